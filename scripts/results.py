@@ -28,7 +28,7 @@ SEVERAL = "# Where variance comes from, and what intervals cover"
 SEVERAL_LOAD = "open loop, 1,000/s, constant, 32 connections"
 INTRODUCTION = """# Results
 
-What gateways cost in the runs that [the records](../records/README.md) keep. `make docs` generates this page from them.
+What gateways cost in the runs that [the records](../records/README.md) keep.
 
 **Figures hold for the machine and the day that a section names.** Yours gives others: [measure yours](quick-start.md).
 Compare gateways of one run, never figures of different runs. In parentheses: 95 % intervals. `~`: not distinguishable from
@@ -150,7 +150,7 @@ def section_of_several(path, page):
     command = re.sub(r"--gateways \S+", "--gateways …", command)
     lines += ["", f"{place(path, f'{machine}, {kernel}')}; {versions}. [All loads, raw]({link(path, page)}), [about these "
               f"runs]({link(path.parent / 'README.md', page)}). Plan: `benches/{command}`."]
-    return lines, set(found["added p50"])
+    return lines
 
 
 def shown(cell):
@@ -197,21 +197,14 @@ def section(run, earlier, page):
 
 def page_of(records, page):
     """The text of the page. Of each plan, the newest run is shown, and earlier ones are linked."""
-    lines, measured = [INTRODUCTION.rstrip()], set()
+    lines = [INTRODUCTION.rstrip()]
     if path := several_runs(records):
-        more, measured = section_of_several(path, page)
-        lines += ["", *more]
+        lines += ["", *section_of_several(path, page)]
     kept = runs(records)
     for run in kept:
         same = [one for one in kept if one.plan == run.plan]
-        measured |= {row["gateway"].split(".")[0] for rows in run.tables.values() for row in rows}
         if run is same[0]:
             lines += ["", *section(run, same[1:], page)]
-    manifests = sorted((ROOT / "gateways").glob("*/gateway.yaml"))
-    packs = [path.parent.name for path in manifests if "\nlast_run_for_real:" in path.read_text()]
-    absent = [f"[{pack}]({link(ROOT / 'docs/gateways' / f'{pack}.md', page)})" for pack in packs if pack not in measured]
-    if absent:
-        lines += ["", "## No kept run", "", f"These gateways also ran with hoptax: {', '.join(absent)}."]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,7 @@
     scripts/site.py                  build it; installs mdBook into hoptax's tools directory if needed
     scripts/site.py --sources DIR    only copy the sources of the site to DIR, as the tests do
 
-docs/README.md is the table of contents. Each heading is a part, and each row of a table is a page. Files that pages
+docs/README.md is the table of contents. Each heading is a part, and each item of a list is a page. Files that pages
 link to are copied too, so that links work on a code host and on the site. The script exits with 1 if a link is broken.
 """
 
@@ -51,7 +51,7 @@ limit-results = 20
 """
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+)\) \|")
+ROW = re.compile(r"^(?:\||-) \[([^\]]+)\]\(([^)#]+)\)(?: \||:|$)")
 # The pages in the rows of this index become subpages of the index.
 NESTED = Path("docs/gateways/README.md")
 

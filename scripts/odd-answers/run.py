@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sends odd answers to curl, nginx, HAProxy, Envoy and hoptax, and prints which of them accept each, as a table.
+"""Sends odd answers to curl, nginx, HAProxy, Envoy and hoptax, and prints which of them accept each.
 
     scripts/odd-answers/run.py [HOPTAX]    HOPTAX is the binary [default: target/debug/hoptax]
 
 A server sends the answers in answers.txt and closes the connection. curl and `hoptax load` request them from the server, and
 curl requests them from each gateway. An answer is accepted if the client gets status 200 and the body `ok`.
-docs/reference/odd-answers.md has the table, and crates/hoptax-wire/tests/odd_answers.rs holds hoptax to its column.
+docs/reference/odd-answers.md has the result, and crates/hoptax-wire/tests/odd_answers.rs holds hoptax to it.
 """
 import json
 import re
@@ -133,6 +133,17 @@ def hoptax_accepts(url):
     return done.returncode == 0 and json.loads(done.stdout)["counts"]["ok"] == 1
 
 
+def print_rows(rows, heads):
+    """Prints the answers that all accept, those that none accepts, and a table of the others."""
+    print("All accept: " + "; ".join(name for name, cells in rows if all(cells)) + ".\n")
+    print("None accepts: " + "; ".join(name for name, cells in rows if not any(cells)) + ".\n")
+    print("| " + " | ".join(heads) + " |")
+    print("| --- |" + " --- |" * (len(heads) - 1))
+    for name, cells in rows:
+        if any(cells) and not all(cells):
+            print(f"| {name} | " + " | ".join("yes" if accepted else "no" for accepted in cells) + " |")
+
+
 def main():
     all_answers = answers()
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
@@ -147,14 +158,13 @@ def main():
             log = (folder / f"{name}.log").open("w")
             gateways[name] = (port, subprocess.Popen(words, stdout=log, stderr=log))
             wait_for(port)
-        print("| answer | curl | " + " | ".join(gateways) + " | hoptax |")
-        print("| --- |" + " --- |" * (len(gateways) + 2))
-        word = lambda accepted: "yes" if accepted else "no"
+        rows = []
         for number, (name, _) in enumerate(all_answers):
             cells = [curl_accepts(f"http://127.0.0.1:{upstream}/{number}")]
             cells += [curl_accepts(f"http://127.0.0.1:{port}/{number}") for port, _ in gateways.values()]
             cells += [hoptax_accepts(f"http://127.0.0.1:{upstream}/{number}")] if Path(HOPTAX).exists() else []
-            print(f"| {name} | " + " | ".join(map(word, cells)) + " |", flush=True)
+            rows.append((name, cells))
+        print_rows(rows, ["answer", "curl", *gateways, "hoptax"])
         for _, process in gateways.values():
             process.terminate()
             process.wait()

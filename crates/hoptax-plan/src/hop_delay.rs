@@ -61,7 +61,7 @@ pub enum HopWarmingFall {
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {
-    /// Wait on a timer. Other requests are not delayed, and no CPU time is used.
+    /// Wait on a timer.
     #[default]
     Sleep,
     /// Keep the CPU busy, as a computation does. During this time the worker handles no other request.

@@ -53,12 +53,12 @@ pub const FORMATS: [Format; 10] = [
     Format::report("markdown", "A summary for a pull request, in Markdown", |model, _| Ok(markdown(model))),
     Format::report("html", "One self-contained page with charts", |model, _| html(model)),
     Format::report("json", "JSON for programs: a stable interface", |model, _| Ok(json(model))),
-    Format::report("csv", "A table for spreadsheets: one line for each case, then one line for each capacity result", |model, _| Ok(csv(model))),
+    Format::report("csv", "A table for spreadsheets", |model, _| Ok(csv(model))),
     Format::of("fortio", "JSON for `fortio report`: one file per case", Draw::EachCase("json", foreign::fortio_of_case)),
     Format::of("hgrm", "Percentiles of response times for HdrHistogram's plotters: one file per case", Draw::EachCase("hgrm", |_, case| Ok(foreign::hgrm(&case.response_time)))),
-    Format::of("kong", "The `.data.json` for the charts of Kong's performance test framework", Draw::Cases(foreign::kong)),
-    Format::of("svg", "A chart as SVG, sharp at every size; with --chart", Draw::Chart(charts::svg_file)),
-    Format::of("png", "A chart as PNG, for tools that do not accept SVG; with --chart", Draw::Chart(charts::png)),
+    Format::of("kong", "The `.data.json` of Kong's performance test framework", Draw::Cases(foreign::kong)),
+    Format::of("svg", "A chart; with --chart", Draw::Chart(charts::svg_file)),
+    Format::of("png", "A chart; with --chart", Draw::Chart(charts::png)),
 ];
 
 impl Format {

@@ -21,15 +21,11 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "any of these holds. (1) The number of requests that the upstream received is more than {0} above the \
-             number of requests that the generator sent. (2) The number of requests that the upstream received is \
-             more than {0} below the number of answers that the generator received. (2) does not count if a \
-             `rate-limit` of the plan explains the rejections (see `rejections-counted`)",
+            "the upstream received over {0} more requests than the generator sent, or over {0} fewer than it \
+             got answers, unless a `rate-limit` explains that",
             percent(DIFFERENT)
         ),
-        seen: "With extra requests, the upstream does more work for a gateway than for direct. Answers from a cache \
-               cost less than answers from the upstream. The gateway of one control plane received 5,000 requests/s \
-               and sent 10,000 requests/s to its API server, because each request needed a token review.",
+        seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
         advice: "If the upstream received too many requests, look for retries, token reviews, mirrored requests and \
                  health checks. If the upstream received too few requests, switch off caches, and look for answers \
                  that the gateway creates without the upstream.",

@@ -25,16 +25,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway's upstream instances received unequal shares of the requests, and both of these hold. (1) \
-             Cohen's w, a measure of how unequal the shares are, is above {EFFECT}. With two instances, this means \
-             that one instance received less than 45 % of the requests, and the other instance more than 55 %. (2) \
-             According to a χ² test, the probability that chance alone causes such a difference is below 1 in \
-             {:.0}. The test counts connections instead of requests, because a gateway may choose an instance only \
-             once per connection",
+            "a gateway's upstream instances received unequal shares of the connections: Cohen's w is above \
+             {EFFECT} (with two instances, below 45 % and above 55 %), and a χ² test gives chance less than 1 \
+             in {:.0}",
             1.0 / CHANCE
         ),
-        seen: "If one instance receives most of the load, the figures show the limit of that instance, not of the \
-               gateway. This has happened with gateways that were set to round robin.",
+        seen: "The figures then show the limit of one instance. This has happened with gateways that were set \
+               to round robin.",
         advice: "Check weights, session affinity and health checks in the gateway's configuration. If the gateway \
                  chooses an instance once per connection, use more connections.",
     }

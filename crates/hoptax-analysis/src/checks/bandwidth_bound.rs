@@ -19,14 +19,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a case used more than {} of the link's capacity in one direction. hoptax measures this capacity in the \
-             same way as the command `hoptax bandwidth`. With roles on several hosts, it measures each leg between them with \
-             one connection, and a case that used more than {} of a leg proves that the leg can carry more",
+            "a case used more than {} of what one connection carries over the link in one direction (`hoptax \
+             bandwidth`), or over a leg between hosts, unless more than {} of that shows that the leg can \
+             carry more",
             percent(NEAR),
             percent(MOST)
         ),
-        seen: "The link then limits all gateways equally. One published test ran over a link of 347 Mbit/s, so no \
-               gateway could exceed 347 Mbit/s.",
+        seen: "The link then limits all gateways equally.",
         advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, because the \
                  link does not limit it.",
     }

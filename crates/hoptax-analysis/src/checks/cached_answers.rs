@@ -15,14 +15,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "void; warning if only a header says it and requests differ".into(),
         when: format!(
-            "the upstream has no ledger, and one of these holds. (1) Before the first trial, a repeated request was \
-             answered with a header that says that a cache gave the answer, such as `age` or `x-cache: HIT`, and direct's \
-             answer has no such header. (2) The upstream used less than {} of the CPU time per request that it used for \
-             direct, which is at least {LEAST_US} µs. With a ledger, `amplification` finds caches",
+            "the upstream has no ledger (`amplification` uses that), and before the first trial a repeated \
+             request got a header that direct's answer lacks, such as `age` or `x-cache: HIT`, or the \
+             upstream used less than {} of the CPU time per request that it used for direct, which is at \
+             least {LEAST_US} µs",
             super::percent(IDLE)
         ),
-        seen: "nginx with `proxy_cache` answered every request itself, and said so in each answer. The report called this \
-               gateway faster than direct, and believable.",
+        seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than direct, \
+               and believable.",
         advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish the figures as \
                  those of a cache.",
     }

@@ -16,11 +16,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note if timestamps are missing".into(),
-        when: "any of these holds. (1) Response times come in steps, for example in steps of 1 ms because of a \
-               timer. (2) The plan has `path_split`, but the upstream's timestamps are missing, contradict the \
-               generator's clock, or come from a different clock".into(),
-        seen: "If a scheduler or a timer rounds each waiting time up to the next millisecond, the figures do not \
-               show the real times. One publication showed 1.0 and 2.0 ms, but the real times were 0.2 and 1.1 ms.",
+        when:
+            "response times come in steps, such as 1 ms, or with `path_split` the upstream's timestamps are \
+               missing, contradict the generator's clock, or come from another clock"
+                .into(),
+        seen: "A timer that rounds each wait up hides the real times.",
         advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. If the \
                  plan has `path_split`, run the generator and the upstream on the same host.",
     }

@@ -21,8 +21,8 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "a connection had requests in a trial and got no response, while the others got {SERVED} or more on average"
         ),
-        seen: "The other side then serves only some of the clients, and percentiles describe only these. With `maxconn 100` \
-               and 200 connections, HAProxy never answered 100 of them. Only 0.2 % of the requests failed, because each \
+        seen: "Percentiles then describe only the clients that were served. With `maxconn 100` and 200 \
+               connections, HAProxy never answered 100 of them; only 0.2 % of the requests failed, because a \
                waiting connection sends few.",
         advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request fewer \
                  connections.",

@@ -9,13 +9,13 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note; a warning if all trials count (`trials` in the plan)".into(),
-        when: "a cache line took twice as long from one CPU to another and back in some trials as in others. Cores of one \
-               machine are not equally far from each other, and a hypervisor may move virtual CPUs between them. In a \
-               plan without `trials`, the trials with the rarer placement are set aside"
+        when: "a cache line took twice as long from one CPU to another and back in some trials as in others, \
+               because a hypervisor moved virtual CPUs to other cores. Without `trials` in the plan, the trials \
+               with the rarer placement are set aside"
             .into(),
-        seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. While they were far \
-               apart, nginx, Envoy and Spring Cloud Gateway took 8 to 16 % more CPU time per request and added 17 to 37 % \
-               more to the median.",
+        seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. While \
+               they were far apart, gateways took 8 to 16 % more CPU time per request and added 17 to 37 % more \
+               to the median.",
         advice: "Compare gateways within a run. Before comparing runs, check that the CPUs were as far apart in both: \
                  `hoptax compare` does. On a dedicated machine they never move.",
     }

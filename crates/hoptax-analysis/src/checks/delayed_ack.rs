@@ -37,16 +37,15 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "at least {} of the service times are {} to {} ms, few are close to that, most requests reused a connection, \
-             and the generator was idle. Also, the first byte of these answers was fast, or the other side of the \
-             comparison has no such times. Planted delays of that length are not reported",
+            "at least {} of the service times are {} to {} ms, few are close to that, most requests reused a \
+             connection, and the generator was idle. Also, the first byte was fast, or the other side of the \
+             comparison has no such times. Planted delays do not count",
             percent(SHARE),
             ms(MODE.0),
             ms(MODE.1)
         ),
-        seen: "A program that writes head and body separately without TCP_NODELAY waits for an acknowledgement, which \
-               Linux delays by 40 ms. The first request on a connection is fast. Such tables compare a setting of \
-               sockets, not gateways.",
+        seen: "A program that writes head and body separately without TCP_NODELAY waits for an acknowledgement, \
+               which Linux delays by 40 ms. Such tables compare a setting of sockets, not gateways.",
         advice: "Set TCP_NODELAY in the program that sends in two pieces (`tcp_nodelay`, `setTcpNoDelay`), or let it write \
                  head and body at once.",
     }

@@ -28,19 +28,16 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void if a difference exceeds {}", percent(OTHER_WORK)),
         when: format!(
-            "the gateway's answers differ from the answers of direct during trials, in one of these ways. (1) More \
-             than {0} of the answers have a different status. (2) The mean body length differs by more than {0}. In \
-             both cases, the difference must also be larger than {ERRORS} standard errors, so that chance does not \
-             explain the difference. Response headers may differ, because gateways add headers. Differences that a \
-             feature is meant to cause do not count: shorter bodies with `gzip`, and rejections with `rate-limit`. If \
-             a `rate-limit` explains the rejections (see `rejections-counted`), body lengths do not count either. With \
-             `varies: true`, and if a body was compressed before the first trial, lengths between direct's and the \
-             gateway's before the first trial are right, other lengths count above {1}, and they are only a warning",
+            "more than {0} of the gateway's answers have another status than direct's, or their mean body \
+             length differs by more than {0}, and by more than {ERRORS} standard errors. Differences that a \
+             feature is meant to cause do not count: shorter bodies with `gzip`, and rejections that a \
+             `rate-limit` explains. With `varies: true`, and if a body was compressed before the first trial, \
+             only lengths outside of those seen then count, above {1}, as a warning",
             percent(DIFFERENT),
             percent(LOOSE)
         ),
         seen: "A gateway that does less work looks better. One control plane looked best because it had applied \
-               only a tenth of its routes. Requests to all other routes received a short 404 response.",
+               only a tenth of its routes, and all others got a short 404.",
         advice: "Send the same request to direct and to the gateway, and compare the answers. Look for missing \
                  routes, compression, error pages and limits that act under load.",
     }

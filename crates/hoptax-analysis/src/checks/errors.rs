@@ -19,12 +19,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {} of the requests", percent(MOST)),
         when: format!(
-            "more than {} of the requests failed or timed out. Failures caused by the plan's events do not count. \
-             The message and the evidence name the causes",
+            "more than {} of the requests failed or timed out, apart from failures caused by the plan's \
+             events",
             percent(DOUBTFUL)
         ),
-        seen: "Percentiles then describe mainly the requests that succeeded. One published table listed 43,997 \
-               timeouts beside an average response time that left the timeouts out.",
+        seen: "Percentiles then describe mainly the requests that succeeded.",
         advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate until the \
                  errors stop, or report the error share as a result.",
     }

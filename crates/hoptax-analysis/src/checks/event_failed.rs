@@ -8,11 +8,12 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "any of these holds in a trial. (1) An event of the plan failed. (2) An event was due after the end \
-               of the trial. (3) An event added a route, and this route never answered"
-            .into(),
-        seen: "A failed event usually does not change the figures, so the event seems to cost nothing. For example, \
-               a gateway that refuses a reload continues with its old configuration.",
+        when:
+            "an event of the plan failed or was due after the end of the trial, or the route that it added \
+               never answered"
+                .into(),
+        seen: "A failed event seems to cost nothing. For example, a gateway that refuses a reload continues \
+               with its old configuration.",
         advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials longer.",
     }
 }

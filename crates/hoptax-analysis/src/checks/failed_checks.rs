@@ -14,11 +14,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {} of the answers", percent(MOST)),
         when: format!(
-            "more than {} of the answers did not meet the conditions in the `expect` of their target",
+            "more than {} of the answers did not meet the `expect` of their target",
             percent(DOUBTFUL)
         ),
-        seen: "Unexpected answers are often faster than expected answers, and count in throughput and response \
-               times like all other answers.",
+        seen: "Unexpected answers are often faster, and count in throughput and response times like all others.",
         advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes answers \
                  under load, or correct `expect`.",
     }

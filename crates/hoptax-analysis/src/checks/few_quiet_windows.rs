@@ -9,9 +9,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
-        seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials. On rented \
-               machines, the share of CPU time that the hypervisor took in a 100 ms window varied between 0 and 60 % \
-               within twelve seconds.",
+        seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials.",
         advice: "Measure more rounds (a longer `time`), at another time, or on a dedicated \
                  machine.",
     }

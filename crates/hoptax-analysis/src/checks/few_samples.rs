@@ -13,11 +13,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note; a warning if the median is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples of a case lie above a reported percentile. The samples of all trials of the \
-             case are counted together"
+            "fewer than {ABOVE} samples of a case, all trials together, lie above a reported percentile"
         ),
-        seen: "A percentile that rests on few samples depends on chance. For example, the p99.9 of 500 requests is \
-               the slowest request, and the next run shows a different value.",
+        seen: "Such a percentile depends on chance: the p99.9 of 500 requests is the slowest request.",
         advice: "Measure more rounds (a longer `time`), or at a higher rate.",
     }
 }

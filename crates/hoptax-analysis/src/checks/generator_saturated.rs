@@ -19,17 +19,18 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity:
-            "warning; a note for a closed loop that the answer does not rest on and for direct in any closed loop, because \
-             a closed loop always reaches some limit; a note if a delay changes only percentiles above the median"
+            "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
+             because a closed loop always reaches some limit; a note if a delay changes only percentiles \
+             above the median"
                 .into(),
         when: format!(
-            "any of these holds for a generator. (1) Its busiest worker was on a CPU for more than {} of a trial. (2) In \
-             an open loop, the p99 of its send lag is above {} of the p50 of its response time",
+            "a generator's busiest worker was on a CPU for more than {} of a trial, or in an open loop the \
+             p99 of its send lag is above {} of the p50 of its response time",
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The limit of the generator then looks like the limit of the gateway. One published limit of a server \
-               was measured while wrk used 100 % of its CPU and the server used only 50 %.",
+        seen: "The limit of the generator then looks like that of the gateway. One published limit of a server \
+               was measured while wrk used 100 % of its CPU and the server 50 %.",
         advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an \
                  open loop at a rate well below the generator's limit.",
     }

@@ -16,15 +16,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "the added p50 of two generators differs by more than chance explains (p < {ALPHA}, adjusted for all pairs of \
-             generators in all cases), by more than {} of the added p50 of the whole case, and by more than {} of the \
-             median of direct",
+            "the added p50 of two generators differs by more than chance explains (p < {ALPHA}, adjusted for \
+             all pairs), than {} of the added p50 of the case, and than {} of the median of direct",
             percent(OF_TAX),
             percent(LEAST_CHANGE)
         ),
-        seen: "The figures of the case mix requests that were measured under different conditions: another network path, \
-               a slower machine, or one that another program disturbs. The median of such a mixture need not be close to \
-               the figure of any generator.",
+        seen: "The case mixes requests that were measured under different conditions, such as another network \
+               path or a slower machine.",
         advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the gateway and the \
                  upstream. If the paths differ on purpose, use the figures of each generator.",
     }

@@ -25,15 +25,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds in an open loop with constant arrivals and at least {MANY} connections. (1) The \
-             plan also contains the same load with jitter, and the p99 of the response time is above {LONGER} times \
-             the p99 with jitter. In addition, the intervals of the two p99 values do not overlap, and the p99 with \
-             jitter is shorter in every round. (2) Half of the requests are sent so late that the next request is \
-             already due, so that both requests leave together"
+            "in an open loop with constant arrivals and at least {MANY} connections, the p99 of the response \
+             time is above {LONGER} times that of the same load with jitter in the plan (in every round, with \
+             intervals apart), or half of the requests are sent so late that the next one leaves with them"
         ),
-        seen: "Requests that arrive together wait for each other. The requests of real users do not arrive in step. \
-               Tests with jitter showed only a fraction of the latency that had been published for tests without \
-               jitter.",
+        seen: "Requests that arrive together wait for each other; those of real users do not arrive in step.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",
     }
 }

@@ -10,12 +10,12 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "an overflow counter grew during a trial. The gateway's pack says which counters are overflow \
-               counters. If such a counter grows, the gateway has reached one of its limits, and has refused \
-               connections, requests or retries"
-            .into(),
-        seen: "A gateway needs less time to refuse a request than to forward a request. So a gateway at its limit \
-               looks better than it is. For example, Envoy's circuit breakers have a default limit of 1,024.",
+        when:
+            "a counter that the gateway's pack marks as overflow grew during a trial: the gateway reached a \
+               limit, and refused connections, requests or retries"
+                .into(),
+        seen: "Refusing takes less time than forwarding, so a gateway at its limit looks better. Envoy's \
+               circuit breakers have a default limit of 1,024.",
         advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until \
                  the load stays below that limit.",
     }

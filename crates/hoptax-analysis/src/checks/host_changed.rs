@@ -15,12 +15,8 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: format!(
-            "one of these properties of a host of the run changed between the first trial and the last trial: {}",
-            LASTING.join(", ")
-        ),
-        seen: "In effect, trials before and after the change ran on two different machines, for example with \
-               different power profiles.",
+        when: format!("one of these properties of a host changed during the run: {}", LASTING.join(", ")),
+        seen: "In effect, trials before and after the change ran on two different machines.",
         advice: "Switch off the cause, such as power management or another user's program, and measure again.",
     }
 }

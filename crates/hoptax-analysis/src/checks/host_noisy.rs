@@ -16,19 +16,17 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; a note if at most {0} of all trials, and at most {0} of the trials of each case at the answer's \
-             load point, are affected",
+            "warning; a note if at most {0} of all trials, and of each case at the answer's load point, are \
+             affected",
             percent(MANY)
         ),
         when: format!(
-            "any of these holds in a trial or a start. (1) The hypervisor took more than {} of all CPU time. (2) Processes \
-             outside of the run used more than {} of all CPU time. With roles on several hosts, this holds for each host \
-             that the trial's requests pass: for direct the generator's and the upstream's, otherwise the gateway's too",
+            "in a trial or a start, the hypervisor took more than {} of all CPU time, or processes outside of \
+             the run used more than {}, on a host that the trial's requests pass",
             percent(STEAL),
             percent(FOREIGN)
         ),
-        seen: "CPU time that the hypervisor takes makes response times longer. On a rented machine with two CPUs, \
-               the hypervisor took between 0 and 60 % of the CPU time within twelve seconds.",
+        seen: "Response times contain that time.",
         advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals.",
     }
 }

@@ -11,9 +11,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a check of a host of the run had the result `bad`, before the first trial or after the last trial. `hoptax \
-               doctor` shows the same checks".into(),
-        seen: "Such a host makes figures wrong, and the figures do not show that they are wrong.",
+        when:
+            "a check of `hoptax doctor` had the result `bad` on a host of the run, before the first trial or \
+               after the last"
+                .into(),
+        seen: "Such a host makes figures wrong, and they do not show it.",
         advice: "Follow the advice of `hoptax doctor`, and measure again.",
     }
 }

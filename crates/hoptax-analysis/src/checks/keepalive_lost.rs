@@ -28,19 +28,18 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; void if the number of extra connections (connections above what the load requires) exceeds {} \
-             of the number of requests, and direct or another gateway kept its connections",
+            "warning; void above {}, if direct or another gateway kept its connections",
             percent(MOST)
         ),
         when: format!(
-            "the number of extra connections exceeds {} of the number of requests. Connections that replace failed \
-             connections do not count as extra connections, unless the other side closed the failed connections \
-             after their first answer without saying `Connection: close`",
+            "the connections beyond those that the load requires exceed {} of the number of requests. \
+             Connections that replace failed ones do not count, unless the other side closed these after \
+             their first answer without saying `Connection: close`",
             percent(LOST)
         ),
-        seen: "The figures then show the cost of new connections, not of the gateway. One test with ab, which \
-               speaks HTTP/1.0, showed 722 requests/s for Kong and 2,760 requests/s for nginx, because Kong closed \
-               each connection and nginx did not. The author withdrew the test.",
+        seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
+               showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection. The \
+               author withdrew it.",
         advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch keep-alive \
                  on. Or set `keepalive: off` in the plan, so that direct and all gateways open a new connection for \
                  each request.",

@@ -12,15 +12,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial of a gateway with a `rate-limit` of N/s, more requests succeeded than the limit allows. In s \
-             seconds, rounded up, the limit allows N × (s + 1) requests, because a limiter may allow a burst of one \
-             second. The number of requests must be {} larger, because some limiters count inexactly. Trials with \
-             events do not count",
+            "a gateway with a `rate-limit` of N/s let more requests through than N × (s + 1) in s seconds, \
+             rounded up (a limiter may allow a burst of one second), and {} more (some count inexactly). \
+             Trials with events do not count",
             percent(INEXACT)
         ),
-        seen: "Two workers that each counted for themselves let 605 requests through in 3 s, and the limit was 100/s. \
-               Counting alone costs less than sharing a count, so such a gateway looks better than a gateway that \
-               enforces the limit.",
+        seen: "Two workers that each counted for themselves let 605 requests through in 3 s at a limit of \
+               100/s. Counting alone costs less than sharing a count.",
         advice: "Configure a count that all workers share, or use one worker. Do not compare the price of this limit \
                  with the price of a limit that is enforced.",
     }

@@ -20,14 +20,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds in a trial. (1) The kernel dropped a connection because a listen queue was full. \
-             (2) The kernel retransmitted at least {LEAST_SYNS} SYNs, and the number of retransmitted SYNs is above \
-             {} of the number of connections",
+            "in a trial, the kernel dropped a connection because a listen queue was full, or retransmitted at \
+             least {LEAST_SYNS} SYNs and more than {} of the number of connections",
             percent(SYN_SHARE)
         ),
-        seen: "The kernel retries a dropped connection after one second. The response times include this second, \
-               although the gateway did no work in that time. Connections are dropped, for example, if 10,000 \
-               clients connect at once and the backlog is 511.",
+        seen: "The kernel retries a dropped connection after one second, which the response times include.",
         advice: "Raise `net.core.somaxconn` and the gateway's backlog, or use fewer connections.",
     }
 }

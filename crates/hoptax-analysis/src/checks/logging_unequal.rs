@@ -28,13 +28,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds for two gateways at one load point. (1) The log volumes of the two gateways differ \
-             by more than {APART} bytes per request. (2) One of the gateways writes at least {SILENT} bytes of log \
-             per request, and the other gateway writes fewer bytes. Gateways with the feature `access-log` are \
-             compared only with each other"
+            "the log volumes of two gateways at one load point differ by more than {APART} bytes per request, \
+             or only one writes at least {SILENT} bytes of log per request. Gateways with the feature \
+             `access-log` are compared only with each other"
         ),
-        seen: "Writing logs takes time and CPU. In one published comparison, one gateway wrote an access log, and \
-               another gateway did not.",
+        seen: "Writing logs takes time and CPU.",
         advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
                  external gateways in the same way.",
     }

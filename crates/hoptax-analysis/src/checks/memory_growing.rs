@@ -22,13 +22,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: format!(
-            "a gateway's resident memory grew by more than {0} and by more than 1 MiB, in one of these ways. (1) \
-             The memory grew throughout the second half of the gateway's last trial (Mann–Kendall test). (2) The \
-             memory grew from round to round over the last {ROUNDS} rounds of a load point",
+            "a gateway's resident memory grew by more than {0} and by more than 1 MiB, throughout the second \
+             half of its last trial (Mann–Kendall test) or from round to round over the last {ROUNDS} rounds \
+             of a load point",
             percent(GROWTH)
         ),
-        seen: "The memory figure of a process that still grows is only a lower bound. Trials last seconds, but a \
-               leak may take hours to show.",
+        seen: "The memory figure is then only a lower bound. A leak may take hours to show.",
         advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops growing, \
                  look for a leak, or for data that the gateway keeps per connection or per path.",
     }

@@ -11,10 +11,9 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "a tax is not distinguishable from noise. This means that any of these holds. (1) The interval of the \
-               tax includes zero (for throughput, a ratio of 1). (2) The two direct trials of a round differ by as \
-               much as the tax. hoptax checks the taxes at p50 and p99. In a closed loop, hoptax also checks the \
-               tax on throughput".into(),
+        when: "the interval of a tax (p50, p99, in closed loops throughput) includes \"no tax\", or the two \
+               direct trials of a round differ by as much as the tax"
+            .into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
         advice: "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show a \
                  difference.",

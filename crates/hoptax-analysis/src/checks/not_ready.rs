@@ -9,9 +9,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above {} of the starts", percent(MANY)),
-        when: "a start or reload of a gateway could not be measured, for example because it gave no right answer in time"
+        when: "a start or reload of a gateway could not be measured, for example because it gave no right \
+               answer in time"
             .into(),
-        seen: "The medians are those of the other starts. A gateway that sometimes does not start costs more than any delay.",
+        seen: "The medians are those of the other starts. A gateway that sometimes does not start costs more \
+               than any delay.",
         advice: "Read the gateway's log in the run directory. If it only needs longer, raise its time limit for starting.",
     }
 }

@@ -13,9 +13,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "a gateway had not settled when the load after its start ended, in at least half of its starts: its response \
-               time was still falling, or became steady only in the second half of the load"
-            .into(),
+        when:
+            "in at least half of its starts, a gateway's response time was still falling when the load after \
+               the start ended, or became steady only in the second half of the load"
+                .into(),
         seen: "The time until it has settled is then only known to be longer than the load.",
         advice: "Give it a longer load: `start: { for: 60s }`.",
     }

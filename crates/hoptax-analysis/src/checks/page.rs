@@ -6,30 +6,23 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Findings
 
-hoptax checks every run for mistakes that make its figures wrong. Each finding has a code, a severity, figures as
-evidence, and advice. Reports show them, and `hoptax findings CODE` explains one.
-
-- `void`: do not use this case. `hoptax run` exits with 4, unless `--accept-void` is given.
-- `warning`: act on it before you believe the answer.
-- `note`: good to know about one figure.
-
-The thresholds are a matter of judgement: beyond them, we would not trust a figure without a closer look. If chance
-could cause a finding, its rule requires a difference that chance does not explain and that is large enough to matter
-([METHODOLOGY.md](../../METHODOLOGY.md#findings)). `hoptax findings --markdown` prints this page, and a test keeps it up
-to date.
+The mistakes for which hoptax checks every run. [Findings](../concepts/findings.md) says what the severities mean,
+[METHODOLOGY.md](../../METHODOLOGY.md#findings) has the statistics. `hoptax findings CODE` explains one;
+`hoptax findings --markdown` prints this page.
 ";
 
 /// The reference page of all findings, in Markdown.
 pub fn page(rules: &[Rule]) -> String {
     let mut page = HEAD.to_owned();
-    page.push_str("\n| code | severity |\n| --- | --- |\n");
-    for rule in rules {
-        let _ = writeln!(page, "| [`{0}`](#{0}) | {1} |", rule.code, rule.severity);
+    for severity in ["void", "warning", "note"] {
+        let codes = rules.iter().filter(|rule| rule.severity.split(';').next() == Some(severity));
+        let links: Vec<String> = codes.map(|rule| format!("[`{0}`](#{0})", rule.code)).collect();
+        let _ = writeln!(page, "\n{}: {}", capital(severity), links.join(", "));
     }
     for rule in rules {
         let _ = write!(
             page,
-            "\n## `{}`\n\n{}. Raised when {}.\n\n**Why it matters.** {}\n\n**What to do.** {}\n",
+            "\n## `{}`\n\n{}. Raised when {}.\n\n{}\n\n**Advice.** {}\n",
             rule.code,
             capital(&rule.severity),
             rule.when,

@@ -22,16 +22,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "any of these holds. (1) Connection attempts failed because every local port was in use. (2) \
-             Connections of the case that were in TIME_WAIT used more than {} of the port range. The number of \
-             these connections is an estimate. The estimate is the number of connections that the case opened in \
-             the last minute, without those that the generator kept until the end of a trial and reset, but at most \
-             the number of all sockets that the kernel has in TIME_WAIT",
+            "connection attempts failed because every local port was in use, or connections of the case in \
+             TIME_WAIT used more than {} of the port range (estimated from those that it opened in the last \
+             minute)",
             percent(NEAR)
         ),
-        seen: "The figures then show how fast ports become free, not how fast the gateway is. With one source \
-               address and a new connection per request, the kernel runs out of ports after about 28,000 requests \
-               per minute.",
+        seen: "The figures then show how fast ports become free. With one source address and a new connection \
+               per request, ports run out after about 28,000 requests per minute.",
         advice: "Keep connections alive, list several addresses in `sources:`, widen `net.ipv4.ip_local_port_range`, \
                  or pause between trials.",
     }

@@ -24,19 +24,19 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; note if only one number of connections was measured".into(),
         when: format!(
-            "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's throughput × that time \
-             is less than {} of the number of connections: most requests wait in the gateway. The generator, the upstream and \
-             the gateway each use less than {} of a CPU and rarely wait for one (or at least {} of the host is idle, if the \
-             gateway's CPU time is not known), also in direct's trials. It is a warning if the throughput grows by less than \
-             {} although the connections grow by {} or more, and direct's throughput grows",
+            "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's \
+             throughput × that time is less than {} of the connections, so most requests wait in the gateway; \
+             and generator, upstream and gateway each use less than {} of a CPU and rarely wait for one (or \
+             {} of the host is idle, if the gateway's is not known), also in direct's trials. It is a warning if throughput grows by less than {} while \
+             connections grow by {} or more, and direct's throughput grows",
             percent(FEW),
             percent(BUSY),
             percent(IDLE),
             percent(GROWTH - 1.0),
             percent(MORE - 1.0)
         ),
-        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time at 128 connections was that of \
-               the queue, and no CPU was busy.",
+        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time was that of the \
+               queue, and no CPU was busy.",
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
                  breakers (Envoy), connections per host (Caddy). Or use fewer connections than this limit.",
     }

@@ -12,9 +12,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note if only quiet windows show the tax, or if only p99 is affected".into(),
-        when: "a tax is distinguishable from noise only in the figures of all windows, or only in the figures of \
-               quiet windows. Quiet windows are the windows of 100 ms that the hypervisor did not disturb. hoptax \
-               checks the taxes at p50 and p99. In a closed loop, hoptax also checks the tax on throughput".into(),
+        when:
+            "a tax (p50, p99, in closed loops throughput) is distinguishable from noise only in all windows, \
+               or only in quiet windows: those of 100 ms that the hypervisor did not disturb"
+                .into(),
         seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's p99.",
         advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, confirms it.",
     }

@@ -17,12 +17,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "fewer than {} of the requests that were due in an open loop were completed in time. Requests that \
-             failed because of the plan's events count as completed",
+            "fewer than {} of the requests that were due in an open loop were completed in time. Failures \
+             that the plan's events caused count as completed",
             percent(LEAST)
         ),
-        seen: "The response times are then those of an overloaded system. Published tests of sidecars were planned \
-               for 1,000 requests/s, but never reached that rate.",
+        seen: "The response times are then those of an overloaded system.",
         advice: "Lower the rate, or use more connections, because a connection carries only one request at a time.",
     }
 }

@@ -14,12 +14,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "void".into(),
         when: format!(
-            "more than {} of the answers are redirects (status 301, 302, 303, 307 or 308), no target's `expect` names \
-             this status, and the plan's upstream does not send it",
+            "more than {} of the answers are redirects (status 301, 302, 303, 307 or 308) that no target's \
+             `expect` names and the plan's upstream does not send",
             percent(MOST)
         ),
-        seen: "hoptax does not follow redirects, so the figures describe the redirect and not the service. A service that \
-               sends every client from http to https looks fast.",
+        seen: "hoptax does not follow redirects, so the figures describe the redirect.",
         advice: "Request the address that the redirect points to. If redirects are what you measure, add `expect: { status: \
                  302 }` to the target, with their status.",
     }

@@ -22,16 +22,14 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "more than {} of the responses have a status outside of 200 to 399. A status that the plan's upstream \
-             sends, or that a target expects, does not count. A `rate-limit`, or `rate_limit` of a target, of N/s explains the rejections if more \
-             than N requests/s were due, all rejections have status {TOO_MANY} (`external` gateways: or 503), and the gateway rejected no more \
-             requests than the limit can. In s seconds, the limit must let at least N × (s − 1) requests through, \
-             less {}",
+            "more than {} of the responses have a status outside of 200 to 399 that neither the plan's \
+             upstream sends nor a target expects. A `rate-limit`, or `rate_limit` of a target, of N/s \
+             explains rejections with status {TOO_MANY} (`external` gateways: or 503) if more than N \
+             requests/s were due and, in s seconds, at least N × (s − 1) requests, less {}, got through",
             percent(DOUBTFUL),
             percent(INEXACT)
         ),
-        seen: "A rejection is faster than a normal answer. A gateway that rejects requests therefore looks better \
-               than a gateway that serves them.",
+        seen: "A rejection is faster than a normal answer, so a gateway that rejects requests looks better.",
         advice: ADVICE,
     }
 }

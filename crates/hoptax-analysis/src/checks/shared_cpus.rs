@@ -24,17 +24,15 @@ struct Shared<'t> {
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note for a closed loop that the answer does not rest on and for direct in any closed loop, \
-                   because a closed loop always reaches some limit"
+        severity: "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
+             because a closed loop always reaches some limit"
             .into(),
         when: format!(
-            "roles (generator, gateway, upstream) share CPUs of a machine, and these roles together used more than {} of the \
-             time of the shared CPUs in a trial",
+            "roles (generator, gateway, upstream) that share CPUs of a machine together used more than {} of \
+             their time in a trial",
             percent(BUSY)
         ),
-        seen: "Roles that share CPUs take time from each other, and the tax includes this time. In one \
-               comparison of gateways, a difference of 10 % looked like a difference of 44 %, because the generators \
-               were not pinned to CPUs.",
+        seen: "They take time from each other, and the tax includes it.",
         advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with few CPUs, \
                  trust ratios rather than times.",
     }

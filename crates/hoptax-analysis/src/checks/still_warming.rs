@@ -10,9 +10,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "void".into(),
-        when: "the CPU time per request or the response time of a process was still falling when the time for warming it \
-               up was over (`warmup: { at_most: 60s }`)".into(),
-        seen: "The figures show how fast a process is while its runtime compiles code or fills caches. Later it is faster.",
+        when:
+            "the CPU time per request or the response time of a process was still falling when its warm-up \
+               reached `at_most`"
+                .into(),
+        seen: "Later it is faster.",
         advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load warms up slowly: \
                  raise the rate, or allow `overload_external` for a gateway that hoptax did not start.",
     }

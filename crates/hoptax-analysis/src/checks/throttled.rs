@@ -25,8 +25,8 @@ pub(super) fn rule() -> Rule {
             "a CPU limit (cgroup) stopped the generator, the gateway or the upstream for more than {} of a trial",
             percent(SHARE)
         ),
-        seen: "A container that has used up its CPU limit is stopped until the current period of 100 ms ends. Such \
-               stops cause a p99 of tens of milliseconds.",
+        seen: "The container is stopped until the current period of 100 ms ends, which causes a p99 of tens of \
+               milliseconds.",
         advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit allows.",
     }
 }

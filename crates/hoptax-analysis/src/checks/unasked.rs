@@ -12,11 +12,11 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above one affected connection per {:.0} requests", 1.0 / MOST),
-        when: "bytes arrived on a connection that had no request in flight. The generator closes such a connection"
+        when: "bytes arrived on a connection that had no request in flight. The generator closes such a \
+               connection"
             .into(),
-        seen: "A server may send more bytes than its `content-length` announces, or answer before it receives the \
-               request. If a generator took these bytes for the answer to the next request, that request would have \
-               a response time near zero.",
+        seen: "If a generator took these bytes for the answer to the next request, that would have a response \
+               time near zero.",
         advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than announced, a \
                  second answer, and a body after HEAD or 304.",
     }

@@ -9,11 +9,10 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "hoptax could not find out the version of a measured gateway. This has one of three causes: the \
-               gateway's pack has no `version` command, the command printed no version, or the gateway is `external`"
+        when: "the version of a measured gateway is not known: it is `external`, its pack has no `version` \
+               command, or that printed none"
             .into(),
-        seen: "Defaults change between releases, and rankings change with the defaults. Figures cannot be repeated \
-               if the version is unknown.",
+        seen: "Defaults and rankings change between releases, so the figures cannot be repeated.",
         advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` command to \
                  the gateway's pack.",
     }

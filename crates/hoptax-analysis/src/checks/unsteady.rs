@@ -56,14 +56,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; a note for a standstill in at most {} of the trials", percent(MANY)),
         when: format!(
-            "any of these holds. (1) In at least {} of a case's trials, the figure changes by more than {} in the \
-             same direction. In each of these trials, a rank test gives p below {}. hoptax compares the second half \
-             of each trial with the first half, and then with the first fifth. One of the two comparisons is \
-             enough. (2) The figure jumps by more than {} within a trial (Pettitt's test). (3) No request is \
-             answered for {} ms or more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} of the rounds, the figure of direct differs from the \
-             median of all rounds by more than {}, and by more than {WITHIN} times the usual difference between the two \
-             direct trials of a round. \"The figure\" is the throughput of a \
-             closed loop, or the median response time of an open loop at a steady rate",
+            "any of these holds for the throughput of a closed loop, or the median response time at a steady \
+             rate. (1) In at least {} of a case's trials, it changes by more than {} in the same direction, \
+             with p below {} (rank test): from the first half, or the first fifth, to the second half. (2) It \
+             jumps by more than {} within a trial (Pettitt's test). (3) No request is answered for {} ms or \
+             more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} of the rounds, direct differs from its median by more than {}, and by \
+             more than {WITHIN} times the usual difference between the two direct trials of a round",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
@@ -74,8 +72,7 @@ pub(super) fn rule() -> Rule {
             percent(MANY),
             percent(ROUND)
         ),
-        seen: "An average over two states describes neither state. Usual causes are a warm-up that is too short, a \
-               hot processor, or a neighbour on the same machine.",
+        seen: "An average over two states describes neither.",
         advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine cool, or \
                  use a dedicated machine.",
     }

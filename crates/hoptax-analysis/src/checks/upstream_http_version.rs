@@ -17,13 +17,11 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of a gateway's upstream requests use a different HTTP version than the requests of \
-             direct. If the load uses HTTP/1.0, hoptax compares with the version that most gateways use, instead of \
-             the version that direct uses",
+            "more than {} of a gateway's upstream requests use another HTTP version than direct (with \
+             HTTP/1.0: than most gateways)",
             percent(COUNTS)
         ),
-        seen: "The figures then compare HTTP versions, not gateways. When one proxy changed its default for upstream \
-               requests from HTTP/1.0 to HTTP/1.1, rankings reversed.",
+        seen: "When one proxy changed its default from HTTP/1.0 to HTTP/1.1, rankings reversed.",
         advice: "Set the same HTTP version for upstream requests in every gateway (nginx: `proxy_http_version`).",
     }
 }

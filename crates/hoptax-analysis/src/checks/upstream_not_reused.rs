@@ -25,13 +25,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients keep their connections, but the gateway opens more than {} new upstream connections per 100 \
-             upstream requests. Before this comparison, hoptax subtracts the number of client connections from the \
-             number of upstream connections, because one upstream connection per client connection is normal",
+            "clients keep their connections, but the gateway opens more than {} new upstream connections per \
+             100 upstream requests, beyond one per client connection",
             100.0 * NOT_REUSED
         ),
-        seen: "The figures then show the cost of new connections, not of the gateway. One proxy without a pool of \
-               upstream connections looked 30 to 60 times slower than it is.",
+        seen: "The figures then show the cost of new connections. One proxy without a pool looked 30 to 60 \
+               times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
                  `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is missing.",
     }

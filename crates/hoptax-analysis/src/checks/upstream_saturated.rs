@@ -25,20 +25,19 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity:
-            "warning; a note for a closed loop that the answer does not rest on and for direct in any closed loop, because \
-             a closed loop always reaches some limit"
+            "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
+             because a closed loop always reaches some limit"
                 .into(),
         when: format!(
-            "any of these holds. (1) An instance of the built-in upstream used more than {} of a CPU in a trial. \
-             (2) All of the following hold for a closed loop. The generator is not the limit. Throughput via the \
-             gateway is at least {} of the throughput of direct. The throughput of direct is less than {} higher \
-             than at another load point, which has at most 1/{MORE} of the connections",
+            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed loop \
+             in which the generator is not the limit, throughput via the gateway is at least {} of direct's, \
+             which is less than {} higher than at another load point with at most 1/{MORE} of the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)
         ),
-        seen: "A saturated upstream makes all gateways look alike, or even \"faster than direct\", because each \
-               figure shows the upstream's limit.",
+        seen: "All gateways look alike, or even \"faster than direct\", because each figure shows the \
+               upstream's limit.",
         advice: "Give the upstream more `instances`, its own CPUs or a smaller body. Or give the load fewer \
                  connections or a lower rate.",
     }

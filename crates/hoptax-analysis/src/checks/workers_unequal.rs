@@ -39,14 +39,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "any of these holds. (1) Gateways ran with different numbers of workers. (2) A gateway with N workers \
-             kept more than {BEYOND} × N CPUs busy. (3) A gateway has more workers than CPUs. In the profile \
-             `stock`, (1) is replaced by this condition: in closed loops, one gateway kept more than {UNLIKE} times \
-             as many CPUs busy as another gateway. hoptax measures the number of busy CPUs in the busiest half \
-             second of each trial, and takes the median over the rounds"
+            "gateways ran with different numbers of workers (in the profile `stock`: one kept more than \
+             {UNLIKE} times as many CPUs busy as another in closed loops), a gateway with N workers kept more \
+             than {BEYOND} × N CPUs busy, or it has more workers than CPUs. Busy CPUs are those of the \
+             busiest half second of each trial, median over rounds"
         ),
-        seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 \
-               threads and another gateway 16 workers.",
+        seen: "The figures then compare settings, not gateways.",
         advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's CPUs. `hoptax \
                  lint` checks whether a pack obeys `workers`.",
     }

@@ -14,9 +14,8 @@ use std::net::TcpListener;
 
 /// Measure how many bytes per second one connection carries
 ///
-/// Without an address, it measures the loopback of this machine: how fast bytes are copied between two processes. To
-/// measure between two machines, run `hoptax bandwidth --listen` on one machine. Then run `hoptax bandwidth` on the
-/// other machine, with the address that the first machine printed.
+/// Without an address, it measures the loopback of this machine. Between two machines, run `hoptax bandwidth
+/// --listen` on one, and pass the address that it prints to `hoptax bandwidth` on the other.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address of the receiver [default: a receiver on this machine's loopback]

@@ -27,14 +27,11 @@ use steps::{Situation, Step};
 
 /// Find the commit that changed a figure, by measuring commits against each other until one is 95 % certain
 ///
-/// The plan needs one gateway with `git`, and one load point. Each step measures a commit and the good commit in the same
-/// rounds. Noise costs further measurements, but does not mislead the search. Commits that do not build are skipped. Ctrl-C
+/// The plan needs one gateway with `git`, and one load point. Commits that do not build are skipped. Ctrl-C
 /// interrupts the search; the same command continues it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 found the commit; 1 found none, was interrupted or could not run; 2 the plan or the \
-    command line is wrong."
-)]
+#[command(after_help = "Exit status: 0 found the commit; 1 found none, was interrupted or could \
+    not run; 2 wrong plan or command line.")]
 pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,

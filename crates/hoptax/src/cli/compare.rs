@@ -11,10 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Compare two runs, or two gateways of one run, case by case
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 compared; 2 the runs cannot be compared, or the command line is wrong; 3 worse, with \
-    --fail-on worse; 4 compared, but a `void` finding says that a case cannot be trusted."
-)]
+#[command(after_help = "Exit status: 0 compared; 2 the runs cannot be compared, or wrong command line; \
+    3 worse, with --fail-on worse; 4 a `void` finding.")]
 pub(super) struct Args {
     /// First (older) run: its directory, a plan's name, or `latest`
     #[arg(value_name = "A")]

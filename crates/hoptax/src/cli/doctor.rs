@@ -17,13 +17,9 @@ use std::path::PathBuf;
 
 /// Check whether this machine is fit for measurements, and say how to fix each problem
 ///
-/// Checks CPUs, clocks, limits, memory, the network, and the free disk space of --out. This takes about two seconds and changes nothing. With a plan, it also
-/// checks that this machine can run the plan.
+/// Takes about two seconds and changes nothing. With a plan, it also checks that this machine can run the plan.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 fit, possibly with warnings; 1 at least one check is bad; 2 the plan or the command line \
-    is wrong."
-)]
+#[command(after_help = "Exit status: 0 fit; 1 at least one check is bad; 2 wrong plan or command line.")]
 pub(super) struct Args {
     /// Also check that this machine can run this plan
     #[arg(value_name = "PLAN")]

@@ -14,11 +14,9 @@ use std::path::PathBuf;
 
 /// Check a run against budgets, and exit 3 if one is exceeded
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 every budget holds; 1 nothing was measured; 2 the budget file or the command line is \
-    wrong, or the baseline cannot be compared; 3 a budget is exceeded or was not measured; 4 a `void` finding says \
-    that the run cannot be trusted; 5 no budget is exceeded, but one is inconclusive."
-)]
+#[command(after_help = "Exit status: 0 every budget holds; 1 nothing was measured; 2 wrong budget file, \
+    command line or baseline; 3 a budget is exceeded or was not measured; 4 a `void` finding; 5 a budget is \
+    inconclusive.")]
 pub(super) struct Args {
     #[arg(value_name = "DIR", help = help::RUN_DIR)]
     run: PathBuf,

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 /// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
 ///
-/// Without a command, `hoptax history` lists the runs. Give the results directory before the command, as in
-/// `hoptax history ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index
-/// in the results directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again if it is
-/// missing or damaged.
+/// Lists the runs without a command. Give the results directory before the command, as in `hoptax history ./results
+/// show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in the results
+/// directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again if it is missing or
+/// damaged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Args {

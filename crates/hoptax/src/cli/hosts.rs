@@ -22,15 +22,15 @@ use std::sync::atomic::AtomicBool;
 
 /// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways, network
 ///
-/// Copies hoptax to hosts that have no copy yet, as `hoptax run` does. Measures the network between the hosts, two seconds for
-/// each leg, and no gateway. Creates machines and pods that do not exist yet, and removes them as after a run.
+/// Like a run, copies hoptax to hosts, creates machines and pods that do not exist yet, and removes them. Measures
+/// the network between the hosts, and no gateway.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, lacks a \
-    gateway, or a check is bad; 2 the plan or the command line is wrong."
+    after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, \
+    lacks a gateway, or a check is bad; 2 wrong plan or command line."
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Turn an access log, HAR file, curl commands or OpenAPI document into a plan
 ///
-/// Requests of one kind become one target, with its weight. Numbers and ids in paths become templates. The built-in upstream answers
-/// with the statuses, sizes and times of the log. Credentials, cookies and values in queries are not copied.
+/// The built-in upstream answers with the statuses, sizes and times of the log. Credentials, cookies and values in
+/// queries are not copied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files to read, packed with gzip or not; `-` is standard input

@@ -48,8 +48,7 @@ impl PlanSource {
 /// Chooses some gateways of the plan.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Only {
-    /// Measure only these gateways of the plan, by label, such as nginx,nginx.key-auth. Direct is always measured. To get the
-    /// price of a feature, also name the gateway without that feature
+    /// Measure only direct and these gateways of the plan, by label, such as nginx,nginx.key-auth
     #[arg(long, value_name = "LABEL,…", value_delimiter = ',')]
     only: Vec<String>,
 }

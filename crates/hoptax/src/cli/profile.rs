@@ -18,10 +18,9 @@ const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..
 // clap makes a group of each struct and names it after the struct. Two groups of a command cannot both be `Args`.
 #[group(skip)]
 #[command(
-    after_help = "Needs `perf`. hoptax first measures the plan's rounds, at most 30 s unless the plan has `trials`. Passes \
-    of their own then record stacks; no measured round is profiled. Two gateways of the plan, or two load points, are also \
-    compared frame by frame. The run directory gets the report with flame graphs, and the files profile-*.folded \
-    (collapsed stacks) and profile-*.pb (pprof).\n\nExit status: as for `hoptax run`."
+    after_help = "Needs `perf`. hoptax first measures the plan's rounds, at most 30 s unless the plan has \
+    `trials`. Passes of their own then record stacks. The run directory gets the report with flame graphs, \
+    profile-*.folded (collapsed stacks) and profile-*.pb (pprof).\n\nExit status: as for `hoptax run`."
 )]
 pub(super) struct Args {
     #[command(flatten)]

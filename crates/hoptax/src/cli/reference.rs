@@ -2,13 +2,13 @@
 
 use super::exit::Exit;
 use clap::{Arg, Command};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 const HEAD: &str = "# The command line
 
-All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page from the program, and a test
-checks that it is up to date.
+All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page.
 
 | exit status | meaning |
 | --- | --- |
@@ -17,9 +17,13 @@ checks that it is up to date.
 | 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
 | 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not equalised (`hoptax lint`) |
 | 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
+| 5 | no budget is exceeded, but one is inconclusive (`hoptax run`, `hoptax gate`) |
 
 Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.
 ";
+
+/// An argument or option that this many commands describe alike is described once for all.
+const SEVERAL: usize = 3;
 
 /// Print the reference page of the command line, docs/reference/cli.md
 #[derive(Debug, clap::Args)]
@@ -46,49 +50,83 @@ fn page(mut program: Command) -> String {
     // clap adds the verb `help`. The page does not list this verb, because the introduction of the page explains it.
     let is_shown = |verb: &&mut Command| !verb.is_hide_set() && verb.get_name() != "help";
     let mut verbs: Vec<&mut Command> = program.get_subcommands_mut().filter(is_shown).collect();
-    let mut page = format!("{HEAD}\n| command | description |\n| --- | --- |\n");
-    for verb in &verbs {
-        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(page, "| [`hoptax {0}`](#hoptax-{0}) | {1} |", verb.get_name(), cell(&about));
+    let links = verbs.iter().map(|verb| format!("[`{0}`](#hoptax-{0})", verb.get_name()));
+    let mut page = format!("{HEAD}\nCommands: {}\n", links.collect::<Vec<_>>().join(", "));
+    let common = common(&verbs);
+    if !common.is_empty() {
+        let _ = writeln!(page, "\n## Common options\n");
+        for line in &common {
+            let _ = writeln!(page, "{line}");
+        }
     }
     for verb in &mut verbs {
-        section(&mut page, verb, &format!("hoptax {}", verb.get_name()));
+        section(&mut page, verb, &format!("hoptax {}", verb.get_name()), &common);
     }
     page
 }
 
+/// The lines of arguments and options that several commands have in common, sorted. The page describes them once.
+fn common(verbs: &[&mut Command]) -> Vec<String> {
+    fn count(verb: &Command, commands: &mut BTreeMap<String, usize>) {
+        for arg in verb.get_arguments().filter(|arg| is_shown(arg)) {
+            *commands.entry(line(arg)).or_default() += 1;
+        }
+        for own in verb.get_subcommands().filter(|own| !own.is_hide_set()) {
+            count(own, commands);
+        }
+    }
+    let mut commands = BTreeMap::new();
+    for verb in verbs {
+        count(verb, &mut commands);
+    }
+    commands.into_iter().filter(|(_, count)| *count >= SEVERAL).map(|(line, _)| line).collect()
+}
+
+/// An argument or option with its description, as an item of a list.
+fn line(arg: &Arg) -> String {
+    format!("- `{}`: {}", usage_of(arg), one_line(&description(arg)))
+}
+
 /// Writes the section of one verb: description, usage, arguments, and options by heading. Then writes the sections of
 /// the verbs below this verb.
-fn section(page: &mut String, verb: &mut Command, name: &str) {
+fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String]) {
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = verb.render_usage().to_string();
-    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
-    let _ = writeln!(
-        page,
-        "\n{} `{name}`\n\n{}\n\n```text\n{}\n```",
-        if name.matches(' ').count() > 1 { "###" } else { "##" },
-        with_full_stop(&about),
-        usage.trim()
-    );
-    let mut headings: Vec<Option<&str>> = Vec::new();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).trim();
+    let level = if name.matches(' ').count() > 1 { "###" } else { "##" };
+    let _ = writeln!(page, "\n{level} `{name}`\n\n{}", with_full_stop(&about));
+    // The lists below show positional arguments, but neither that an option is required nor that commands follow.
+    if usage.contains("--") || usage.contains("COMMAND") {
+        let _ = writeln!(page, "\n```text\n{usage}\n```");
+    }
     let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| is_shown(arg)).collect();
-    for heading in shown.iter().map(|arg| heading(arg)) {
+    let (shared, own): (Vec<&Arg>, Vec<&Arg>) =
+        shown.into_iter().partition(|arg| common.contains(&line(arg)));
+    let mut headings: Vec<Option<&str>> = Vec::new();
+    for heading in own.iter().map(|arg| heading(arg)) {
         if !headings.contains(&heading) {
             headings.push(heading);
         }
     }
     for title in headings {
-        let _ = writeln!(page, "\n| {} | description |\n| --- | --- |", title.unwrap_or("option"));
-        for arg in shown.iter().filter(|arg| heading(arg) == title) {
-            let _ = writeln!(page, "| `{}` | {} |", usage_of(arg), cell(&description(arg)));
+        let _ = match title {
+            Some(title) => writeln!(page, "\n{title}:\n"),
+            None => writeln!(page),
+        };
+        for arg in own.iter().filter(|arg| heading(arg) == title) {
+            let _ = writeln!(page, "{}", line(arg));
         }
+    }
+    if !shared.is_empty() {
+        let names: Vec<String> = shared.iter().map(|arg| format!("`{}`", name_of(arg))).collect();
+        let _ = writeln!(page, "\n[Common](#common-options): {}", names.join(", "));
     }
     if let Some(after) = verb.get_after_long_help().or(verb.get_after_help()) {
         let _ = writeln!(page, "\n{after}");
     }
     for own in verb.get_subcommands_mut().filter(|own| !own.is_hide_set()) {
         let name = format!("{name} {}", own.get_name());
-        section(page, own, &name);
+        section(page, own, &name, common);
     }
 }
 
@@ -98,9 +136,14 @@ fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
 }
 
-/// Title of the table that lists the argument.
+/// Title of the list that has the argument. Positional arguments and options without a title come first.
 fn heading(arg: &Arg) -> Option<&str> {
-    if arg.is_positional() { Some("argument") } else { arg.get_help_heading() }
+    arg.get_help_heading()
+}
+
+/// The shortest name of the argument, such as `--set` or `<PLAN>`.
+fn name_of(arg: &Arg) -> String {
+    arg.get_long().map_or_else(|| usage_of(arg), |long| format!("--{long}"))
 }
 
 /// The syntax of the argument, such as `-c, --connections <N>`.
@@ -109,9 +152,11 @@ fn usage_of(arg: &Arg) -> String {
     form.extend(arg.get_long().map(|long| format!("--{long}")));
     let mut words = vec![form.join(", ")];
     if arg.get_action().takes_values() {
+        let is_optional = arg.is_positional() && !arg.is_required_set();
+        let shown = |name: &str| if is_optional { format!("[{name}]") } else { format!("<{name}>") };
         match arg.get_value_names() {
-            Some(names) => words.extend(names.iter().map(|name| format!("<{name}>"))),
-            None => words.push(format!("<{}>", arg.get_id())),
+            Some(names) => words.extend(names.iter().map(|name| shown(name.as_str()))),
+            None => words.push(shown(arg.get_id().as_str())),
         }
     }
     words.join(" ").trim_start().to_owned()
@@ -149,8 +194,8 @@ fn known_default(arg: &Arg) -> String {
     if is_visible { format!(" [default: `{}`]", defaults.join(" ")) } else { String::new() }
 }
 
-fn cell(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The text with a full stop at the end. clap removes this full stop from short help.
@@ -193,19 +238,17 @@ mod tests {
     #[test]
     fn a_verb_is_listed_with_its_arguments_and_options() {
         let page = page(program());
-        assert!(page.contains("| [`hoptax go`](#hoptax-go) | Go there |\n"), "{page}");
-        assert!(page.contains("```text\nhoptax go [OPTIONS] <PLACE>\n```"), "{page}");
+        assert!(page.contains("Commands: [`go`](#hoptax-go), [`walk`](#hoptax-walk)\n"), "{page}");
+        assert!(page.contains("## `hoptax go`\n\nGo there.\n"), "{page}");
+        assert!(page.contains("Go there.\n\n- `<PLACE>`: Where to | from\n"), "{page}");
+        assert!(page.contains("Walk.\n\n```text\nhoptax walk [COMMAND]\n```\n"), "{page}");
         assert!(
-            page.contains("| argument | description |\n| --- | --- |\n| `<PLACE>` | Where to \\| from |\n"),
+            page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
             "{page}"
         );
-        assert!(
-            page.contains("| `-w, --how <HOW>` | The way: `fast` (At once), `slow` [default: `slow`] |\n"),
-            "{page}"
-        );
-        assert!(page.contains("| `--far <far>` | How far: `yes`, `no` [default: no] |\n"), "{page}");
-        assert!(page.contains("| `--quiet` | Say nothing |\n"), "{page}");
-        assert!(page.contains("### `hoptax walk up`\n\nClimb.\n\n```text\nhoptax walk up\n```"), "{page}");
+        assert!(page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n"), "{page}");
+        assert!(page.contains("- `--quiet`: Say nothing\n"), "{page}");
+        assert!(page.contains("### `hoptax walk up`\n\nClimb.\n"), "{page}");
         assert!(!page.contains("hoptax walk down"), "{page}");
     }
 
@@ -215,5 +258,24 @@ mod tests {
         for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`"] {
             assert!(!page.contains(absent), "{absent}: {page}");
         }
+    }
+
+    #[test]
+    fn what_several_commands_have_in_common_is_described_once() {
+        let dry = || Arg::new("dry").long("dry").action(clap::ArgAction::SetTrue).help("Change nothing");
+        let place = |help: &'static str| Arg::new("place").required(true).value_name("PLACE").help(help);
+        let command = |name: &'static str, help| Command::new(name).about("Go").arg(place(help)).arg(dry());
+        let page = page(Command::new("hoptax").subcommands([
+            command("walk", "Where to"),
+            command("run", "Where to"),
+            command("swim", "Which island"),
+        ]));
+        assert!(
+            page.contains("## Common options\n\n- `--dry`: Change nothing\n\n## `hoptax walk`"),
+            "{page}"
+        );
+        assert_eq!(page.matches("Change nothing").count(), 1, "{page}");
+        assert_eq!(page.matches("- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n").count(), 2);
+        assert!(page.contains("- `<PLACE>`: Which island\n"), "{page}");
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
-    /// Use colors if standard output is a terminal with colors and NO_COLOR is not set
+    /// On a terminal with colors, unless NO_COLOR is set
     Auto,
     /// Always use colors
     Always,

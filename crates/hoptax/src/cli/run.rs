@@ -36,9 +36,8 @@ use world::{Needs, World};
 /// Measure the gateways of a plan and report what each one costs compared with direct
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 the plan or the command line is \
-    wrong; 3 a budget is exceeded; 4 measured, but a `void` finding says that the result cannot be trusted; 5 no budget is \
-    exceeded, but one is inconclusive."
+    after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 wrong plan or command line; \
+    3 a budget is exceeded; 4 a `void` finding; 5 a budget is inconclusive."
 )]
 pub(super) struct Args {
     #[command(flatten)]

@@ -19,8 +19,7 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
 ///
-/// Prints the address to open, and serves until Ctrl-C or SIGTERM. Clients must send the token that is part of this address: the
-/// token in --token-file, or a random one. --read-only serves without a token, and nobody can change or delete a run.
+/// Prints the address to open, with the token that clients must send, and serves until Ctrl-C or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is wrong."

@@ -11,8 +11,7 @@ use std::path::PathBuf;
 
 /// Run the built-in upstream until SIGTERM or Ctrl-C
 ///
-/// When it is ready, it prints one line of JSON: the addresses of its instances and of its control socket. `GET /ledger` on the
-/// control socket returns its counts of requests, connections and bytes.
+/// When it is ready, it prints one line of JSON: the addresses of its instances and of its control socket.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Number of instances, each with its own port and thread

@@ -54,19 +54,21 @@ fn compares_two_runs_in_every_format() {
     assert!(text(&better.stdout).starts_with("**"), "{}", text(&better.stdout));
 
     let report = json(hoptax().arg("compare").args([&a, &b]).args(["--format", "json"]));
-    let documented = include_str!("../../../../docs/reference/compare.md");
-    let described = |object: &Json| {
+    let interface: Json =
+        serde_json::from_str(include_str!("../../../../docs/reference/openapi.json")).expect("JSON");
+    let described = |object: &Json, schema: &str| {
+        let members = &interface["components"]["schemas"][schema]["properties"];
         for name in object.as_object().expect("an object").keys() {
             assert!(
-                documented.contains(&format!("`{name}`")),
-                "`{name}` is not in docs/reference/compare.md"
+                members[name]["description"].is_string(),
+                "docs/reference/openapi.json does not describe `{name}` of {schema}"
             );
         }
     };
-    described(&report);
+    described(&report, "Comparison");
     let rows = report["rows"].as_array().expect("rows");
-    described(&rows[0]);
-    described(&rows[0]["difference"]);
+    described(&rows[0], "Row");
+    described(&rows[0]["difference"], "Contrast");
     let cpu = rows.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("a row");
     assert_eq!((&cpu["verdict"], &report["verdict"]), (&"worse".into(), &"worse".into()));
     assert!((cpu["change"]["estimate"].as_f64().unwrap() - 0.5).abs() < 0.01, "{cpu}");

@@ -15,8 +15,8 @@ pub(super) fn page(pack: &Pack) -> String {
     let _ = writeln!(page, " {}\n", last_run_sentence(pack));
     starts(&mut page, pack);
     features(&mut page, pack);
-    settings(&mut page, "equalised", &manifest.settings.equalised);
-    settings(&mut page, "stock", &manifest.settings.stock);
+    settings(&mut page, "equalised", &manifest.settings.equalised, &[]);
+    settings(&mut page, "stock", &manifest.settings.stock, &manifest.settings.equalised);
     if let Ok(readme) = pack.template("README.md") {
         page.push_str("## Notes\n\n");
         // The first sentence of the page already says this.
@@ -32,7 +32,10 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
     let (run, never_run): (Vec<&Pack>, Vec<&Pack>) =
         packs.partition(|pack| pack.manifest().last_run_for_real.is_some());
     let mut page = String::from(
-        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs.\n\n",
+        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs. A page's notes say \
+         where the pack configures features. Users also put them elsewhere; whether the place changes the price was \
+         measured for APISIX only.\n\nThe same for every gateway, if it has such settings: workers, version and cipher \
+         of TLS, types, level and least size of gzip, access logs, and connections that stay open.\n\n",
     );
     index_table(&mut page, &run);
     if !never_run.is_empty() {
@@ -108,70 +111,85 @@ fn readme_line(pack: &Pack) -> Option<String> {
 
 fn starts(page: &mut String, pack: &Pack) {
     let manifest = pack.manifest();
-    page.push_str("## How to start it\n\n| driver | needs | how to get it |\n| --- | --- | --- |\n");
+    page.push_str("## How to start it\n\n");
     let ways: Vec<String> =
         manifest.install.iter().map(|(with, how)| format!("{with}: {}", code(how, with))).collect();
     let ways = if ways.is_empty() { "the pack does not say how".to_owned() } else { ways.join("; ") };
     let _ = writeln!(
         page,
-        "| `process` | `{}` on PATH or in the tools directory | {} |",
+        "- `process`: `{}` on PATH or in the tools directory. {}",
         manifest.binary,
-        cell(&ways)
+        line(&ways)
     );
     if let Some(docker) = &manifest.docker {
         let get = how_to_get(pack, &docker.image);
-        let _ = writeln!(
-            page,
-            "| `docker` | a docker engine and the image `{}` | `{}` |",
-            docker.image,
-            cell(&get)
-        );
+        let _ = writeln!(page, "- `docker`: the image `{}`. Get it: `{}`", docker.image, line(&get));
     }
     page.push('\n');
 }
 
+/// The features that the pack offers, with their settings, and the reasons why it lacks the others.
 fn features(page: &mut String, pack: &Pack) {
     let manifest = pack.manifest();
-    page.push_str("## Features\n\n| feature | |\n| --- | --- |\n");
+    let mut missing: Vec<(String, String)> = Vec::new();
+    let mut offered = String::new();
     for name in Feature::NAMES {
         if manifest.features.iter().any(|offered| offered == name) {
-            let settings = manifest.settings.features.get(name).into_iter().flatten();
-            let reasons: String = settings
-                .map(|one| format!("<br>{}: {}", cell(&plain(&one.setting)), cell(&one.reason)))
-                .collect();
-            let refusal = manifest.refusals.get(name);
-            let refusal = refusal
-                .map_or_else(String::new, |refusal| format!("<br>refusals: {}", cell(&refusal.reason)));
-            let _ = writeln!(page, "| `{name}` | yes{reasons}{refusal} |");
+            let _ = writeln!(offered, "- `{name}`");
+            for one in manifest.settings.features.get(name).into_iter().flatten() {
+                let _ = writeln!(offered, "  - {}: {}", line(&plain(&one.setting)), line(&one.reason));
+            }
+            if let Some(refusal) = manifest.refusals.get(name) {
+                let _ = writeln!(offered, "  - refusals: {}", line(&refusal.reason));
+            }
         } else {
             let reason =
                 manifest.unsupported.get(name).map_or("the pack does not support it", String::as_str);
-            let _ = writeln!(page, "| `{name}` | no: {} |", cell(reason));
+            missing.push((format!("`{name}`"), line(reason)));
         }
     }
     if manifest.unix_upstream {
-        page.push_str("| upstream on a Unix socket | yes |\n");
+        offered.push_str("- upstream on a Unix socket\n");
     }
     if !manifest.proxy.is_empty() {
         let variants: Vec<String> = manifest.proxy.keys().map(|variant| format!("`{variant}`")).collect();
-        let _ = writeln!(page, "| forward proxy | yes: variant {} |", variants.join(" or "));
+        let _ = writeln!(offered, "- forward proxy: variant {}", variants.join(" or "));
     }
     let others = manifest.unsupported.iter().filter(|(what, _)| !Feature::NAMES.contains(&what.as_str()));
-    for (what, reason) in others {
-        let _ = writeln!(page, "| {} | no: {} |", what.replace('_', " "), cell(reason));
+    missing.extend(others.map(|(what, reason)| (what.replace('_', " "), line(reason))));
+    if !offered.is_empty() {
+        let _ = writeln!(page, "## Features\n\n{offered}");
+    }
+    if missing.is_empty() {
+        return;
+    }
+    page.push_str("## Not supported\n\n");
+    while let Some((_, reason)) = missing.first().cloned() {
+        let (alike, others): (Vec<_>, Vec<_>) = missing.into_iter().partition(|(_, own)| *own == reason);
+        let names: Vec<&str> = alike.iter().map(|(name, _)| name.as_str()).collect();
+        let _ = writeln!(page, "- {}: {reason}", names.join(", "));
+        missing = others;
     }
     page.push('\n');
 }
 
-fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
+/// The settings of a profile that differ from the default. Settings that are also in `above` are only named.
+fn settings(page: &mut String, profile: &str, settings: &[SettingText], above: &[SettingText]) {
     let _ = writeln!(page, "## Settings that differ from the default: {profile}\n");
     if settings.is_empty() {
         page.push_str("None.\n\n");
         return;
     }
-    page.push_str("| setting | why |\n| --- | --- |\n");
-    for one in settings {
-        let _ = writeln!(page, "| {} | {} |", cell(&plain(&one.setting)), cell(&one.reason));
+    let is_above = |one: &&SettingText| {
+        above.iter().any(|other| (&other.setting, &other.reason) == (&one.setting, &one.reason))
+    };
+    let (known, own): (Vec<_>, Vec<_>) = settings.iter().partition(is_above);
+    for one in own {
+        let _ = writeln!(page, "- {}: {}", line(&plain(&one.setting)), line(&one.reason));
+    }
+    if !known.is_empty() {
+        let names: Vec<String> = known.iter().map(|one| line(&plain(&one.setting))).collect();
+        let _ = writeln!(page, "- As equalised: {}", names.join("; "));
     }
     page.push('\n');
 }
@@ -190,7 +208,11 @@ fn code(how: &str, with: &str) -> String {
 }
 
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    line(text).replace('|', "\\|")
+}
+
+fn line(text: &str) -> String {
+    text.replace('\n', " ")
 }
 
 /// A README without its title. Each heading moves down by one level.
@@ -220,11 +242,12 @@ mod tests {
         for part in [
             "# kong\n",
             "Last run with the real gateway: version 3.9.3 on 2026-11-23. Features proved: 18 of 18.",
-            "| `docker` | a docker engine and the image `kong:3.9` | `docker pull kong:3.9` |",
-            "| `key-auth` | yes<br>key-auth (plugin): ",
-            "| `consumers` | yes |",
-            "| `token-review` | no: no plugin",
-            "| nginx_worker_processes = workers | the plan's number of workers",
+            "- `docker`: the image `kong:3.9`. Get it: `docker pull kong:3.9`\n",
+            "- `key-auth`\n  - key-auth (plugin): ",
+            "- `consumers`\n",
+            "## Not supported\n\n- `token-review`: no plugin",
+            "- nginx_worker_processes = workers: the plan's number of workers",
+            "- As equalised: ",
             "## Notes",
             "### Known traps",
         ] {
@@ -232,7 +255,7 @@ mod tests {
         }
         let tyk = page(packs.get("tyk").expect("a pack"));
         for part in
-            ["Features proved: 9 of 12. Not proved: `jwt-hs256`, because ", "<br>refusals: without a token"]
+            ["Features proved: 9 of 12. Not proved: `jwt-hs256`, because ", "\n  - refusals: without a token"]
         {
             assert!(tyk.contains(part), "`{part}` in\n{tyk}");
         }

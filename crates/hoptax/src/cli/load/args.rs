@@ -13,10 +13,9 @@ use crate::cli::help;
 
 /// Send load to one URL and print throughput, response times and failures
 ///
-/// Without --rate, the loop is closed: each connection sends its next request when the previous response ends. With
-/// --rate, the loop is open: requests are due at scheduled times, independent of the responses, and response times are
-/// measured from the scheduled times. In an open loop, workers that are pinned with --cpus keep their CPUs busy shortly
-/// before each due time: reserve those CPUs for them.
+/// Without --rate, each connection sends its next request when the previous response ends (closed loop). With --rate,
+/// requests are due at scheduled times, and response times count from these (open loop). Workers that are pinned with
+/// --cpus then keep their CPUs busy shortly before each due time.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
@@ -36,8 +35,8 @@ pub(in crate::cli) struct Args {
     pub(super) limits: LimitArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output
-    /// and the phases to standard error, one JSON document per line. Cannot be combined with other options
+    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output,
+    /// the phases to standard error. Excludes other options
     #[arg(long, value_name = "FILE|-", exclusive = true, help_heading = "Output")]
     pub(super) spec: Option<PathBuf>,
     /// Same as --spec, and also print a JSON document for each second; `hoptax run` uses this for live views
@@ -82,8 +81,8 @@ pub(super) struct LoadArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
-    /// Request the targets in this file: a YAML or JSON list like the value of `target` in a plan. The URL then has no
-    /// path, and -H adds its header to each target that does not have that header
+    /// Request the targets in this file: a YAML or JSON list like `target` in a plan. The URL then has no path, and
+    /// -H adds its header to each target that lacks it
     #[arg(long, value_name = "FILE")]
     pub(super) targets: Option<PathBuf>,
     /// Add this header to each request; can be repeated, and can contain templates
