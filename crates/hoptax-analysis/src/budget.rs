@@ -211,7 +211,10 @@ impl Judge<'_> {
         if budget.metric == Metric::ErrorShare && budget.max == Some(0.0) {
             return Part::of(limits.judge(&Estimate::bare(value.estimate, 1)));
         }
-        let of_rounds = in_run(budget.metric, case, self.side).and_then(|one| one.half_width());
+        // All of a share's interval comes from its rounds.
+        let is_share = budget.metric == Metric::ErrorShare;
+        let own = in_run(budget.metric, case, self.side).filter(|_| !is_share);
+        let of_rounds = own.and_then(|one| one.half_width());
         Part::judged(limits, &Judged { value: *value, of_rounds }, self.side.measured_s)
     }
 
@@ -628,5 +631,26 @@ mod tests {
         run.record.plan.budget = vec![Budget { max: Some(0.002), ..Budget::of(Metric::ErrorShare) }];
         let outcomes: Vec<Outcome> = run.analyse().budget.iter().map(|result| result.outcome).collect();
         assert_eq!(outcomes, [Outcome::Inconclusive, Outcome::Exceeded]);
+    }
+
+    #[test]
+    fn more_rounds_decide_about_errors_that_never_occurred() {
+        let judged = |rounds: u32, errors: u64, max: f64| {
+            let mut run = Run::closed(1);
+            for round in 0..rounds {
+                run.direct(round, 100, 100);
+                run.push(via("nginx", round).errors(errors));
+            }
+            run.record.plan.budget = vec![Budget { max: Some(max), ..Budget::of(Metric::ErrorShare) }];
+            run.analyse().budget.remove(0)
+        };
+        let few = judged(4, 0, 0.0005);
+        assert_eq!((few.outcome, few.reason), (Outcome::Inconclusive, None));
+        let rounds = few.would_decide.expect("more rounds decide").rounds;
+        assert_eq!(judged(rounds, 0, 0.0005).outcome, Outcome::Kept, "{rounds} rounds");
+        assert_eq!(judged(rounds * 3 / 4, 0, 0.0005).outcome, Outcome::Inconclusive, "{rounds} rounds");
+        let some = judged(4, 1, 0.0015);
+        assert_eq!((some.outcome, some.reason), (Outcome::Inconclusive, None));
+        assert!(some.would_decide.expect("more rounds decide").rounds > 4);
     }
 }

@@ -50,6 +50,11 @@ impl Limits {
         let (low, high) = value.interval()?;
         let inside = |limit: &f64| low <= *limit && *limit <= high;
         let needed = |limit: f64| {
+            // The upper end of a share that was never seen shrinks as the number of rounds grows, not as its square root.
+            if value.estimate == 0.0 && low == 0.0 && limit > 0.0 {
+                let times = high / limit;
+                return (times <= MOST_TIMES).then(|| (f64::from(value.trials) * times).ceil() as u32);
+            }
             let distance = (limit - value.estimate).abs();
             let half = if limit > value.estimate { high - value.estimate } else { value.estimate - low };
             let of_rounds = of_rounds.unwrap_or(half).min(half);

@@ -135,8 +135,9 @@ pub(crate) struct Disagreement<'a> {
 }
 
 /// The metrics for which all windows and quiet windows disagree. They disagree if only one of the two taxes is
-/// distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A metric is left
-/// out if one of its two taxes has no interval. In an open loop, throughput is left out, because the rate decides it.
+/// distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A quiet tax within
+/// the interval of all windows does not disagree: it only has fewer trials. A metric is left out if one of its two taxes
+/// has no interval. In an open loop, throughput is left out, because the rate decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {
@@ -151,7 +152,12 @@ pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
             let verdict = |difference: &Difference| {
                 (difference.distinguishable, difference.distinguishable && above(difference))
             };
-            one.all.estimate.interval().is_some()
+            let lost_precision = one.all.distinguishable && !one.quiet.distinguishable && {
+                let (low, high) = one.all.estimate.interval().unwrap_or_default();
+                (low..=high).contains(&one.quiet.estimate.estimate)
+            };
+            !lost_precision
+                && one.all.estimate.interval().is_some()
                 && one.quiet.estimate.interval().is_some()
                 && verdict(one.all) != verdict(one.quiet)
         })

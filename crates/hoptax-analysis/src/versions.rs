@@ -71,7 +71,16 @@ fn families(gateways: &[Gateway]) -> Vec<(String, Vec<Version>)> {
         }
     }
     let several = families.into_iter().filter(|(_, versions)| versions.len() > 1);
-    several.map(|(family, versions)| (family.name(), versions)).collect()
+    several.map(|(family, versions)| (family.name(), told_apart(versions))).collect()
+}
+
+/// Versions with labels for names, if two of them have the same name, such as two builds of one program.
+fn told_apart(versions: Vec<Version>) -> Vec<Version> {
+    let is_twice = |one: &Version| versions.iter().filter(|other| other.name == one.name).count() > 1;
+    if !versions.iter().any(is_twice) {
+        return versions;
+    }
+    versions.into_iter().map(|one| Version { name: one.gateway.clone(), ..one }).collect()
 }
 
 /// Everything that versions of one gateway have in common.
@@ -190,5 +199,15 @@ mod tests {
         };
         assert_eq!(names(&gateways), [("nginx".to_owned(), 2), ("nginx with gzip".to_owned(), 2)]);
         assert!(names(&gateways[..2]).is_empty(), "one version has nothing to be compared with");
+    }
+
+    #[test]
+    fn two_builds_with_one_file_name_are_named_by_their_labels() {
+        let names = |plan: [(&str, &str); 2]| -> Vec<String> {
+            let (_, versions) = families(&plan.map(|(label, name)| version(label, name, &[]))).remove(0);
+            versions.into_iter().map(|one| one.name).collect()
+        };
+        assert_eq!(names([("main", "my-gateway"), ("pr", "my-gateway")]), ["main", "pr"]);
+        assert_eq!(names([("nginx-1.22", "1.22"), ("nginx-1.26", "1.26")]), ["1.22", "1.26"]);
     }
 }

@@ -256,7 +256,13 @@ fn holds(one: &Capacity) -> Option<String> {
         Some(Limit::Upstream) => " (limited by the upstream or the machine: direct holds no more)",
         Some(Limit::Gateway) | None => "",
     };
-    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}", rate_in_words(rate, false)))
+    let doubt = match longer_trials(one).last().filter(|_| one.confirmed.is_none()) {
+        Some((lowest, ..)) => {
+            format!(", but longer trials confirm no rate: plan with less than {} requests/s", value(*lowest))
+        }
+        None => String::new(),
+    };
+    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}{doubt}", rate_in_words(rate, false)))
 }
 
 #[cfg(test)]

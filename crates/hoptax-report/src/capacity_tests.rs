@@ -188,6 +188,10 @@ fn an_unconfirmed_rate_says_why_and_what_to_do() {
     for text in [terminal(&broken, 300, false), markdown(&broken), words(&broken)] {
         assert!(text.contains("No rate of nginx is confirmed") && text.contains("no (0"), "{text}");
     }
+    let sentence = &broken.summary[0].sentence;
+    assert!(sentence.starts_with("nginx holds "), "{sentence}");
+    let doubt = ", but longer trials confirm no rate: plan with less than 2.7 k requests/s.";
+    assert!(sentence.ends_with(doubt), "{sentence}");
     let ended = with_longer_trials(None).model();
     let text = terminal(&ended, 300, false);
     assert!(

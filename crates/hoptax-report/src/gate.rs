@@ -49,7 +49,7 @@ pub fn json(model: &Model) -> String {
     text
 }
 
-fn headline(model: &Model) -> String {
+pub(super) fn headline(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let all = model.budget.len();
     let others: Vec<String> = [Outcome::Exceeded, Outcome::Unmeasured, Outcome::Inconclusive]

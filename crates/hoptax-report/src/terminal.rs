@@ -5,6 +5,7 @@ use super::busier;
 use super::capacity;
 use super::failures::FailureGroup;
 use super::found_in;
+use super::gate;
 use super::gateway_pairs;
 use super::generators;
 use super::host;
@@ -79,6 +80,10 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     if model.measured_anything() {
         text.push('\n');
         text.push_str(&page.wrap(&belief::in_words(model), "", ""));
+    }
+    // Long findings separate the budgets from the end, and the last lines are those that a log of CI shows.
+    if !model.has_void_figures() && model.budget.iter().any(|result| result.outcome != Outcome::Kept) {
+        text.push_str(&page.wrap(&gate::headline(model), "", ""));
     }
     text
 }
@@ -477,6 +482,8 @@ mod tests {
             text.contains("added_p50 must be at most 20 µs; it was not measured: did not start."),
             "{text}"
         );
+        let last = text.trim_end().lines().last().expect("a last line");
+        assert!(last.contains("of 2 budgets, 1 exceeded, 1 "), "{last}");
         let page = crate::html::words(&run.model());
         let first = page.split("<nav class=\"contents\"").next().expect("a first screen");
         assert!(
