@@ -69,7 +69,7 @@ pub enum DirError {
         source: io::Error,
     },
     /// A file of the run cannot be read.
-    #[error("cannot read {}: {source}; is it a run directory (with run.json in it)?", .path.display())]
+    #[error("{}", unreadable(.path, source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -281,6 +281,23 @@ impl<P, L> Run<P, L> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Some(RenderedFile { gateway: gateway.into(), name: name.into(), text, left_out })
     }
+}
+
+/// Says why a file of a run cannot be read. Without a `run.json`, the user named something else than a run.
+fn unreadable(path: &Path, source: &io::Error) -> String {
+    let named = path.parent().unwrap_or(path);
+    let what = if path.file_name().is_none_or(|name| name != RUN) {
+        return format!("cannot read {}: {source}", path.display());
+    } else if named.is_file() {
+        format!("{} is a file, not a run directory", named.display())
+    } else if source.kind() != io::ErrorKind::NotFound {
+        return format!("cannot read {}: {source}", path.display());
+    } else if named.is_dir() {
+        format!("{} is not a run directory: it has no {RUN}", named.display())
+    } else {
+        format!("there is no run {}: neither a directory nor the name of a measured plan", named.display())
+    };
+    format!("{what}. Name a run directory, a plan's name, or `latest`; `hoptax history list` shows all")
 }
 
 fn read_record(path: &Path) -> Result<RunRecord, DirError> {

@@ -358,7 +358,9 @@ impl ContenderPreview {
                 format!("already running at {url}, CPU and memory from the pods with {}", pods.selector)
             }
             GatewayKind::External { url, pid: None, .. } => {
-                format!("already running at {url}, CPU not measured (no pid)")
+                format!(
+                    "already running at {url}, CPU of the process that listens there, if this machine shows it"
+                )
             }
             GatewayKind::External { url, pid: Some(pid), .. } => {
                 format!("already running at {url}, pid {pid}")

@@ -25,8 +25,12 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     let (verb, name) = verb(&program, typed);
     let styled = error.render();
     let message = if is_coloured { styled.ansi().to_string() } else { styled.to_string() };
-    let message = message.split("For more information, try").next().unwrap_or_default().trim_end();
-    let advice = advice(error, verb, &name).or_else(|| elsewhere(error, verb, typed));
+    let message = message.split("For more information, try").next().unwrap_or_default();
+    let foreign = one_hyphen(verb, typed)
+        .or_else(|| key_of_plan(error, verb))
+        .or_else(|| elsewhere(error, verb, typed));
+    let message = without_tips(message, foreign.is_some());
+    let advice = foreign.or_else(|| advice(error, verb, &name));
     match (advice, error.kind()) {
         (Some(commands), ErrorKind::InvalidSubcommand) => format!("{message}\n\nhelp: {commands}\n"),
         (Some(advice), _) => {
@@ -73,20 +77,87 @@ fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
     }
 }
 
-/// Options of wrk2, hey and oha, and the option of `hoptax load` with the same meaning. The last text follows the value.
-const ELSEWHERE: [(&str, &str, &str); 3] = [("-R", "-r", "/s"), ("-q", "-r", "/s"), ("-z", "-d", "")];
+/// clap's message without its tip to write an option as a value after `--`, and without any tip if we have a better one.
+fn without_tips(message: &str, has_better: bool) -> String {
+    let is_tip = |line: &&str| line.contains("tip:") && (has_better || line.contains("as a value"));
+    let kept: Vec<&str> = message.lines().filter(|line| !is_tip(line)).collect();
+    kept.join("\n").replace("\n\n\n", "\n\n").trim_end().to_owned()
+}
 
-/// The option of `hoptax load` for an option that another load generator has.
+/// Options of other load generators, and what to write for them in `hoptax load`. `{}` is the value.
+const ELSEWHERE: [(&str, &str); 26] = [
+    ("-D", "h2load's `-D {}` is `-d {}s` here"),
+    ("-R", "`-R {}` is `-r {}/s` here"),
+    ("-T", "ab's `-T {}` is `-H 'content-type: {}'` here"),
+    ("-a", "hey's `-a {}` is an `authorization` header here: `-H 'authorization: Basic …'`"),
+    ("-m", "`-m {}` is `-X {}` here"),
+    ("-p", "ab's `-p {}` is `-X POST -b @{}` here"),
+    ("-q", "oha's `-q {0}` is `-r {0}/s` here; hey's counts for each connection: multiply it by `-c`"),
+    ("-qps", "`-qps {}` is `-r {}/s` here"),
+    ("-s", "wrk's scripts are templates here, such as `-H 'x-id: {{uuid}}'`, or `--targets FILE`"),
+    ("-u", "`-u {}` is `-c {}` here"),
+    ("-z", "`-z {}` is `-d {}` here"),
+    ("--clients", "`--clients {}` is `-c {}` here"),
+    ("--disable-keepalive", "`--disable-keepalive` is `--no-keepalive` here"),
+    ("-disable-keepalive", "`-disable-keepalive` is `--no-keepalive` here"),
+    ("-keepalive", "`-keepalive=false` is `--no-keepalive` here; the default keeps connections"),
+    ("--h1", "leave out `--h1`: hoptax sends HTTP/1.1"),
+    ("--http2", "hoptax sends HTTP/1.1 or 1.0, not HTTP/2; leave out `--http2`"),
+    ("--iterations", "`--iterations {}` is `-n {}` here"),
+    ("--latency", "leave out `--latency`: hoptax always prints percentiles"),
+    ("--no-connection-reuse", "`--no-connection-reuse` is `--no-keepalive` here"),
+    ("--qps", "`--qps {}` is `-r {}/s` here"),
+    ("--rps", "h2load's `--rps` counts for each connection: multiply it by `-c`, and write `-r 1000/s`"),
+    ("--script", "wrk's scripts are templates here, such as `-H 'x-id: {{uuid}}'`, or `--targets FILE`"),
+    ("--threads", "`--threads {}` is `-t {}` here"),
+    ("--users", "`--users {}` is `-c {}` here"),
+    ("--vus", "k6's `--vus {}` is `-c {}` here"),
+];
+
+/// What to write instead of an option that another load generator has.
 fn elsewhere(error: &Error, verb: &Command, typed: &[String]) -> Option<String> {
-    let Some(ContextValue::String(unknown)) = argument(error) else { return None };
-    let (option, ours, unit) = ELSEWHERE.iter().find(|(option, ..)| unknown == option)?;
-    if error.kind() != ErrorKind::UnknownArgument || verb.get_name() != "load" {
+    if verb.get_name() != "load" {
         return None;
     }
-    let at = typed.iter().position(|word| word.starts_with(option))?;
+    let known = |name: &str| ELSEWHERE.iter().find(|(option, _)| *option == name);
+    // clap reads a word such as `-disable-keepalive` as `-d` with a value, so its error names another option.
+    let is_word = |word: &&str| word.len() > 2 && !word.starts_with("--");
+    let words = typed.iter().map(|word| word.split('=').next().unwrap_or_default());
+    let (at, (option, advice)) =
+        match words.enumerate().find_map(|(at, word)| Some((at, known(Some(word).filter(is_word)?)?))) {
+            Some(found) => found,
+            None => {
+                let Some(ContextValue::String(unknown)) = argument(error) else { return None };
+                let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+                let at = typed.iter().position(|word| is_unknown && word.starts_with(unknown.as_str()))?;
+                (at, known(unknown)?)
+            }
+        };
     let attached = typed[at][option.len()..].trim_start_matches('=');
-    let value = if attached.is_empty() { typed.get(at + 1)?.as_str() } else { attached };
-    Some(format!("`{option} {value}` is `{ours} {value}{unit}` here"))
+    let next = typed.get(at + 1).filter(|next| !next.starts_with('-') && !next.contains("://"));
+    let value = if attached.is_empty() { next.map_or("…", String::as_str) } else { attached };
+    Some(advice.replace("{{", "\u{1}").replace("{0}", value).replace("{}", value).replace('\u{1}', "{{"))
+}
+
+/// The option with two hyphens, if the user typed it with one, as programs written in Go print it: `-rate 1000/s`.
+fn one_hyphen(verb: &Command, typed: &[String]) -> Option<String> {
+    let long = |word: &String| {
+        let name = word.strip_prefix('-')?.split('=').next()?;
+        let is_long = |arg: &Arg| arg.get_long() == Some(name);
+        (name.len() > 1 && verb.get_arguments().any(is_long)).then(|| name.to_owned())
+    };
+    let name = typed.iter().find_map(long)?;
+    Some(format!("write `--{name}`, with two hyphens"))
+}
+
+/// How to set a key of the plan, if the user typed it as an option: `run plan.yaml --time 20s`.
+fn key_of_plan(error: &Error, verb: &Command) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = argument(error) else { return None };
+    let sets = verb.get_arguments().any(|arg| arg.get_long() == Some("set"));
+    let key = unknown.strip_prefix("--")?.replace('-', "_");
+    let is_key = hoptax_plan::schema()["properties"].get(&key).is_some();
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    (sets && is_key && is_unknown).then(|| format!("`{key}` is a key of the plan: --set {key}=…"))
 }
 
 fn argument(error: &Error) -> Option<&ContextValue> {
@@ -247,6 +318,25 @@ mod tests {
             ("load -R2000 http://a/", &["help: `-R 2000` is `-r 2000/s` here; `hoptax load --help`"]),
             ("load http://a/ -R 2000", &["help: `-R 2000` is `-r 2000/s` here"]),
             ("load -z 10s http://a/", &["help: `-z 10s` is `-d 10s` here"]),
+            ("load -t2 -c16 -d3s --latency http://a/", &["help: leave out `--latency`: hoptax always"]),
+            ("load -z 2s -q 10 http://a/", &["help: `-z 2s` is `-d 2s` here"]),
+            (
+                "load -q 10 http://a/",
+                &["oha's `-q 10` is `-r 10/s` here", "hey's counts for each connection"],
+            ),
+            ("load -qps 1000 http://a/", &["help: `-qps 1000` is `-r 1000/s` here"]),
+            ("load -qps=1000 http://a/", &["help: `-qps 1000` is `-r 1000/s` here"]),
+            ("load -D 2 http://a/", &["help: h2load's `-D 2` is `-d 2s` here"]),
+            ("load --vus=10 http://a/", &["help: k6's `--vus 10` is `-c 10` here"]),
+            ("load -s post.lua http://a/", &["help: wrk's scripts are templates here", "'x-id: {{uuid}}'"]),
+            ("load -p body.json http://a/", &["help: ab's `-p body.json` is `-X POST -b @body.json` here"]),
+            ("load --disable-keepalive http://a/", &["is `--no-keepalive` here"]),
+            ("load -disable-keepalive http://a/", &["is `--no-keepalive` here"]),
+            ("load -rate 1000/s http://a/", &["help: write `--rate`, with two hyphens"]),
+            ("load -duration=2s http://a/", &["help: write `--duration`, with two hyphens"]),
+            ("run p.yaml --time 20s", &["help: `time` is a key of the plan: --set time=…"]),
+            ("profile p.yaml --trials 2", &["help: `trials` is a key of the plan: --set trials=…"]),
+            ("check p.yaml --access-log off", &["help: `access_log` is a key of the plan"]),
             ("load http://a/ --json --csv", &["'--csv'", "help: leave one of them out"]),
             ("load http://a/ --json --json", &["multiple times", "help: give it only once"]),
             ("load http://a/ --json=yes", &["help: leave out the value"]),
@@ -263,6 +353,7 @@ mod tests {
                 assert!(printed.contains(part), "{line}: {part}\n{printed}");
             }
             assert!(!printed.contains("For more information"), "{line}: {printed}");
+            assert!(!printed.contains("as a value"), "{line}: {printed}");
         }
     }
 

@@ -145,9 +145,19 @@ fn runs_are_named_by_their_plan_or_as_latest() {
             "{arguments:?}: which one? {said}"
         );
     }
-    let output = hoptax().current_dir(scratch.path()).args(["report", "unknown"]).output().expect("runs");
-    assert!(!output.status.success(), "{}", text(&output.stdout));
-    assert!(text(&output.stderr).contains("is it a run directory"), "{}", text(&output.stderr));
+    std::fs::write(scratch.path().join("plan.yaml"), "gateways: [nginx]\n").expect("written");
+    for (typed, what) in [
+        ("unknown", "there is no run unknown: neither a directory nor the name of a measured plan"),
+        ("plan.yaml", "plan.yaml is a file, not a run directory"),
+        ("results", "results is not a run directory: it has no run.json"),
+    ] {
+        for verb in ["report", "gate", "compare"] {
+            let output = hoptax().current_dir(scratch.path()).args([verb, typed]).output().expect("runs");
+            let said = text(&output.stderr);
+            assert!(!output.status.success(), "{verb} {typed}: {}", text(&output.stdout));
+            assert!(said.contains(what) && said.contains("`hoptax history list`"), "{verb} {typed}: {said}");
+        }
+    }
 }
 
 #[test]

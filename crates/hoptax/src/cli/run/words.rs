@@ -19,8 +19,15 @@ pub(super) fn span(seconds: f64) -> String {
 
 /// `75 s left`, or `at least 75 s left` if more rounds or search steps may follow.
 pub(super) fn left(state: &State) -> String {
-    let least = if state.open_ended { "at least " } else { "" };
-    format!("{least}{} left", span(state.left_s))
+    time_left(state.left_s, state.open_ended)
+}
+
+fn time_left(left_s: f64, open_ended: bool) -> String {
+    match open_ended {
+        true if left_s < 0.5 => "longer than estimated".to_owned(),
+        true => format!("at least {} left", span(left_s)),
+        false => format!("{} left", span(left_s)),
+    }
 }
 
 /// `12/42`, or `12` if the total number is not known.
@@ -146,5 +153,11 @@ mod tests {
         assert_eq!([Some(12.34), Some(-1_500.0), None].map(added), ["+12.3 µs", "-1.50 ms", ""]);
         assert_eq!(microseconds(None), "-");
         assert_eq!([Some(6.1), Some(1_500.0), None].map(half_width), ["±6.1 µs", "±1.50 ms", ""]);
+    }
+
+    #[test]
+    fn a_search_beyond_its_estimate_does_not_say_zero() {
+        assert_eq!(time_left(0.0, true), "longer than estimated");
+        assert_eq!([time_left(12.0, true), time_left(0.0, false)], ["at least 12 s left", "0 s left"]);
     }
 }
