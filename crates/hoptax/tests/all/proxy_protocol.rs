@@ -7,7 +7,6 @@ use crate::own_gateway::Nginx;
 use crate::run::{report, run, run_to_success, text};
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::world::is_missing;
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
