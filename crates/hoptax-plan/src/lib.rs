@@ -15,6 +15,7 @@ mod host;
 mod image;
 mod load_point;
 mod meaning;
+mod mend;
 mod node;
 mod objective;
 mod parse;

@@ -1,8 +1,9 @@
 //! Entry points of this crate. They read and check plans, lists of targets and lists of budgets.
 
-use super::error::{Fault, Place, PlanErrors, Sources};
-use super::node::{Key, Node, Value};
-use super::raw::{Placed, RawBudget};
+use super::error::{Fault, PlanErrors, Sources};
+use super::mend::Mending;
+use super::node::Node;
+use super::raw::{Placed, RawBudget, RawPlan};
 use super::{Answer, Budget, PackInfo, Plan, Targets, de, meaning, node};
 use hoptax_record::bounded;
 use serde::de::DeserializeOwned;
@@ -45,68 +46,54 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
     let mut faults = node::apply_sets(&mut root, sets);
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let understand = |raw| meaning::understand(raw, stem, context, &sources);
-    match de::from_node(&root) {
+    let first = match de::from_node(&root) {
         Ok(raw) => match understand(raw) {
             Ok(plan) if faults.is_empty() => return Ok(plan),
-            Ok(_) => {}
-            Err(more) => faults.extend(more),
+            Ok(_) => Vec::new(),
+            Err(more) => more,
         },
         // What can be read has mistakes of its own. The user should see them at once too.
-        Err(unread) => {
-            let rest = readable(&root, &unread).and_then(|rest| de::from_node(&rest).ok());
-            faults.extend(unread);
-            faults.extend(rest.and_then(|raw| understand(raw).err()).unwrap_or_default());
-        }
-    }
+        Err(unread) => all_mistakes(root, unread, understand),
+    };
+    faults.extend(first);
     Err(sources.errors(faults))
 }
 
-/// Lists of a plan whose items can be checked one by one.
-const LISTS: [&str; 3] = ["gateways", "load", "target"];
-/// Keys without which nothing else can be checked.
-const REQUIRED: [&str; 4] = ["gateways", "load", "hosts", "roles"];
-/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem wrong.
-const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
-const REFERRING: [&str; 3] = ["budget", "events", "roles"];
+/// How often a plan is read again after parts with mistakes were left out.
+const MOST_TURNS: u32 = 100;
 
-/// The plan without the parts that could not be read. `None` if the rest would seem wrong without them.
-fn readable(root: &Node, unread: &[Fault]) -> Option<Node> {
-    let Value::Mapping(entries) = &root.value else { return None };
-    let is_at = |place: Place| unread.iter().any(|fault| fault.place == Some(place));
-    let is_wrong =
-        |node: &Node| unread.iter().any(|fault| fault.place.is_some_and(|place| node.contains(place)));
-    let mut found = 0;
-    let mut rest: Vec<(Key, Node)> = Vec::new();
-    let mut touched: Vec<&str> = Vec::new();
-    for (key, value) in entries {
-        if !is_at(key.place) && !is_wrong(value) {
-            rest.push((key.clone(), value.clone()));
-            continue;
+/// The mistakes of a plan that cannot be read: those that were found, and those in its other parts.
+fn all_mistakes(
+    root: Node,
+    unread: Vec<Fault>,
+    understand: impl FnOnce(RawPlan) -> Result<Plan, Vec<Fault>>,
+) -> Vec<Fault> {
+    let (mut mending, mut faults, mut unread) = (Mending::new(root), Vec::new(), unread);
+    // Each turn leaves out or renames a part.
+    for _ in 0..MOST_TURNS {
+        let is_checkable = unread.iter().all(|fault| mending.mend(fault));
+        faults.append(&mut unread);
+        if !is_checkable {
+            return faults;
         }
-        found += unread
-            .iter()
-            .filter(|fault| fault.place.is_some_and(|at| at == key.place || value.contains(at)))
-            .count();
-        touched.push(&key.text);
-        let good: Vec<Node> = match &value.value {
-            Value::Sequence(items)
-                if LISTS.contains(&&*key.text) && !is_at(key.place) && !is_at(value.place) =>
-            {
-                items.iter().filter(|item| !is_wrong(item)).cloned().collect()
+        match de::from_node(&mending.root) {
+            Ok(raw) => {
+                let more = understand(raw).err().unwrap_or_default();
+                faults.extend(more.into_iter().filter(|fault| mending.is_independent(fault)));
+                return faults;
             }
-            _ => Vec::new(),
-        };
-        match good.is_empty() {
-            true if REQUIRED.contains(&&*key.text) => return None,
-            true => {}
-            false => rest.push((key.clone(), Node { place: value.place, value: Value::Sequence(good) })),
+            Err(more) => {
+                let (new, followed): (Vec<Fault>, Vec<Fault>) =
+                    more.into_iter().partition(|fault| mending.is_new(fault));
+                if !followed.iter().all(|fault| mending.mend(fault)) {
+                    faults.extend(new);
+                    return faults;
+                }
+                unread = new;
+            }
         }
     }
-    if touched.iter().any(|key| REFERRED.contains(key)) {
-        rest.retain(|(key, _)| !REFERRING.contains(&&*key.text));
-    }
-    // A fault that belongs to no key, such as a missing key, is about the whole plan.
-    (found == unread.len()).then_some(Node { place: root.place, value: Value::Mapping(rest) })
+    faults
 }
 
 /// Parses and checks a list of targets, or a single target, in the syntax of `target` in a plan.

@@ -192,7 +192,7 @@ fn origins() {
     for (url, part) in [
         ("127.0.0.1:8080", "has no scheme"),
         ("ftp://localhost", "is neither http nor https"),
-        ("unix:/run/a.sock", "`hoptax load --unix PATH` can measure a Unix socket"),
+        ("unix:/run/a.sock", "only an upstream can be on a Unix socket"),
         ("http://localhost/api", "write http://localhost; a path belongs in `target.path`"),
         ("https://localhost/api", "write https://localhost;"),
         ("http://me@localhost", "credentials belong in `target.headers`"),

@@ -1,0 +1,130 @@
+//! Mends a plan that cannot be read, so that the mistakes in its other parts are found too.
+//!
+//! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. What they were meant to say
+//! is not known, so errors that may follow from them are not reported.
+
+use super::error::{Fault, Place};
+use super::node::{Key, Node, Value};
+
+/// Lists of a plan whose items can be checked one by one.
+const LISTS: [&str; 3] = ["gateways", "load", "target"];
+/// Keys without which nothing else can be checked.
+const REQUIRED: [&str; 2] = ["gateways", "load"];
+/// Keys whose parts belong together. With a mistake in them, nothing else can be checked.
+const WHOLE: [&str; 2] = ["hosts", "roles"];
+/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem wrong.
+const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
+const REFERRING: [&str; 3] = ["budget", "events", "roles"];
+
+/// A plan that is mended step by step.
+pub(crate) struct Mending {
+    pub(crate) root: Node,
+    /// The parts with mistakes: items of [`LISTS`], and values of other keys of the plan.
+    touched: Vec<Node>,
+    /// Values of keys that got another name.
+    guessed: Vec<Node>,
+}
+
+impl Mending {
+    pub(crate) fn new(root: Node) -> Self {
+        Self { root, touched: Vec::new(), guessed: Vec::new() }
+    }
+
+    /// Whether a fault of reading does not follow from what was mended before.
+    pub(crate) fn is_new(&self, fault: &Fault) -> bool {
+        let is_in = |nodes: &[Node]| is_in(nodes, fault);
+        !is_in(&self.guessed) && !(is_missing_key(fault) && is_in(&self.touched))
+    }
+
+    /// Whether a fault of meaning does not follow from what was mended.
+    pub(crate) fn is_independent(&self, fault: &Fault) -> bool {
+        fault.place.is_some() && !is_in(&self.touched, fault)
+    }
+
+    /// Mends the part with this fault. False if the rest cannot be checked without it.
+    pub(crate) fn mend(&mut self, fault: &Fault) -> bool {
+        let (Some(place), Value::Mapping(entries)) = (fault.place, &mut self.root.value) else {
+            return false;
+        };
+        // Another fault of the same part may have removed it.
+        let Some(at) = position(entries, place) else { return is_in(&self.touched, fault) };
+        let (key, value) = &mut entries[at];
+        if WHOLE.contains(&&*key.text) {
+            return false;
+        }
+        let is_of_plan = key.place == place && !is_missing_key(fault);
+        let item = match &value.value {
+            Value::Sequence(items) if !is_of_plan && LISTS.contains(&&*key.text) => {
+                items.iter().position(|item| item.contains(place))
+            }
+            _ => None,
+        };
+        let part = match (&mut value.value, item) {
+            (Value::Sequence(items), Some(index)) => &mut items[index],
+            _ => &mut *value,
+        };
+        self.touched.push(part.clone());
+        let name = key.text.clone();
+        let is_mended =
+            !is_of_plan && !is_missing_key(fault) && mend_in(part, fault, place, &mut self.guessed);
+        if !is_mended {
+            match (&mut value.value, item) {
+                (Value::Sequence(items), Some(index)) if items.len() > 1 => drop(items.remove(index)),
+                _ if REQUIRED.contains(&&*name) => return false,
+                _ => drop(entries.remove(at)),
+            }
+        }
+        if REFERRED.contains(&&*name) {
+            entries.retain(|(key, _)| !REFERRING.contains(&&*key.text));
+        }
+        true
+    }
+}
+
+fn is_in(nodes: &[Node], fault: &Fault) -> bool {
+    nodes.iter().any(|node| fault.place.is_some_and(|place| node.contains(place)))
+}
+
+fn is_missing_key(fault: &Fault) -> bool {
+    fault.message.starts_with("missing key")
+}
+
+/// The entry that has this place, or has it in its value.
+fn position(entries: &[(Key, Node)], place: Place) -> Option<usize> {
+    entries.iter().position(|(key, value)| key.place == place || value.contains(place))
+}
+
+/// Renames or removes the innermost entry or item with the fault. False if `node` itself is wrong.
+fn mend_in(node: &mut Node, fault: &Fault, place: Place, guessed: &mut Vec<Node>) -> bool {
+    match &mut node.value {
+        Value::Scalar { .. } => false,
+        Value::Sequence(items) => {
+            let Some(at) = items.iter().position(|item| item.contains(place)) else { return false };
+            if !mend_in(&mut items[at], fault, place, guessed) {
+                items.remove(at);
+            }
+            true
+        }
+        Value::Mapping(entries) => {
+            let Some(at) = position(entries, place) else { return false };
+            if entries[at].0.place == place {
+                let near = meant(fault).filter(|near| entries.iter().all(|(key, _)| key.text != *near));
+                match near.map(str::to_owned) {
+                    Some(near) => {
+                        guessed.push(entries[at].1.clone());
+                        entries[at].0.text = near;
+                    }
+                    None => drop(entries.remove(at)),
+                }
+            } else if !mend_in(&mut entries[at].1, fault, place, guessed) {
+                entries.remove(at);
+            }
+            true
+        }
+    }
+}
+
+/// The key that the help of a fault proposes.
+fn meant(fault: &Fault) -> Option<&str> {
+    fault.help.strip_prefix("did you mean `")?.strip_suffix("`?")
+}
