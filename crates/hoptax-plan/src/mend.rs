@@ -33,7 +33,8 @@ impl Mending {
     /// Whether a fault of reading does not follow from what was mended before.
     pub(crate) fn is_new(&self, fault: &Fault) -> bool {
         let is_in = |nodes: &[Node]| is_in(nodes, fault);
-        !is_in(&self.guessed) && !(is_missing_key(fault) && is_in(&self.touched))
+        let follows = is_in(&self.guessed) || is_missing_key(fault) && is_in(&self.touched);
+        !follows
     }
 
     /// Whether a fault of meaning does not follow from what was mended.
