@@ -77,7 +77,7 @@ fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), Pack
         return Ok(());
     }
     let at = |path: &str| UpstreamAddress::new(&Address::Unix(path.into()));
-    let upstreams = vec![at("/run/sample-1.sock"), at("/run/sample-2.sock")];
+    let upstreams = [at("/run/sample-1.sock"), at("/run/sample-2.sock")];
     for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
         for count in [1, 2] {
             for variant in variants(pack) {

@@ -98,7 +98,7 @@ fn incomparable_runs_are_refused_with_a_fix() {
     newer.file("run.json", "{\"schema\": 4711}");
     for (arguments, expected) in [
         (vec![a.as_path()], "--labels"),
-        (vec![a.as_path(), missing], "cannot read"),
+        (vec![a.as_path(), missing], "there is no run /nowhere/at/all"),
         (vec![a.as_path(), empty.path()], "run directory"),
         (vec![a.as_path(), foreign.path()], "is not a run record"),
         (vec![a.as_path(), newer.path()], "use a newer version"),
