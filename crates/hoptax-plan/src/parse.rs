@@ -1,7 +1,7 @@
 //! Entry points of this crate. They read and check plans, lists of targets and lists of budgets.
 
 use super::error::{Fault, PlanErrors, Sources};
-use super::mend::Mending;
+use super::fixing::Fixing;
 use super::node::Node;
 use super::raw::{Placed, RawBudget, RawPlan};
 use super::{Answer, Budget, PackInfo, Plan, Targets, de, meaning, node};
@@ -68,24 +68,24 @@ fn all_mistakes(
     unread: Vec<Fault>,
     understand: impl FnOnce(RawPlan) -> Result<Plan, Vec<Fault>>,
 ) -> Vec<Fault> {
-    let (mut mending, mut faults, mut unread) = (Mending::new(root), Vec::new(), unread);
+    let (mut fixing, mut faults, mut unread) = (Fixing::new(root), Vec::new(), unread);
     // Each turn leaves out or renames a part.
     for _ in 0..MOST_TURNS {
-        let is_checkable = unread.iter().all(|fault| mending.mend(fault));
+        let is_checkable = unread.iter().all(|fault| fixing.fix(fault));
         faults.append(&mut unread);
         if !is_checkable {
             return faults;
         }
-        match de::from_node(&mending.root) {
+        match de::from_node(&fixing.root) {
             Ok(raw) => {
                 let more = understand(raw).err().unwrap_or_default();
-                faults.extend(more.into_iter().filter(|fault| mending.is_independent(fault)));
+                faults.extend(more.into_iter().filter(|fault| fixing.is_independent(fault)));
                 return faults;
             }
             Err(more) => {
                 let (new, followed): (Vec<Fault>, Vec<Fault>) =
-                    more.into_iter().partition(|fault| mending.is_new(fault));
-                if !followed.iter().all(|fault| mending.mend(fault)) {
+                    more.into_iter().partition(|fault| fixing.is_new(fault));
+                if !followed.iter().all(|fault| fixing.fix(fault)) {
                     faults.extend(new);
                     return faults;
                 }

@@ -1,4 +1,4 @@
-//! Mends a plan that cannot be read, so that the mistakes in its other parts are found too.
+//! Fixes a plan that cannot be read, so that the mistakes in its other parts are found too.
 //!
 //! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. What they were meant to say
 //! is not known, so errors that may follow from them are not reported.
@@ -16,8 +16,8 @@ const WHOLE: [&str; 2] = ["hosts", "roles"];
 const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
 const REFERRING: [&str; 3] = ["budget", "events", "roles"];
 
-/// A plan that is mended step by step.
-pub(crate) struct Mending {
+/// A plan that is fixed step by step.
+pub(crate) struct Fixing {
     pub(crate) root: Node,
     /// The parts with mistakes: items of [`LISTS`], and values of other keys of the plan.
     touched: Vec<Node>,
@@ -25,25 +25,25 @@ pub(crate) struct Mending {
     guessed: Vec<Node>,
 }
 
-impl Mending {
+impl Fixing {
     pub(crate) fn new(root: Node) -> Self {
         Self { root, touched: Vec::new(), guessed: Vec::new() }
     }
 
-    /// Whether a fault of reading does not follow from what was mended before.
+    /// Whether a fault of reading does not follow from what was fixed before.
     pub(crate) fn is_new(&self, fault: &Fault) -> bool {
         let is_in = |nodes: &[Node]| is_in(nodes, fault);
         let follows = is_in(&self.guessed) || is_missing_key(fault) && is_in(&self.touched);
         !follows
     }
 
-    /// Whether a fault of meaning does not follow from what was mended.
+    /// Whether a fault of meaning does not follow from what was fixed.
     pub(crate) fn is_independent(&self, fault: &Fault) -> bool {
         fault.place.is_some() && !is_in(&self.touched, fault)
     }
 
-    /// Mends the part with this fault. False if the rest cannot be checked without it.
-    pub(crate) fn mend(&mut self, fault: &Fault) -> bool {
+    /// Fixes the part with this fault. False if the rest cannot be checked without it.
+    pub(crate) fn fix(&mut self, fault: &Fault) -> bool {
         let (Some(place), Value::Mapping(entries)) = (fault.place, &mut self.root.value) else {
             return false;
         };
@@ -66,9 +66,8 @@ impl Mending {
         };
         self.touched.push(part.clone());
         let name = key.text.clone();
-        let is_mended =
-            !is_of_plan && !is_missing_key(fault) && mend_in(part, fault, place, &mut self.guessed);
-        if !is_mended {
+        let is_fixed = !is_of_plan && !is_missing_key(fault) && fix_in(part, fault, place, &mut self.guessed);
+        if !is_fixed {
             match (&mut value.value, item) {
                 (Value::Sequence(items), Some(index)) if items.len() > 1 => drop(items.remove(index)),
                 _ if REQUIRED.contains(&&*name) => return false,
@@ -96,12 +95,12 @@ fn position(entries: &[(Key, Node)], place: Place) -> Option<usize> {
 }
 
 /// Renames or removes the innermost entry or item with the fault. False if `node` itself is wrong.
-fn mend_in(node: &mut Node, fault: &Fault, place: Place, guessed: &mut Vec<Node>) -> bool {
+fn fix_in(node: &mut Node, fault: &Fault, place: Place, guessed: &mut Vec<Node>) -> bool {
     match &mut node.value {
         Value::Scalar { .. } => false,
         Value::Sequence(items) => {
             let Some(at) = items.iter().position(|item| item.contains(place)) else { return false };
-            if !mend_in(&mut items[at], fault, place, guessed) {
+            if !fix_in(&mut items[at], fault, place, guessed) {
                 items.remove(at);
             }
             true
@@ -117,7 +116,7 @@ fn mend_in(node: &mut Node, fault: &Fault, place: Place, guessed: &mut Vec<Node>
                     }
                     None => drop(entries.remove(at)),
                 }
-            } else if !mend_in(&mut entries[at].1, fault, place, guessed) {
+            } else if !fix_in(&mut entries[at].1, fault, place, guessed) {
                 entries.remove(at);
             }
             true
