@@ -3,7 +3,6 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
 use crate::{Case, Trial};
-use hoptax_record::RoleUsage;
 use serde_json::json;
 
 const CODE: &str = "queued";
@@ -26,9 +25,9 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's \
              throughput × that time is less than {} of the connections, so most requests wait in the gateway; \
-             and generator, upstream and gateway each use less than {} of a CPU and rarely wait for one (or \
-             {} of the host is idle, if the gateway's is not known), also in direct's trials. It is a warning if throughput grows by less than {} while \
-             connections grow by {} or more, and direct's throughput grows",
+             and generator, upstream and gateway each use less than {} of a CPU, including the gateway's waits for \
+             one (or {} of the host is idle, if the gateway's is not known). It is a warning if throughput grows by \
+             less than {} while connections grow by {} or more, and direct's throughput grows",
             percent(FEW),
             percent(BUSY),
             percent(IDLE),
@@ -43,12 +42,12 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
+    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct.0)).collect()
 }
 
-fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let ((case, trials), (direct, of_direct)) = (via, direct);
-    if case.load.is_open() || !trials.iter().chain(of_direct).all(nobody_is_busy) {
+fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Finding> {
+    let (case, trials) = via;
+    if case.load.is_open() || !trials.iter().all(nobody_is_busy) {
         return None;
     }
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
@@ -111,27 +110,21 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     })
 }
 
-/// Time on a CPU and time of waiting for one, as a share of one CPU.
-fn busy(usage: &RoleUsage, trial: &Trial<'_>) -> f64 {
-    (usage.cpu_ns + usage.waiting_ns.unwrap_or(0)) as f64 / trial.load.measured_ns as f64
-}
-
+/// The gateway's time on a CPU and its time of waiting for one, as a share of one CPU.
 fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
-    Some(busy(trial.record.gateway.as_ref()?, trial))
+    let usage = trial.record.gateway.as_ref()?;
+    Some((usage.cpu_ns + usage.waiting_ns.unwrap_or(0)) as f64 / trial.load.measured_ns as f64)
 }
 
-/// Whether generator, upstream and gateway rarely used a CPU or waited for one.
+/// Whether generator and upstream rarely used a CPU, and the gateway rarely used one or waited for one.
 fn nobody_is_busy(trial: &Trial<'_>) -> bool {
-    let busy = |usage: &RoleUsage| busy(usage, trial);
-    let record = &trial.record;
+    let upstream = trial.record.upstream.as_ref().map(|usage| usage.cpu_ns);
+    let upstream = upstream.map_or(0.0, |used| used as f64 / trial.load.measured_ns as f64);
     let gateway_is_idle = match gateway_busy(trial) {
         Some(busy) => busy < BUSY,
-        None => record.host.idle >= IDLE,
+        None => trial.record.host.idle >= IDLE,
     };
-    let others = [&record.generator, &record.upstream];
-    trial.generator_utilisation() < BUSY
-        && others.into_iter().flatten().all(|usage| busy(usage) < BUSY)
-        && gateway_is_idle
+    trial.generator_utilisation() < BUSY && upstream < BUSY && gateway_is_idle
 }
 
 #[cfg(test)]
