@@ -8,6 +8,7 @@ use crate::support::server::{self, Response};
 use crate::support::{Json, Scratch};
 use hoptax_history::live::{Board, Round, Second, Stage};
 use hoptax_history::serve::Server;
+use hoptax_plan::Metric;
 use serde_json::json;
 use std::path::Path;
 
@@ -170,7 +171,10 @@ fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let (axis, names, marks) = (list("axis"), list("names"), list("marks"));
     let reported: Vec<(String, bool)> = rows
         .iter()
-        .map(|row| (format!("{} {}", row["label_b"], row["metric"]).replace('"', ""), is_significant(row)))
+        .map(|row| {
+            let metric = Metric::ALL.iter().find(|metric| row["metric"] == metric.name()).expect("a metric");
+            (format!("{} {}", row["label_b"].as_str().expect("text"), metric.words()), is_significant(row))
+        })
         .collect();
     let shown: Vec<(String, bool)> = names
         .iter()
