@@ -14,7 +14,7 @@ pub(super) fn rule() -> Rule {
             "the CPU time per request or the response time of a process was still falling when its warm-up \
                reached `at_most`"
                 .into(),
-        seen: "Later it is faster.",
+        seen: "Its figures describe a process that is faster later.",
         advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load warms up slowly: \
                  raise the rate, or allow `overload_external` for a gateway that hoptax did not start.",
     }

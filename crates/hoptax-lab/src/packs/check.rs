@@ -80,7 +80,11 @@ fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), Pack
     let upstreams = [at("/run/sample-1.sock"), at("/run/sample-2.sock")];
     for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
         for count in [1, 2] {
-            for variant in variants(pack) {
+            // A forward proxy finds the upstream by the address in the request.
+            let is_forward = |variant: &Option<String>| {
+                variant.as_ref().is_some_and(|variant| pack.manifest().proxy.contains_key(variant))
+            };
+            for variant in variants(pack).into_iter().filter(|variant| !is_forward(variant)) {
                 let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
                 let variables = Variables { variant, upstreams: upstreams[..count].to_vec(), ..sample };
                 let rendered = render::render(pack, &variables.with_sample_features(features.clone()))?;

@@ -41,7 +41,8 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
         assert!((4_000.0..=8_000.0).contains(&slow), "{fall}: {found}");
         let cpu = &found["cpu_us_per_request"];
         let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
-        assert!(first > settled + 200.0, "{fall}: {found}");
+        // The first figure is the mean of a burst, in which some requests are fast.
+        assert!(first > settled + 150.0, "{fall}: {found}");
         let notes = report["notes"].to_string();
         assert!(notes.contains("cold first took"), "{fall}: {notes}");
     }
