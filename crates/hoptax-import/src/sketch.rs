@@ -1,98 +1,83 @@
-//! The distribution of a value in little memory: the sum of all values, and a sample of them.
+//! The distribution of a value in little memory: a histogram, and the exact sum of all values.
 
-/// Number of values that are kept. The standard error of a quantile's rank is then at most 1.1 %.
-const KEPT: usize = 2048;
+use hdrhistogram::Histogram;
+
+/// Significant digits of the kept values.
+const DIGITS: u8 = 2;
 
 /// Bounds of the groups that a distribution is printed as. The tail has finer groups, because it decides high percentiles.
 const BOUNDS: [f64; 9] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 1.0];
+/// Largest value: a size or a time beyond it is a damaged line.
+const MOST: u64 = 1 << 50;
 
 /// All values, in short.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sketch {
-    count: u64,
+    values: Histogram<u64>,
     sum: f64,
-    kept: Vec<u64>,
-    random: u64,
+}
+
+impl Default for Sketch {
+    fn default() -> Self {
+        Self { values: Histogram::new(DIGITS).expect("a valid number of digits"), sum: 0.0 }
+    }
 }
 
 impl Sketch {
     pub(crate) fn add(&mut self, value: u64) {
-        self.count += 1;
+        let value = value.min(MOST);
         self.sum += value as f64;
-        if self.kept.len() < KEPT {
-            self.kept.push(value);
-            return;
-        }
-        // Reservoir sampling (J. S. Vitter, 1985, algorithm R): every value is kept with the same probability.
-        let place = self.next_random() % self.count;
-        if let Some(place) = self.kept.get_mut(usize::try_from(place).unwrap_or(usize::MAX)) {
-            *place = value;
-        }
+        self.values.record(value).expect("the histogram grows");
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        let all = self.count + other.count;
-        // Each side keeps a part of the sample as large as its share of the values.
-        let most = KEPT.min(self.kept.len() + other.kept.len());
-        let ours = ((most as f64 * self.count as f64 / all as f64).round() as usize).min(self.kept.len());
-        let theirs = (most - ours).min(other.kept.len());
-        spread(&mut self.kept, ours);
-        let mut more = other.kept.clone();
-        spread(&mut more, theirs);
-        self.kept.extend(more);
-        self.count = all;
         self.sum += other.sum;
+        self.values.add(&other.values).expect("the histogram grows");
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
+        (!self.values.is_empty()).then(|| self.sum / self.values.len() as f64)
     }
 
     /// Groups of the distribution, as (share, mean of the group). The shares add up to 1, and the mean of all groups is the mean
-    /// of all values. One group if all kept values are equal.
+    /// of all values. One group if all values are equal, to two digits.
     pub(crate) fn groups(&self) -> Vec<(f64, u64)> {
         let Some(mean) = self.mean() else { return Vec::new() };
-        let mut sorted = self.kept.clone();
-        sorted.sort_unstable();
-        if sorted.first() == sorted.last() {
-            return vec![(1.0, mean.round() as u64)];
+        let count = self.values.len();
+        let ends = BOUNDS[1..].iter().map(|bound| (bound * count as f64).round() as u64);
+        let mut values = self.values.iter_recorded().map(|step| {
+            (self.values.median_equivalent(step.value_iterated_to()), step.count_since_last_iteration())
+        });
+        // Each group takes the next values up to its end. One step of the histogram may belong to two groups.
+        let (mut step, mut taken) = ((0, 0), 0);
+        let mut sums: Vec<(u64, f64)> = Vec::new();
+        for end in ends {
+            let (mut members, mut sum) = (0, 0.0);
+            while taken < end {
+                if step.1 == 0 {
+                    step = values.next().expect("as many values as the count says");
+                }
+                let some = step.1.min(end - taken);
+                (members, sum) = (members + some, sum + some as f64 * step.0 as f64);
+                (step.1, taken) = (step.1 - some, taken + some);
+            }
+            sums.push((members, sum));
         }
-        let kept = sorted.len() as f64;
-        let of_kept = sorted.iter().sum::<u64>() as f64 / kept;
-        let factor = if of_kept > 0.0 { mean / of_kept } else { 1.0 };
+        let rounded: f64 = sums.iter().map(|(_, sum)| sum).sum();
+        let factor = if rounded > 0.0 { self.sum / rounded } else { 1.0 };
         let mut groups: Vec<(f64, u64)> = Vec::new();
-        for bounds in BOUNDS.windows(2) {
-            let (from, to) = ((bounds[0] * kept).round() as usize, (bounds[1] * kept).round() as usize);
-            let Some(group) = sorted.get(from..to).filter(|group| !group.is_empty()) else { continue };
-            let value = (group.iter().sum::<u64>() as f64 / group.len() as f64 * factor).round() as u64;
-            let share = group.len() as f64 / kept;
+        for (members, sum) in sums.into_iter().filter(|(members, _)| *members > 0) {
+            let (share, value) =
+                (members as f64 / count as f64, (sum * factor / members as f64).round() as u64);
             match groups.last_mut() {
                 Some((earlier, same)) if *same == value => *earlier += share,
                 _ => groups.push((share, value)),
             }
         }
-        groups
-    }
-
-    /// xorshift64 (G. Marsaglia, 2003). The sample must not depend on anything but the values.
-    fn next_random(&mut self) -> u64 {
-        let mut next = if self.random == 0 { 0x9E37_79B9_7F4A_7C15 } else { self.random };
-        next ^= next << 13;
-        next ^= next >> 7;
-        next ^= next << 17;
-        self.random = next;
-        next
-    }
-}
-
-/// Keeps `most` values, at equal distances.
-fn spread(values: &mut Vec<u64>, most: usize) {
-    let length = values.len();
-    if most < length {
-        *values = (0..most).map(|index| values[index * length / most]).collect();
+        match groups.len() {
+            1 => vec![(1.0, mean.round() as u64)],
+            _ => groups,
+        }
     }
 }
 
