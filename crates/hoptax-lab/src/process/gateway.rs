@@ -3,6 +3,7 @@
 use super::controller::Tools;
 use super::driver::{ProcessDriver, Wait, failed_to_start};
 use super::ready;
+use super::refusals::{not_installed, refuse_unix_upstream};
 use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
@@ -17,7 +18,6 @@ use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{LOOPBACK, Ports, local};
-use hoptax_host::programs;
 use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
@@ -224,19 +224,6 @@ impl ProcessDriver {
         }
     }
 
-    fn refuse_without_namespace(&self) -> Result<(), Failure> {
-        match &self.namespace {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(failure)) => Err(failure.clone()),
-            None => Err(Failure {
-                stage: Stage::Start,
-                message: "a sidecar intercepts traffic to the built-in upstream, which was not started"
-                    .to_owned(),
-                detail: String::new(),
-            }),
-        }
-    }
-
     fn container(
         &self,
         pack: &Pack,
@@ -260,34 +247,6 @@ impl ProcessDriver {
         container.remove_abandoned();
         Ok(container)
     }
-
-    fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[Feature]) -> Result<(), Failure> {
-        let manifest = pack.manifest();
-        let several = (workers != 1 && self.profile == Profile::Equalised).then_some("workers");
-        let log = (self.access_log == AccessLog::File).then_some("access_log");
-        let cache = features.iter().any(Feature::is_cached_review).then_some(Feature::REVIEW_CACHE);
-        let certificate = self.credentials.upstream.as_ref().and_then(|tls| tls.client_certificate.as_ref());
-        let certificate = certificate.map(|_| Feature::CLIENT_CERTIFICATE);
-        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log);
-        let asked = asked.chain(cache).chain(certificate);
-        for what in asked {
-            if let Some(reason) = manifest.unsupported.get(what) {
-                let message = format!("{} does not support `{what}`: {reason}", pack.name());
-                return Err(Failure { stage: Stage::Start, message, detail: String::new() });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Refuses a gateway that cannot forward to the upstream's Unix socket.
-fn refuse_unix_upstream(pack: &Pack, upstreams: &[Address]) -> Result<(), Failure> {
-    let can = pack.manifest().unix_upstream && pack.proxy_form().is_none();
-    if can || upstreams.iter().all(|one| matches!(one, Address::Tcp(_))) {
-        return Ok(());
-    }
-    let message = format!("the upstream is on a Unix socket, and {} cannot connect to one", pack.name());
-    Err(Failure { stage: Stage::Start, message, detail: String::new() })
 }
 
 /// The version that the plan chooses, unless the gateway runs in a container.
@@ -302,28 +261,6 @@ fn chosen(driver: &PackDriver) -> Option<&ProgramVersion> {
 fn named(version: &ProgramVersion) -> Setting {
     let reason = "the plan chooses this version".to_owned();
     Setting { setting: format!("program: {version}"), reason }
-}
-
-fn not_installed(pack: &Pack) -> Failure {
-    let lacking = match binary::lacking(pack) {
-        Some(places) => format!("it needs {}, which is missing", places.join(" or ")),
-        None => {
-            let tools = programs::tools_directory()
-                .map_or_else(String::new, |tools| format!(", {}", tools.display()));
-            format!("`{}` is not on PATH{tools} or in /usr/sbin", pack.manifest().binary)
-        }
-    };
-    let ways = binary::how_to_install(pack);
-    let how =
-        if ways.is_empty() { "its pack has no installation instructions".into() } else { ways.join("; ") };
-    Failure {
-        stage: Stage::Missing,
-        message: format!(
-            "{} is not installed: {lacking}. Install it ({how}), or remove it from the plan",
-            pack.name()
-        ),
-        detail: String::new(),
-    }
 }
 
 impl Attempt<'_> {

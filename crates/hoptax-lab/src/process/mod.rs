@@ -16,6 +16,7 @@ mod pods;
 mod probe;
 mod prometheus;
 mod ready;
+mod refusals;
 mod samples;
 mod secrets;
 mod service;
