@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Checks spelling with typos, and looks for phrases that we avoid, in pages, comments, help texts and messages.
+Lines of Rust that rustfmt does not break, comments and continued strings, have at most 110 characters.
 
     scripts/prose.py [FILE…]    checks these files, or every file of the project; exits with 1 if it finds something
 
@@ -19,6 +20,9 @@ RULES = ROOT / "scripts/words-to-avoid.txt"
 SUFFIXES = {".md", ".rs", ".py", ".sh", ".yaml", ".yml", ".html", ".js", ".css", ".j2", ".toml", ".txt", ""}
 # Files that are not checked: measured results, texts from other projects, and lists that quote the phrases.
 EXCLUDED = ("records/", "fuzz/corpus/", "LICENSE", "Cargo.lock", "scripts/words-to-avoid.txt", "STYLE.md")
+WIDTH = 110
+# A comment that is no row of a table, no drawing and no address; or a line of a string that goes on in the next line.
+CAN_BREAK = re.compile(r"\s*//(?![/!]?( ?\|| {4}| ?\S+$))|.*\\$")
 
 
 def rules():
@@ -38,7 +42,7 @@ def files():
 
 
 def faults(path, checks):
-    """(line number, phrase, advice) of each phrase found in a file."""
+    """(line number, what is wrong) of each fault found in a file."""
     try:
         text = path.read_text()
     except (UnicodeDecodeError, OSError):
@@ -48,7 +52,11 @@ def faults(path, checks):
         for match in expression.finditer(text):
             number = text.count("\n", 0, match.start())
             if "prose: allow" not in lines[number]:
-                yield number + 1, " ".join(match.group().split()), instead
+                yield number + 1, f"'{' '.join(match.group().split())}': write {instead}"
+    if path.suffix == ".rs":
+        for number, line in enumerate(lines, 1):
+            if len(line) > WIDTH and CAN_BREAK.match(line):
+                yield number, f"{len(line)} characters: break the line at {WIDTH}"
 
 
 def spelling(named):
@@ -69,11 +77,11 @@ def main():
     misspelt = spelling(named)
     found = 0
     for path in named or files():
-        for line, phrase, instead in sorted(faults(path, checks)):
-            print(f"{path.relative_to(ROOT)}:{line}: '{phrase}': write {instead}")
+        for line, wrong in sorted(faults(path, checks)):
+            print(f"{path.relative_to(ROOT)}:{line}: {wrong}")
             found += 1
     if found:
-        print(f"{found} phrases to rewrite; see scripts/words-to-avoid.txt", file=sys.stderr)
+        print(f"{found} places to rewrite; see scripts/words-to-avoid.txt", file=sys.stderr)
     return 1 if found or misspelt else 0
 
 

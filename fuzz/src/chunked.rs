@@ -1,5 +1,5 @@
-//! The chunked coding. Data that is encoded and then decoded is unchanged. A simple reference decoder gives the same
-//! result as our decoder.
+//! The chunked coding. Data that is encoded and then decoded is unchanged. A simple reference decoder gives
+//! the same result as our decoder.
 
 use hoptax_wire::http1::{MAX_CHUNK_LINE, ResponseDecoder, Step, chunk_size_line};
 
@@ -14,8 +14,8 @@ pub fn holds(input: &[u8]) {
     assert_eq!(decode(&encoded), Some((data, encoded.len())), "encoding does not round-trip");
 }
 
-/// Decodes a chunked body. Returns the body and the number of input bytes consumed; `None` if the body is incomplete or
-/// malformed.
+/// Decodes a chunked body. Returns the body and the number of input bytes consumed; `None` if the body is
+/// incomplete or malformed.
 fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);
@@ -34,8 +34,8 @@ fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Reference decoder for complete input. It follows the grammar of RFC 9112 §7.1, but lines can end with a lone LF, and it
-/// does not check extensions and trailers.
+/// Reference decoder for complete input. It follows the grammar of RFC 9112 §7.1, but lines can end with a
+/// lone LF, and it does not check extensions and trailers.
 fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line_end = |at: usize| input[at..].iter().position(|&byte| byte == b'\n').map(|end| at + end);
     let (mut at, mut body) = (0, Vec::new());
@@ -58,8 +58,8 @@ fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     trailers_end(input, at).map(|end| (body, end))
 }
 
-/// Offset after the empty line that ends the trailers. A trailer line can end with a lone LF (RFC 9112 §2.2 allows
-/// this).
+/// Offset after the empty line that ends the trailers. A trailer line can end with a lone LF (RFC 9112 §2.2
+/// allows this).
 fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;
@@ -71,8 +71,8 @@ fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Splits `input` into chunks and encodes them. The byte before each chunk determines the length and the extension of
-/// the chunk. Returns the encoded body and its data.
+/// Splits `input` into chunks and encodes them. The byte before each chunk determines the length and the
+/// extension of the chunk. Returns the encoded body and its data.
 fn encode(mut input: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut encoded, mut data) = (Vec::new(), Vec::new());
     while let Some((&first, rest)) = input.split_first() {

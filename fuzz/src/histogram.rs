@@ -1,13 +1,14 @@
-//! Encoded histograms that come from another process or a file. Decoding never panics, and the memory that it needs is
-//! limited. Decoded histograms can be summed and queried. Encoding and decoding them again gives the same histograms.
+//! Encoded histograms that come from another process or a file. Decoding never panics, and the memory that it
+//! needs is limited. Decoded histograms can be summed and queried. Encoding and decoding them again gives the
+//! same histograms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
-/// The first byte of `input` determines the form of the other bytes. If the first byte is even, the other bytes are
-/// base64 text, as in a record. If it is odd, they are encoded as base64 first.
+/// The first byte of `input` determines the form of the other bytes. If the first byte is even, the other
+/// bytes are base64 text, as in a record. If it is odd, they are encoded as base64 first.
 pub fn holds(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let text =

@@ -1,5 +1,5 @@
-//! Requests. Wherever the input is split, the decoder gives the same events. The framing agrees with a simple parser of
-//! the header fields.
+//! Requests. Wherever the input is split, the decoder gives the same events. The framing agrees with a simple
+//! parser of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
@@ -58,8 +58,8 @@ fn describe(input: &[u8], head: &RequestHead) -> String {
     assert!(http1::is_token(&method), "{method:?}");
     assert!(!target.is_empty());
     assert_eq!(head.is_head, method == "HEAD");
-    // The result contains no offsets, because offsets depend on whether empty lines arrive together with the request
-    // after them.
+    // The result contains no offsets, because offsets depend on whether empty lines arrive together with the
+    // request after them.
     format!(
         "{method} {target} {:?} {:?} {} {}",
         head.version, head.framing, head.keep_alive, head.expect_continue

@@ -1,13 +1,13 @@
-//! Responses. Wherever the input is split, the decoder gives the same events, with and without a cache of heads. The
-//! framing agrees with a simple parser of the header fields.
+//! Responses. Wherever the input is split, the decoder gives the same events, with and without a cache of
+//! heads. The framing agrees with a simple parser of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{
     self, Framing, HeadCache, Malformed, ParsedResponse, ResponseDecoder, ResponseHead, Step as Found,
 };
 
-/// The first byte determines whether the request was HEAD, and whether one or two responses are expected. The rest of
-/// `input` is the data that the client receives.
+/// The first byte determines whether the request was HEAD, and whether one or two responses are expected. The
+/// rest of `input` is the data that the client receives.
 pub fn holds(input: &[u8]) {
     let Some((options, input)) = input.split_first() else { return };
     let (to_head, twice) = (options & 1 == 1, options & 2 == 2);
@@ -99,8 +99,8 @@ fn confirm(head: &[u8], parsed: ResponseHead, to_head: bool) {
     assert!(!(parsed.keep_alive && parsed.framing == Framing::UntilClose));
 }
 
-/// Checks what the decoder does when the connection ends. The end completes a body without framing. Any other response
-/// is incomplete then. Between responses, the end has no effect.
+/// Checks what the decoder does when the connection ends. The end completes a body without framing. Any other
+/// response is incomplete then. Between responses, the end has no effect.
 fn ends(input: &[u8], to_head: bool) {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(to_head);

@@ -1,5 +1,5 @@
-//! Load specs. Parsing any JSON gives a spec or an error, and validation never panics. A spec that is serialized and
-//! parsed again is unchanged.
+//! Load specs. Parsing any JSON gives a spec or an error, and validation never panics. A spec that is
+//! serialized and parsed again is unchanged.
 
 use hoptax_load::spec::LoadSpec;
 use serde_json::Value;
@@ -16,8 +16,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// True if both values are equal. Fractional numbers may differ in the last digit, because serde_json does not parse
-/// them exactly by default.
+/// True if both values are equal. Fractional numbers may differ in the last digit, because serde_json does
+/// not parse them exactly by default.
 fn alike(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {

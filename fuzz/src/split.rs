@@ -1,7 +1,7 @@
 //! Feeds input to decoders in pieces. The events must not depend on where the input is split.
 
-/// Maximum number of places at which input is cut in two. Short input is cut at every place, and long input at evenly
-/// spaced places.
+/// Maximum number of places at which input is cut in two. Short input is cut at every place, and long input
+/// at evenly spaced places.
 const CUTS: usize = 64;
 
 /// An event of a decoder. The parts of one body are joined.
@@ -16,8 +16,8 @@ pub(crate) enum Event {
 /// Result of one step of a decoder: the bytes consumed and the event. `None` if the decoder needs more input.
 pub(crate) type Step = Option<(usize, Option<Event>)>;
 
-/// Feeds `pieces` to a decoder as a connection does: bytes that the decoder did not consume are kept and put before the
-/// next piece. Returns the events.
+/// Feeds `pieces` to a decoder as a connection does: bytes that the decoder did not consume are kept and put
+/// before the next piece. Returns the events.
 pub(crate) fn events(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Step) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut kept: Vec<u8> = Vec::new();
@@ -48,8 +48,8 @@ fn add(events: &mut Vec<Event>, event: Option<Event>) {
     }
 }
 
-/// Asserts that `read` returns the same events for the whole `input`, for `input` byte by byte, and for `input` cut in
-/// two. Also asserts that more bytes after `input` only add events. Returns the events.
+/// Asserts that `read` returns the same events for the whole `input`, for `input` byte by byte, and for
+/// `input` cut in two. Also asserts that more bytes after `input` only add events. Returns the events.
 pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Event>) -> Vec<Event> {
     let whole = read(&[input]);
     let bytes: Vec<&[u8]> = input.chunks(1).collect();
@@ -65,8 +65,8 @@ pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Even
     whole
 }
 
-/// Asserts that the events `all` start with the events `front`. If `front` ends with a body, this body can be longer in
-/// `all`.
+/// Asserts that the events `all` start with the events `front`. If `front` ends with a body, this body can be
+/// longer in `all`.
 fn assert_begins(all: &[Event], front: &[Event], how: &str) {
     let begins = match front.split_last() {
         Some((Event::Body(part), before)) => match all.get(before.len()) {

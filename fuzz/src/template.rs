@@ -1,11 +1,11 @@
-//! Templates. No text makes the parser panic, and errors point into the text. A text that is accepted contains only
-//! characters that are allowed in the place where it is used.
+//! Templates. No text makes the parser panic, and errors point into the text. A text that is accepted
+//! contains only characters that are allowed in the place where it is used.
 
 use hoptax_load::template::{Place, check, files_named};
 use std::collections::BTreeMap;
 
-/// The first byte of `input` selects the place where the template is used. The text of the template follows. After the
-/// text, there can be a NUL and the content of the file `tokens`.
+/// The first byte of `input` selects the place where the template is used. The text of the template follows.
+/// After the text, there can be a NUL and the content of the file `tokens`.
 pub fn holds(input: &[u8]) {
     let Some((place, rest)) = input.split_first() else { return };
     let Ok(rest) = std::str::from_utf8(rest) else { return };
@@ -26,8 +26,8 @@ pub fn holds(input: &[u8]) {
     let named = named.expect("a text that is valid can be parsed");
     assert!(named.iter().all(|name| name == "tokens"), "{named:?}");
     if place != Place::Body && !text.contains("base64") {
-        // Text outside of `{{…}}` is sent unchanged, and so are lines of files. So both must be valid. Of a line with
-        // columns, only the columns that are used must be valid.
+        // Text outside of `{{…}}` is sent unchanged, and so are lines of files. So both must be valid. Of a
+        // line with columns, only the columns that are used must be valid.
         let has_columns = text.contains("tokens ") || text.contains("tokens\t");
         let lines = if named.is_empty() || has_columns { "" } else { content.trim_end() };
         let control = |line: &str| line.contains(['\0', '\r', '\x1b', '\x7f']);
@@ -40,8 +40,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// Returns the text outside of `{{…}}`. It is checked separately, because spaces and line ends are allowed within
-/// `{{…}}`. The templates here are not nested.
+/// Returns the text outside of `{{…}}`. It is checked separately, because spaces and line ends are allowed
+/// within `{{…}}`. The templates here are not nested.
 fn outside(mut text: &str) -> String {
     let mut outside = String::new();
     while let Some(at) = text.find("{{") {

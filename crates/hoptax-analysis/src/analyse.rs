@@ -37,8 +37,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let first = examined.len();
-        // A search has no cases, because its trials run at many rates, and a run of starts has no trials. They still get
-        // an empty noise floor, so that `noise_floor` has the same indices as the load points.
+        // A search has no cases, because its trials run at many rates, and a run of starts has no trials.
+        // They still get an empty noise floor, so that `noise_floor` has the same indices as the load points.
         let has_cases = load.search.is_none() && starts.is_empty();
         let contenders = if has_cases { &run.contenders[..] } else { &[] };
         for contender in contenders {

@@ -2,12 +2,13 @@
 //!
 //! The rounds of a run show how its trials scatter. They do not show what stays the same for the whole run:
 //!
-//! - The clock of a rented machine's cores wanders for minutes. It makes all times of a run longer or shorter by about the
-//!   same share, so it hardly changes a small difference between two gateways.
-//! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps the code that it
-//!   happened to make. This differs from process to process, so it changes differences too.
+//! - The clock of a rented machine's cores wanders for minutes. It makes all times of a run longer or shorter
+//!   by about the same share, so it hardly changes a small difference between two gateways.
+//! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps
+//!   the code that it happened to make. This differs from process to process, so it changes differences too.
 //!
-//! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares add up.
+//! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares
+//! add up.
 
 use super::case::Case;
 use super::difference::Difference;
@@ -19,22 +20,28 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::WarmUpFigures;
 use hoptax_stats::Estimate;
 
-/// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 % interval, as a share
-/// of the figure. With it, 152 of 160 intervals of nginx and Envoy hold the mean of 40 runs (`records/2026-11-27-vm-runs`).
+/// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 %
+/// interval, as a share of the figure. With it, 152 of 160 intervals of nginx and Envoy hold the mean of 40
+/// runs (`records/2026-11-27-vm-runs`).
 const OF_RUNS: f64 = 0.06;
-/// The same for the throughput of a closed loop, and for its ratio to direct's: 184 of 189 intervals of ten gateways.
+/// The same for the throughput of a closed loop, and for its ratio to direct's: 184 of 189 intervals of ten
+/// gateways.
 const OF_THROUGHPUT: f64 = 0.025;
-/// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud Gateway.
+/// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud
+/// Gateway.
 const OF_COMPILING: f64 = 0.1;
-/// The same for the CPU time of any process. `OF_RUNS` contains a part of it, so it counts only where two processes of a run
-/// are compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs; with it in 1.
+/// The same for the CPU time of any process. `OF_RUNS` contains a part of it, so it counts only where two
+/// processes of a run are compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs;
+/// with it in 1.
 const OF_PROCESS: f64 = 0.02;
 
-/// Half of a 95 % interval of what one figure scatters from run to run when two runs are compared, as a share. Equal runs
-/// must not be told apart, and a comparison has many rows. So these shares are from the gateways that scattered most, not
-/// from the average: Envoy's CPU time by a standard deviation of 4.7 % (`records/2026-11-27-vm-runs`).
+/// Half of a 95 % interval of what one figure scatters from run to run when two runs are compared, as a
+/// share. Equal runs must not be told apart, and a comparison has many rows. So these shares are from the
+/// gateways that scattered most, not from the average: Envoy's CPU time by a standard deviation of 4.7 %
+/// (`records/2026-11-27-vm-runs`).
 const OF_TWO_RUNS: f64 = 0.08;
-/// The same for the slowest hundredth of responses, which depends on the few stalls that a run happens to see.
+/// The same for the slowest hundredth of responses, which depends on the few stalls that a run happens to
+/// see.
 const OF_TWO_TAILS: f64 = 0.15;
 /// The same for a process that compiles while it runs: the CPU time of Spring Cloud Gateway, 6 to 11 %.
 const OF_TWO_COMPILING: f64 = 0.15;
@@ -46,7 +53,8 @@ const OF_TWO_MEMORIES: f64 = 0.05;
 /// How the figures of the contenders of a run scatter from run to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scatters<'a> {
-    /// The warm-ups of the run. Without a warm-up of a contender, nobody knows whether it compiles while it runs.
+    /// The warm-ups of the run. Without a warm-up of a contender, nobody knows whether it compiles while it
+    /// runs.
     pub(super) warm_ups: &'a [WarmUpFigures],
     /// True if each trial had a process of its own. Rounds then show how processes differ.
     pub(super) isolate: bool,
@@ -79,8 +87,8 @@ impl Scatter {
         wider(in_run, OF_RUNS.hypot(self.of_processes) * in_run.estimate)
     }
 
-    /// What a figure scatters from run to run when two runs are compared: half of a 95 % interval, as a share. Zero for
-    /// counts.
+    /// What a figure scatters from run to run when two runs are compared: half of a 95 % interval, as a
+    /// share. Zero for counts.
     pub(super) fn between_runs(self, metric: Metric) -> f64 {
         let of_processes = if self.of_processes > 0.0 { OF_TWO_COMPILING } else { 0.0 };
         match metric.quantity() {
@@ -123,8 +131,8 @@ impl Scatter {
         }
     }
 
-    /// Widens the intervals of all times of a case, and of the throughput of a closed loop. An open loop has the throughput
-    /// that the plan asks for.
+    /// Widens the intervals of all times of a case, and of the throughput of a closed loop. An open loop has
+    /// the throughput that the plan asks for.
     pub(super) fn widen_case(self, case: &mut Case) {
         let Case {
             load,
@@ -178,8 +186,8 @@ impl Scatter {
     }
 }
 
-/// The difference of figures of several processes, with an interval for another run. `processes` are their figures.
-/// Metrics that are no times stay as they are.
+/// The difference of figures of several processes, with an interval for another run. `processes` are their
+/// figures. Metrics that are no times stay as they are.
 pub(super) fn widen_between(metric: Metric, in_run: Estimate, processes: &[(f64, Scatter)]) -> Estimate {
     if !is_time(metric) {
         return in_run;

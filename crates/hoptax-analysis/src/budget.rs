@@ -1,8 +1,8 @@
 //! Checks measured figures against the limits of budgets.
 //!
-//! A budget is kept if the *whole* interval is within the limit, exceeded if the whole interval is beyond it, and otherwise
-//! inconclusive. If there is no interval (one trial only), the value itself is compared with the limit, and a change is
-//! inconclusive.
+//! A budget is kept if the *whole* interval is within the limit, exceeded if the whole interval is beyond it,
+//! and otherwise inconclusive. If there is no interval (one trial only), the value itself is compared with
+//! the limit, and a change is inconclusive.
 
 use super::case::Case;
 use super::difference::ALPHA;
@@ -32,10 +32,11 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure.
     pub measured: Option<Estimate>,
-    /// The bound that the figure or the upper end of its interval is only known to exceed. Only starts in which a gateway
-    /// had not settled have one.
+    /// The bound that the figure or the upper end of its interval is only known to exceed. Only starts in
+    /// which a gateway had not settled have one.
     pub more_than: Option<f64>,
-    /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own unit.
+    /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own
+    /// unit.
     pub change: Option<ChangeResult>,
     /// Kept, exceeded, inconclusive or not measured.
     pub outcome: Outcome,
@@ -45,7 +46,8 @@ pub struct BudgetResult {
     pub would_decide: Option<WouldDecide>,
 }
 
-/// A relative change and its limits. All of them are shares of the reference: 0.1 means an increase by one tenth.
+/// A relative change and its limits. All of them are shares of the reference: 0.1 means an increase by one
+/// tenth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeResult {
     /// Name of the reference that the change is relative to.
@@ -58,8 +60,8 @@ pub struct ChangeResult {
     pub reference: Option<Estimate>,
     /// The change. It has no interval if the reference's interval contains zero.
     pub measured: Option<Estimate>,
-    /// How much the machine may have changed the figure since the baseline run, as a share. `measured` contains it. Zero if
-    /// the reference is in the same run.
+    /// How much the machine may have changed the figure since the baseline run, as a share. `measured`
+    /// contains it. Zero if the reference is in the same run.
     pub drift: f64,
     /// True if the reference is in another run.
     pub(super) between_runs: bool,
@@ -98,8 +100,8 @@ pub(super) fn judge(
         .collect()
 }
 
-/// The result of a budget for a gateway that was not installed and that another one replaced. Such a budget cannot be
-/// kept.
+/// The result of a budget for a gateway that was not installed and that another one replaced. Such a budget
+/// cannot be kept.
 pub(super) fn of_replaced(budget: &Budget, plan: &Plan) -> Option<BudgetResult> {
     let label = budget.gateway.as_ref()?;
     let replacement = plan.replacements.iter().find(|one| one.instead_of == *label)?;
@@ -129,8 +131,8 @@ pub(super) fn of_replaced(budget: &Budget, plan: &Plan) -> Option<BudgetResult> 
     })
 }
 
-/// Says which budgets for all load points were not checked everywhere, because the run left load points out. `None` if
-/// there are none.
+/// Says which budgets for all load points were not checked everywhere, because the run left load points out.
+/// `None` if there are none.
 pub fn not_everywhere(budgets: &[Budget], run: &RunRecord) -> Option<String> {
     let left_out = run.load.iter().filter(|point| point.left_out.is_some()).count();
     let mut metrics: Vec<&str> = Vec::new();
@@ -278,8 +280,9 @@ impl Judge<'_> {
     }
 }
 
-/// Takes back what chance may have exceeded: equal runs exceed one limit in twenty by chance, and a budget has many limits.
-/// Looks only at changes since a baseline run, because a pipeline compares with it again and again.
+/// Takes back what chance may have exceeded: equal runs exceed one limit in twenty by chance, and a budget
+/// has many limits. Looks only at changes since a baseline run, because a pipeline compares with it again and
+/// again.
 pub(super) fn allow_for_chance(results: &mut [BudgetResult]) {
     let is_between = |result: &&mut BudgetResult| {
         let is_only_limit = result.max.is_none() && result.min.is_none();
@@ -306,15 +309,16 @@ fn incomparable(metric: Metric, baseline: &Baseline<'_>, side: &Side<'_>) -> Opt
     let (there, here) = placed_differently(baseline.side, side).filter(|_| is_of_speed(metric))?;
     let [cpu, neighbor] = here.cpus;
     Some(format!(
-        "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in this run, which changes all times. Measure \
-         the baseline again, or both versions in one run",
+        "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in this run, which changes all \
+         times. Measure the baseline again, or both versions in one run",
         there.usual_ns, baseline.name, here.usual_ns
     ))
 }
 
 const TOO_CLOSE: &str = "it is so close to the limit that more rounds would not decide it";
 const ONE_ROUND: &str = "one round says nothing about chance. Measure at least two";
-const MEASURE_BOTH: &str = "separate runs scatter too much for this limit. Measure both versions in one run, with `against`, or widen the limit";
+const MEASURE_BOTH: &str = "separate runs scatter too much for this limit. Measure both versions in one run, \
+    with `against`, or widen the limit";
 const MEASURE_AGAIN: &str = "Measure again, or measure both versions in one run, with `against`";
 
 /// The outcome of one limit.
@@ -375,8 +379,8 @@ impl ChangeResult {
         }
     }
 
-    /// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are compared by their
-    /// logarithms.
+    /// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are
+    /// compared by their logarithms.
     fn p_value(&self) -> Option<f64> {
         let value = self.measured.as_ref()?;
         let (low, high) = value.interval()?;
@@ -454,8 +458,8 @@ mod tests {
             run.direct(round as u32, 100, 100);
             run.push(via("nginx", round as u32).all_at_us(via_us));
         }
-        // The gateway adds 50 µs. Of the 27 draws, 7 have a median of 140 µs and 7 have a median of 160 µs. So s*² =
-        // 100 · 14/27, and t(2)·√1.5·s* = 37.9.
+        // The gateway adds 50 µs. Of the 27 draws, 7 have a median of 140 µs and 7 have a median of 160 µs.
+        // So s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Exceeded);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Inconclusive);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(60.0), None), Outcome::Inconclusive);
@@ -558,8 +562,8 @@ mod tests {
 
     #[test]
     fn changes_within_a_run_are_paired() {
-        // The machine is three times as slow in the last round. The gateway `pr` always takes 20 % more time than
-        // `main`.
+        // The machine is three times as slow in the last round. The gateway `pr` always takes 20 % more time
+        // than `main`.
         let mut run = Run::closed(1);
         for (round, speed) in [1, 2, 3].into_iter().enumerate() {
             let round = round as u32;

@@ -117,8 +117,8 @@ pub struct Case {
     pub findings: Vec<&'static str>,
     /// Each trial over time, for charts.
     pub series: Vec<Series>,
-    /// The distribution of the response times, for charts. Each point is (1 ÷ share of slower samples, response time in
-    /// µs).
+    /// The distribution of the response times, for charts. Each point is (1 ÷ share of slower samples,
+    /// response time in µs).
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -300,8 +300,8 @@ mod tests {
     fn percentiles_come_from_merged_histograms() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
-        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The p90 of the merged samples is 300 µs. The mean of the
-        // two p90s would be 200 µs.
+        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The p90 of the merged samples is 300 µs. The
+        // mean of the two p90s would be 200 µs.
         run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
         let analysis = run.analyse();
         let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");

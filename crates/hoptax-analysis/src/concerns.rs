@@ -1,11 +1,12 @@
 //! Decides which findings concern the answer of a run.
 //!
-//! The answer ranks gateways by their added latency at the median, at one load point. It rests on the medians of direct
-//! and of these gateways there. A finding about other figures, another load point or a reference hop does not make the
-//! answer doubtful. Without a ranking, every finding counts, because a report then shows all figures alike.
+//! The answer ranks gateways by their added latency at the median, at one load point. It rests on the medians
+//! of direct and of these gateways there. A finding about other figures, another load point or a reference
+//! hop does not make the answer doubtful. Without a ranking, every finding counts, because a report then
+//! shows all figures alike.
 //!
-//! A closed loop always reaches some limit: the generator's, the upstream's, or that of CPUs that roles share. That matters
-//! for an answer from this closed loop. Otherwise it is a note on the throughput there.
+//! A closed loop always reaches some limit: the generator's, the upstream's, or that of CPUs that roles
+//! share. That matters for an answer from this closed loop. Otherwise it is a note on the throughput there.
 
 use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};
@@ -27,7 +28,8 @@ pub(super) fn mark(analysis: &mut Analysis, run: &RunRecord) {
 /// Codes of findings that say what limited a load.
 const LIMITS: [&str; 3] = ["generator-saturated", "upstream-saturated", "shared-cpus"];
 
-/// Turns warnings about the limit of a closed loop into notes, unless the latency headline comes from this closed loop.
+/// Turns warnings about the limit of a closed loop into notes, unless the latency headline comes from this
+/// closed loop.
 fn soften_limits(analysis: &mut Analysis) {
     let measured = || analysis.cases.iter().filter(|case| case.trials > 0);
     let Some(answer) = headline::for_latency(&mut measured().map(|case| &case.load)).map(|load| load.index)
@@ -65,7 +67,8 @@ mod tests {
     use crate::checks::{Finding, Severity};
     use crate::fixture::{Run, closed_point, open_point, via};
 
-    /// Two load points; the answer comes from the first. In four rounds, nginx and haproxy answer after 150 and 170 µs.
+    /// Two load points; the answer comes from the first. In four rounds, nginx and haproxy answer after 150
+    /// and 170 µs.
     fn run() -> Run {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
         for round in 0..4 {

@@ -15,8 +15,8 @@ pub(super) struct Contrast {
     pub(super) difference: Estimate,
 }
 
-/// Compares every two places. Each has the trials via the gateway and those of direct. Whole rounds are drawn, so what affects
-/// all places in a round cancels.
+/// Compares every two places. Each has the trials via the gateway and those of direct. Whole rounds are
+/// drawn, so what affects all places in a round cancels.
 pub(super) fn contrasts(places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
     let rounds = |trials: &&[Trial<'_>]| -> BTreeSet<u32> {
         trials.iter().filter(|trial| !trial.response_time.is_empty()).map(Trial::round).collect()

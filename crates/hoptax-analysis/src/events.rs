@@ -1,8 +1,8 @@
 //! Compares the figures around the plan's events with the figures of the rest of the same trials.
 //!
-//! Each window belongs to the latest event that has begun, until [`AFTER_NS`] after the end of that event. Windows that
-//! belong to no event form the quiet stretch of the trial. Figures are computed from all trials of a case together, and
-//! intervals are over rounds.
+//! Each window belongs to the latest event that has begun, until [`AFTER_NS`] after the end of that event.
+//! Windows that belong to no event form the quiet stretch of the trial. Figures are computed from all trials
+//! of a case together, and intervals are over rounds.
 
 use super::counts::failures as failures_of;
 use super::trial::Trial;
@@ -14,12 +14,12 @@ use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
 
-/// Time after the end of an event during which windows still belong to the event, ns. In this time, old workers exit,
-/// connection pools fill, and routes settle.
+/// Time after the end of an event during which windows still belong to the event, ns. In this time, old
+/// workers exit, connection pools fill, and routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Limit for the share of unsuccessful answers outside of all events. Up to this share, unsuccessful answers count as
-/// caused by the events.
+/// Limit for the share of unsuccessful answers outside of all events. Up to this share, unsuccessful answers
+/// count as caused by the events.
 const FEW: f64 = 0.001;
 
 /// The figures of one event of a case.
@@ -56,7 +56,8 @@ pub struct Stretch {
     pub failed: u64,
     /// Number of failed requests by cause.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections opened to replace others. With keep-alive, this is the number of connections that were dropped.
+    /// Connections opened to replace others. With keep-alive, this is the number of connections that were
+    /// dropped.
     pub connections_opened: u64,
     /// 99th percentile of the response times, µs, with two significant digits.
     pub p99_us: Option<Estimate>,
@@ -129,8 +130,8 @@ fn failures(window: &Window) -> u64 {
     window.timeouts + window.errors
 }
 
-/// For each window of a trial, the index of the event that it belongs to. A window belongs to an event until `after_ns`
-/// after the end of the event.
+/// For each window of a trial, the index of the event that it belongs to. A window belongs to an event until
+/// `after_ns` after the end of the event.
 fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
     let mut owners = vec![None; trial.load.windows.len()];
     for (index, event) in trial.record.events.iter().enumerate() {
@@ -173,8 +174,8 @@ impl Trial<'_> {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Number of failed requests outside of all events. A request that an event delays fails up to `timeout_ns` later.
-    /// Windows therefore belong to an event for `timeout_ns` longer than usual.
+    /// Number of failed requests outside of all events. A request that an event delays fails up to
+    /// `timeout_ns` later. Windows therefore belong to an event for `timeout_ns` longer than usual.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);
         if !self.has_events() {
@@ -189,8 +190,8 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Requests that failed after the last window were sent before the end of the last window. They count as if they
-        // had failed in the last window.
+        // Requests that failed after the last window were sent before the end of the last window. They count
+        // as if they had failed in the last window.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }
@@ -214,8 +215,8 @@ mod tests {
         }
     }
 
-    /// Five seconds of 1 ms responses, with a restart at 2 s. The restart changes eight windows. In the first two,
-    /// responses take 80 ms. The first window also has thirty failures. The other six windows are empty.
+    /// Five seconds of 1 ms responses, with a restart at 2 s. The restart changes eight windows. In the first
+    /// two, responses take 80 ms. The first window also has thirty failures. The other six windows are empty.
     fn run() -> Run {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {
@@ -252,7 +253,8 @@ mod tests {
         let around = &restart.around;
         assert_eq!((around.failed, around.connections_opened), (90, 12));
         assert_eq!(around.causes, [(Cause::ConnectRefused, 90)].into());
-        // The event lasts from 2.0 to 3.1 s (3.11 and 3.12 s in later rounds), which is eleven or twelve windows.
+        // The event lasts from 2.0 to 3.1 s (3.11 and 3.12 s in later rounds), which is eleven or twelve
+        // windows.
         assert!((around.seconds - 3.5).abs() < 0.11, "{}", around.seconds);
         let p99 = around.p99_us.expect("samples").estimate;
         assert!((80_000.0..=83_000.0).contains(&p99), "{p99}");

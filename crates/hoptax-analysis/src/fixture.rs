@@ -1,5 +1,5 @@
-//! Generated runs for tests, with known histograms. A trial has 1,000 requests in one second unless the test says
-//! otherwise.
+//! Generated runs for tests, with known histograms. A trial has 1,000 requests in one second unless the test
+//! says otherwise.
 #![allow(missing_docs, clippy::must_use_candidate, reason = "for tests alone")]
 
 pub mod features;
@@ -28,6 +28,7 @@ use hoptax_record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, GeneratorTrial, HostUsage, LedgerDelta,
     RoleUsage, SCHEMA, Stage, Stolen, TrialRecord,
 };
+use records::{ledger, load_record, record};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -88,7 +89,8 @@ impl Run {
         run
     }
 
-    /// A run with one load point, a closed loop, and several targets. Each target is given by name and weight.
+    /// A run with one load point, a closed loop, and several targets. Each target is given by name and
+    /// weight.
     pub fn mix(targets: &[(&str, u32)]) -> Self {
         let mut run = Self::closed(8);
         let target = |(name, weight): &(&str, u32)| Target {
@@ -253,7 +255,8 @@ impl MadeTrial {
         self
     }
 
-    /// Divides the requests between these generators. All requests of a generator have the same response time.
+    /// Divides the requests between these generators. All requests of a generator have the same response
+    /// time.
     pub fn generators_us(mut self, generators: &[(&str, u64)]) -> Self {
         let each = REQUESTS / generators.len() as u64;
         let all = generators.iter().flat_map(|(_, time)| std::iter::repeat_n(*time, each as usize));
@@ -286,7 +289,8 @@ impl MadeTrial {
         self
     }
 
-    /// Adds `handshakes` TLS handshakes that each take `handshake_us`. Of these, `resumed` are resumed sessions.
+    /// Adds `handshakes` TLS handshakes that each take `handshake_us`. Of these, `resumed` are resumed
+    /// sessions.
     pub fn tls(mut self, handshakes: u64, resumed: u64, handshake_us: u64) -> Self {
         let load = self.load();
         load.histograms.tls_handshake = Some(encode(std::iter::repeat_n(handshake_us, handshakes as usize)));
@@ -500,8 +504,8 @@ fn encode(times_us: impl Iterator<Item = u64>) -> Encoded {
     Encoded::new(&histogram)
 }
 
-/// A typical run. It has three load points, gateways with figures that scatter, one gateway that did not start, and one
-/// finding.
+/// A typical run. It has three load points, gateways with figures that scatter, one gateway that did not
+/// start, and one finding.
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);

@@ -1,14 +1,15 @@
-//! Compares every two gateways of a load point with each other. Gateways with different features are compared only if
-//! both compete for the answer. The price list compares a gateway with its own variants.
+//! Compares every two gateways of a load point with each other. Gateways with different features are compared
+//! only if both compete for the answer. The price list compares a gateway with its own variants.
 //!
-//! The intervals of two taxes say little about the difference of the taxes: both contain the scatter of direct, and
-//! both contain what disturbed a whole round. Here each draw takes whole rounds with the trials of both gateways, so
-//! both cancel. Direct's percentile cancels in a difference of added times, so only a throughput ratio needs rounds
-//! with trials of direct.
+//! The intervals of two taxes say little about the difference of the taxes: both contain the scatter of
+//! direct, and both contain what disturbed a whole round. Here each draw takes whole rounds with the trials
+//! of both gateways, so both cancel. Direct's percentile cancels in a difference of added times, so only a
+//! throughput ratio needs rounds with trials of direct.
 //!
-//! Of many pairs, some differ by chance. The p-values are therefore adjusted with Holm's method. The family of an
-//! adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a family of their
-//! own, so that the built-in hops and the variants with features do not make the answer less certain.
+//! Of many pairs, some differ by chance. The p-values are therefore adjusted with Holm's method. The family
+//! of an adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a
+//! family of their own, so that the built-in hops and the variants with features do not make the answer less
+//! certain.
 
 use super::another_run::{Scatter, Scatters, widen_between};
 use super::case::Case;
@@ -37,8 +38,8 @@ const METRICS: [Metric; 6] = [
 /// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
 
-/// If a load point has more gateways than this, only those that compete for the answer are compared, and only in two
-/// metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
+/// If a load point has more gateways than this, only those that compete for the answer are compared, and only
+/// in two metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
 const MOST_IN_FULL: usize = 30;
 
 /// Two gateways at a load point, compared in one metric.
@@ -52,13 +53,14 @@ pub struct GatewayPair {
     pub second: String,
     /// The metric.
     pub metric: Metric,
-    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and holds for
-    /// another run of the same plan. `trials` is the number of rounds that both gateways have.
+    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and
+    /// holds for another run of the same plan. `trials` is the number of rounds that both gateways have.
     pub difference: Estimate,
-    /// p-value of the hypothesis "no difference", adjusted for the number of pairs (Holm). Absent with one round.
+    /// p-value of the hypothesis "no difference", adjusted for the number of pairs (Holm). Absent with one
+    /// round.
     pub p_value: Option<f64>,
-    /// True if the adjusted p-value is below 0.05, and the difference exceeds 1 % of the smaller of the two gateways'
-    /// own figures (response time, throughput ratio, CPU time per request).
+    /// True if the adjusted p-value is below 0.05, and the difference exceeds 1 % of the smaller of the two
+    /// gateways' own figures (response time, throughput ratio, CPU time per request).
     pub distinguishable: bool,
     /// True if both gateways compete for the answer.
     pub competes: bool,
@@ -85,17 +87,17 @@ impl GatewayPair {
     }
 }
 
-/// Labels of the gateways that compete for the answer, in the plan's order. Built-in hops are references. If the plan
-/// contains a gateway both with and without features, only the gateway without features competes; the price list shows
-/// the difference.
+/// Labels of the gateways that compete for the answer, in the plan's order. Built-in hops are references. If
+/// the plan contains a gateway both with and without features, only the gateway without features competes;
+/// the price list shows the difference.
 pub fn competitors<'r>(run: &'r RunRecord, prices: &[Price]) -> Vec<&'r str> {
     let is_priced = |label: &str| prices.iter().any(|price| price.gateway == label);
     let labels = run.contenders.iter().filter(|one| !one.kind.starts_with("hop-")).map(|one| &*one.label);
     labels.filter(|label| *label != DIRECT && !is_priced(label)).collect()
 }
 
-/// All pairs of gateways, sorted by load point, then in the plan's order of the gateways, then by metric. `cases` must
-/// be sorted by load point.
+/// All pairs of gateways, sorted by load point, then in the plan's order of the gateways, then by metric.
+/// `cases` must be sorted by load point.
 pub(super) fn pairs(
     run: &RunRecord,
     prices: &[Price],
@@ -140,8 +142,8 @@ fn at_load(
     judge(&case.load, &gateways, compared)
 }
 
-/// Compares each of these gateways with the one before it, at the load point of `cases`. Gateways that were not measured
-/// are left out. The family of an adjustment is all these pairs in one metric.
+/// Compares each of these gateways with the one before it, at the load point of `cases`. Gateways that were
+/// not measured are left out. The family of an adjustment is all these pairs in one metric.
 pub(super) fn successive(
     labels: &[&str],
     scatters: &Scatters<'_>,
@@ -234,8 +236,8 @@ fn compare(
     by_rounds.into_iter().flat_map(of).collect()
 }
 
-/// Compares these pairs in the same rounds. Each gateway's figures are computed once for all its pairs, because most
-/// pairs of a run have the same rounds.
+/// Compares these pairs in the same rounds. Each gateway's figures are computed once for all its pairs,
+/// because most pairs of a run have the same rounds.
 fn in_rounds(
     units: Units,
     pairs: &[[usize; 2]],
@@ -291,8 +293,8 @@ fn judge(load: &Load, gateways: &[Gateway<'_, '_>], compared: Vec<Compared>) -> 
     compared.into_iter().zip(p_values).map(pair).collect()
 }
 
-/// The p-value of each pair, adjusted for its family: the pairs in the same metric in which both gateways compete for
-/// the answer, or all other pairs in the same metric.
+/// The p-value of each pair, adjusted for its family: the pairs in the same metric in which both gateways
+/// compete for the answer, or all other pairs in the same metric.
 fn adjusted_p_values(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec<Option<f64>> {
     let mut families: BTreeMap<(Metric, bool), Vec<(usize, f64)>> = BTreeMap::new();
     for (index, one) in compared.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Figures of each generator, if a load was sent by several. They are computed like those of the whole load, from the part
-//! of each trial that the generator sent.
+//! Figures of each generator, if a load was sent by several. They are computed like those of the whole load,
+//! from the part of each trial that the generator sent.
 
 use super::contrasts::{Contrast, contrasts};
 use super::difference::Difference;
@@ -68,8 +68,8 @@ fn names(trials: &[Trial<'_>]) -> Vec<String> {
     generators.map(|all| all.iter().map(|one| one.host.clone()).collect()).unwrap_or_default()
 }
 
-/// What one generator sent in these trials: its requests, response times and send lags. Trials without it, or with a
-/// histogram that cannot be read, are left out.
+/// What one generator sent in these trials: its requests, response times and send lags. Trials without it, or
+/// with a histogram that cannot be read, are left out.
 fn parts<'a>(trials: &[Trial<'a>], index: usize) -> Vec<Trial<'a>> {
     let part = |trial: &Trial<'a>| {
         let one = trial.record.generators.get(index).filter(|one| one.measured_ns > 0)?;

@@ -1,11 +1,12 @@
-//! Selects the headline tax of a gateway: the metric and the load point that a report states first. Sentences,
-//! comparisons and `trials: auto` use this selection.
+//! Selects the headline tax of a gateway: the metric and the load point that a report states first.
+//! Sentences, comparisons and `trials: auto` use this selection.
 //!
-//! The latency headline comes from a load point with a steady rate, if there is one. Otherwise it comes from the closed
-//! loop with the fewest connections, because in a saturated loop response times only mirror throughput. If there is no
-//! closed loop either, it comes from a rate in stages, whose percentiles mix all rates. The throughput headline comes
-//! from the closed loop with the most connections, because in an open loop the rate decides throughput. Loads from the host of
-//! the role `generator` come before those from other hosts.
+//! The latency headline comes from a load point with a steady rate, if there is one. Otherwise it comes from
+//! the closed loop with the fewest connections, because in a saturated loop response times only mirror
+//! throughput. If there is no closed loop either, it comes from a rate in stages, whose percentiles mix all
+//! rates. The throughput headline comes from the closed loop with the most connections, because in an open
+//! loop the rate decides throughput. Loads from the host of the role `generator` come before those from other
+//! hosts.
 
 use super::analysis::Analysis;
 use super::case::Case;
@@ -38,21 +39,21 @@ pub struct Ranked<'a> {
     pub gateway: &'a str,
     /// The gateway's added latency at the median. It always has an interval.
     pub tax: &'a Difference,
-    /// How much more latency the gateway adds than the first leader, in the rounds that both have. Absent for the first
-    /// leader, and if the two have no round in common.
+    /// How much more latency the gateway adds than the first leader, in the rounds that both have. Absent for
+    /// the first leader, and if the two have no round in common.
     pub more: Option<Estimate>,
 }
 
 /// Gateways ranked by added latency at the median, at one load point.
 ///
-/// One gateway beats another if the two are distinguishable as a [`GatewayPair`]. All lists are sorted by the estimate,
-/// lowest first.
+/// One gateway beats another if the two are distinguishable as a [`GatewayPair`]. All lists are sorted by the
+/// estimate, lowest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking<'a> {
     /// The load point.
     pub load: &'a Load,
-    /// The gateway with the lowest estimate, and all gateways that it does not beat. If there is only one leader, it is
-    /// the winner.
+    /// The gateway with the lowest estimate, and all gateways that it does not beat. If there is only one
+    /// leader, it is the winner.
     pub leaders: Vec<Ranked<'a>>,
     /// Gateways that every leader beats.
     pub beaten: Vec<Ranked<'a>>,
@@ -110,8 +111,8 @@ impl<'a> Pairs<'a> {
 }
 
 impl Analysis {
-    /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have an
-    /// interval there.
+    /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have
+    /// an interval there.
     pub fn ranking(&self, gateways: &[&str]) -> Option<Ranking<'_>> {
         let measured =
             || self.cases.iter().filter(|case| case.trials > 0 && gateways.contains(&case.gateway.as_str()));
@@ -130,8 +131,8 @@ impl Analysis {
         Ranking::new(load, ranked, unranked, &Pairs::new(&self.pairs, load))
     }
 
-    /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the throughput
-    /// ratio.
+    /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the
+    /// throughput ratio.
     pub fn headlines(&self, gateway: &str) -> Vec<Headline<'_>> {
         let measured = || self.cases.iter().filter(move |case| case.gateway == gateway && case.trials > 0);
         let at = |load: Option<&Load>, metric: Metric| {
@@ -159,8 +160,8 @@ pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&
     loads.filter(|load| !load.is_open()).max_by_key(|load| (load.from.is_none(), load.connections))
 }
 
-/// The precision of each headline, for every gateway with trials in `records`, with the index of its load point.
-/// Searches are left out.
+/// The precision of each headline, for every gateway with trials in `records`, with the index of its load
+/// point. Searches are left out.
 pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, Precision)> {
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].is_in_rounds()).collect();
@@ -227,8 +228,8 @@ mod tests {
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
     }
 
-    /// Labels of the leaders, the beaten gateways, the gateways in between, and the unranked gateways. Each gateway is
-    /// given with its response time in each round, µs. Direct takes 100 µs.
+    /// Labels of the leaders, the beaten gateways, the gateways in between, and the unranked gateways. Each
+    /// gateway is given with its response time in each round, µs. Direct takes 100 µs.
     fn ranking(gateways: &[(&str, &[u64])]) -> Option<[Vec<String>; 4]> {
         let mut run = Run::closed(1);
         for round in 0..4 {
@@ -248,8 +249,8 @@ mod tests {
     }
 
     const FAST: &[u64] = &[140, 141, 142, 143];
-    /// This gateway's interval overlaps with those of both neighbours. The intervals of the neighbours do not overlap
-    /// with each other.
+    /// This gateway's interval overlaps with those of both neighbours. The intervals of the neighbours do not
+    /// overlap with each other.
     const SCATTERED: &[u64] = &[130, 150, 170, 190];
     const MIDDLE: &[u64] = &[180, 181, 182, 183];
     const SLOW: &[u64] = &[400, 401, 402, 403];

@@ -26,8 +26,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Figures of merged histograms, with intervals over rounds. Each histogram is given with its round. The maximum
-    /// has no interval, as [`Rounds::reader`] explains.
+    /// Figures of merged histograms, with intervals over rounds. Each histogram is given with its round. The
+    /// maximum has no interval, as [`Rounds::reader`] explains.
     pub(super) fn of(trials: &[(u32, &Histogram<u64>)]) -> Self {
         let held: Vec<(u32, &Histogram<u64>)> =
             trials.iter().copied().filter(|(_, histogram)| !histogram.is_empty()).collect();

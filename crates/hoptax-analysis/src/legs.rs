@@ -1,7 +1,8 @@
 //! The network between the hosts of a run, and how much of a tax it is.
 //!
-//! Direct requests go from the generator to the upstream. Requests via a gateway go to the gateway first, so they pass other
-//! legs. The split says what this costs: see [`extra_way`]. What remains of the tax is what the gateway adds.
+//! Direct requests go from the generator to the upstream. Requests via a gateway go to the gateway first, so
+//! they pass other legs. The split says what this costs: see [`extra_way`]. What remains of the tax is what
+//! the gateway adds.
 
 use super::another_run::Scatters;
 use super::case::Case;
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 pub struct LegFigures {
     /// What was measured.
     pub leg: Leg,
-    /// Median of a round trip, µs. Its interval contains the scatter and the change from before the first trial to after the
-    /// last one. Absent if it was not measured.
+    /// Median of a round trip, µs. Its interval contains the scatter and the change from before the first
+    /// trial to after the last one. Absent if it was not measured.
     pub round_trip_us: Option<Estimate>,
     /// The shortest round trip, µs.
     pub least_us: Option<f64>,
@@ -57,9 +58,9 @@ impl LegFigures {
     }
 }
 
-/// The median of the round trips. Half of the interval's width is √(h² + d²): h is Student's half-width of the mean over
-/// batches, each relative to its own moment, and d is half of the difference between the two moments, because nobody
-/// measured in between.
+/// The median of the round trips. Half of the interval's width is √(h² + d²): h is Student's half-width of
+/// the mean over batches, each relative to its own moment, and d is half of the difference between the two
+/// moments, because nobody measured in between.
 fn round_trip_us(looks: &[&LegLook]) -> Option<Estimate> {
     let us = |look: &&LegLook| -> Vec<f64> {
         look.round_trips.p50_ns_by_batch.iter().map(|ns| *ns as f64 / 1e3).collect()
@@ -86,15 +87,15 @@ fn round_trip_us(looks: &[&LegLook]) -> Option<Estimate> {
     })
 }
 
-/// The legs that requests via a gateway pass in addition to those of direct, each with the hosts at its ends and how often it
-/// counts:
+/// The legs that requests via a gateway pass in addition to those of direct, each with the hosts at its ends
+/// and how often it counts:
 ///
 /// (generator → gateway) + (gateway → upstream) − (generator → upstream) − (gateway → gateway)
 ///
-/// A measured round trip also contains the system calls and the wake-ups of a process at each end. The gateway is at two of
-/// these ends, and what this costs there belongs to the gateway, as in a run on one host. So the round trip within the
-/// gateway's own host is subtracted. Legs that direct passes too cancel. The result is empty if the gateway shares a host with
-/// the generator or with the upstream.
+/// A measured round trip also contains the system calls and the wake-ups of a process at each end. The
+/// gateway is at two of these ends, and what this costs there belongs to the gateway, as in a run on one
+/// host. So the round trip within the gateway's own host is subtracted. Legs that direct passes too cancel.
+/// The result is empty if the gateway shares a host with the generator or with the upstream.
 pub fn extra_way(generator: &str, gateway: &str, upstream: &str) -> BTreeMap<[String; 2], i32> {
     let mut legs: BTreeMap<[String; 2], i32> = BTreeMap::new();
     for (from, to, times) in
@@ -133,9 +134,11 @@ pub(super) fn figures(run: &RunRecord) -> Vec<LegFigures> {
 pub struct Network {
     /// Figures of each leg.
     pub legs: Vec<LegFigures>,
-    /// The split of each tax. A load point has none if all its requests pass the same legs, or a leg was not measured.
+    /// The split of each tax. A load point has none if all its requests pass the same legs, or a leg was not
+    /// measured.
     pub splits: Vec<Split>,
-    /// True if requests via gateways pass the network between the same hosts as direct requests, at every load point.
+    /// True if requests via gateways pass the network between the same hosts as direct requests, at every
+    /// load point.
     pub same_way: bool,
     /// Indices of the load points at which they do.
     pub same_ways: Vec<usize>,
@@ -188,8 +191,8 @@ impl Way {
         (!generators.is_empty()).then_some(Self { legs })
     }
 
-    /// What it costs, µs. `None` if a leg was not measured. Legs are measured one after the other, so the squares of their
-    /// half-widths add up.
+    /// What it costs, µs. `None` if a leg was not measured. Legs are measured one after the other, so the
+    /// squares of their half-widths add up.
     fn cost(&self, legs: &[LegFigures]) -> Option<Estimate> {
         let (mut sum, mut half, mut trials) = (0.0, Some(0.0_f64), u32::MAX);
         for ([from, to], times) in &self.legs {
@@ -247,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_tax_is_the_wire_and_the_gateway() {
-        // Direct takes 300 µs, nginx 850 µs. The legs take 200, 250 and 100 µs, and the gateway's own loopback 30 µs.
+        // Direct takes 300 µs, nginx 850 µs. The legs take 200, 250 and 100 µs, and the gateway's own
+        // loopback 30 µs.
         let run = on_hosts(&[("nginx", 850)]);
         let analysis = run.analyse();
         let network = &analysis.network;

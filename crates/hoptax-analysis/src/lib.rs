@@ -1,4 +1,5 @@
-//! Computes estimates, taxes, findings and budgets from the records of a run. This crate reads no files and no clock.
+//! Computes estimates, taxes, findings and budgets from the records of a run. This crate reads no files and
+//! no clock.
 #![forbid(unsafe_code)]
 
 mod analyse;

@@ -3,7 +3,8 @@
 use hoptax_record::report::{Outcome, WouldDecide};
 use hoptax_stats::{Estimate, two_sided_95};
 
-/// From this many times the rounds of the run on, no number of rounds is given. The figure is then practically at the limit.
+/// From this many times the rounds of the run on, no number of rounds is given. The figure is then
+/// practically at the limit.
 const MOST_TIMES: f64 = 1000.0;
 /// Degrees of freedom from which Student's t no longer changes.
 const MANY_DEGREES: u32 = 200;
@@ -20,13 +21,15 @@ pub(super) struct Limits {
 pub(super) struct Judged {
     /// The value with its whole interval.
     pub(super) value: Estimate,
-    /// The part of the half-width that rounds give. Absent if the interval is not the sum of squares of two parts.
+    /// The part of the half-width that rounds give. Absent if the interval is not the sum of squares of two
+    /// parts.
     pub(super) of_rounds: Option<f64>,
 }
 
 impl Limits {
-    /// Kept if the whole interval is within the limits, exceeded if it is beyond one of them, else inconclusive. A single
-    /// trial has no interval, so its value decides. Several trials without an interval decide nothing.
+    /// Kept if the whole interval is within the limits, exceeded if it is beyond one of them, else
+    /// inconclusive. A single trial has no interval, so its value decides. Several trials without an interval
+    /// decide nothing.
     pub(super) fn judge(self, value: &Estimate) -> Outcome {
         let (low, high) = match value.interval() {
             Some(interval) => interval,
@@ -43,14 +46,16 @@ impl Limits {
         }
     }
 
-    /// The number of rounds, in all, from which the interval would no longer contain a limit if the value stayed. `None` if
-    /// no number of rounds is enough, because the rest of the interval alone contains the limit.
+    /// The number of rounds, in all, from which the interval would no longer contain a limit if the value
+    /// stayed. `None` if no number of rounds is enough, because the rest of the interval alone contains the
+    /// limit.
     pub(super) fn rounds_to_decide(self, judged: &Judged) -> Option<u32> {
         let Judged { value, of_rounds } = judged;
         let (low, high) = value.interval()?;
         let inside = |limit: &f64| low <= *limit && *limit <= high;
         let needed = |limit: f64| {
-            // The upper end of a share that was never seen shrinks as the number of rounds grows, not as its square root.
+            // The upper end of a share that was never seen shrinks as the number of rounds grows, not as its
+            // square root.
             if value.estimate == 0.0 && low == 0.0 && limit > 0.0 {
                 let times = high / limit;
                 return (times <= MOST_TIMES).then(|| (f64::from(value.trials) * times).ceil() as u32);
@@ -71,7 +76,8 @@ impl Limits {
     }
 }
 
-/// The number of rounds that shrink a half-width to `goal`. It shrinks with their square root, and with Student's t.
+/// The number of rounds that shrink a half-width to `goal`. It shrinks with their square root, and with
+/// Student's t.
 fn rounds_for(half: f64, goal: f64, rounds: u32) -> Option<u32> {
     let t =
         |rounds: f64| two_sided_95((rounds as u32).saturating_sub(1).clamp(1, MANY_DEGREES)).unwrap_or(1.96);

@@ -42,8 +42,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Every load point of a run. The label of a load point contains only the settings that are needed to distinguish
-    /// it from the other load points.
+    /// Every load point of a run. The label of a load point contains only the settings that are needed to
+    /// distinguish it from the other load points.
     pub fn all(points: &[LoadPoint]) -> Vec<Self> {
         let mut loads: Vec<Self> =
             points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();

@@ -3,9 +3,10 @@
 use hoptax_load::clock::SECOND;
 use hoptax_record::TrialRecord;
 
-/// The time from the start of the first trial to the end of the last trial, s. It includes everything between the
-/// trials, such as warm-ups, pauses and starts of generators, because more rounds need this time too. Steps of searches
-/// are left out, because no tax is computed from them. Absent if no trial has a record of the generator.
+/// The time from the start of the first trial to the end of the last trial, s. It includes everything between
+/// the trials, such as warm-ups, pauses and starts of generators, because more rounds need this time too.
+/// Steps of searches are left out, because no tax is computed from them. Absent if no trial has a record of
+/// the generator.
 pub(super) fn seconds<'a>(records: impl IntoIterator<Item = &'a TrialRecord>) -> Option<f64> {
     let in_rounds = records.into_iter().filter(|record| record.step.is_none());
     let measured = in_rounds.filter_map(|record| record.load_record.as_ref());

@@ -1,5 +1,5 @@
-//! Differences and ratios of the percentiles of two cases. Percentiles always come from merged histograms. A mean of
-//! several rounds' p99s is not a p99.
+//! Differences and ratios of the percentiles of two cases. Percentiles always come from merged histograms. A
+//! mean of several rounds' p99s is not a p99.
 
 use super::metric::percentile;
 use super::trial::Trial;
@@ -11,8 +11,8 @@ pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> 
     statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
 }
 
-/// Two contenders of one run. Only rounds that have trials of both contenders count. Added times are relative to direct
-/// in the same rounds.
+/// Two contenders of one run. Only rounds that have trials of both contenders count. Added times are relative
+/// to direct in the same rounds.
 pub(super) struct Pair<'t, 'a> {
     pub(super) first: &'t [Trial<'a>],
     pub(super) second: &'t [Trial<'a>],
@@ -21,15 +21,15 @@ pub(super) struct Pair<'t, 'a> {
 }
 
 impl Pair<'_, '_> {
-    /// The second contender's figure − the first contender's figure, µs. For added times, direct's percentile cancels
-    /// out, but only rounds that have direct trials count.
+    /// The second contender's figure − the first contender's figure, µs. For added times, direct's percentile
+    /// cancels out, but only rounds that have direct trials count.
     pub(super) fn difference(&self, metric: Metric) -> Option<Contrast> {
         self.drawn(metric, |first, second, _| Some(second - first)).map(|estimate| Contrast::of(&estimate))
     }
 
-    /// The second contender's figure ÷ the first contender's figure − 1. Absent if one of the figures is not above
-    /// zero. The interval is absent if one of the figures is not above zero in at least one draw. The draws use
-    /// logarithms, so that doubling and halving are equally far from no change.
+    /// The second contender's figure ÷ the first contender's figure − 1. Absent if one of the figures is not
+    /// above zero. The interval is absent if one of the figures is not above zero in at least one draw. The
+    /// draws use logarithms, so that doubling and halving are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);
@@ -39,8 +39,8 @@ impl Pair<'_, '_> {
     }
 
     /// A figure with its interval over draws of rounds. `figure` receives the merged percentiles of the first
-    /// contender, of the second contender and of direct. If the metric is not an added time, direct's percentile is
-    /// zero.
+    /// contender, of the second contender and of direct. If the metric is not an added time, direct's
+    /// percentile is zero.
     fn drawn(&self, metric: Metric, figure: impl Fn(f64, f64, f64) -> Option<f64>) -> Option<Estimate> {
         let statistic = percentile(metric)?;
         let direct: Option<&[Trial<'_>]> = metric.is_tax().then_some(self.direct);

@@ -5,7 +5,8 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, share};
 
-/// The percentile of the response times that this metric uses. Absent if the metric does not use a percentile.
+/// The percentile of the response times that this metric uses. Absent if the metric does not use a
+/// percentile.
 pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
     let quantile = metric.quantile()?;
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
@@ -16,8 +17,8 @@ pub(super) fn is_time(metric: Metric) -> bool {
     metric == Metric::CpuUsPerRequest || metric.quantile().is_some()
 }
 
-/// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure, before the
-/// comparison with direct.
+/// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure,
+/// before the comparison with direct.
 pub(super) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),

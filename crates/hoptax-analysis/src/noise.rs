@@ -7,9 +7,9 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::noise_of_drifts;
 
-/// The noise floor of a load point, for each metric of the tax. In each round, the last direct trial is compared with
-/// the first one. [`noise_of_drifts`] computes the noise floor from these differences. A value is absent if no round
-/// has both trials.
+/// The noise floor of a load point, for each metric of the tax. In each round, the last direct trial is
+/// compared with the first one. [`noise_of_drifts`] computes the noise floor from these differences. A value
+/// is absent if no round has both trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.
@@ -69,8 +69,8 @@ impl NoiseFloor {
     }
 }
 
-/// Difference between the direct trials `first` and `last` of a round, in a metric of the tax. `None` if one of them
-/// has no value.
+/// Difference between the direct trials `first` and `last` of a round, in a metric of the tax. `None` if one
+/// of them has no value.
 fn drift(metric: Metric, first: &Trial<'_>, last: &Trial<'_>) -> Option<f64> {
     let (first, last) = (of_trial(metric, first)?, of_trial(metric, last)?);
     match metric {

@@ -1,5 +1,5 @@
-//! Pairs of trials from the same round: a gateway's trial with the direct trials, and the first direct trial with the
-//! last.
+//! Pairs of trials from the same round: a gateway's trial with the direct trials, and the first direct trial
+//! with the last.
 
 use super::trial::Trial;
 use hdrhistogram::Histogram;
@@ -31,8 +31,8 @@ impl<'t, 'a> Pairs<'t, 'a> {
         Self { via, direct, units }
     }
 
-    /// Keeps only the trials for which `has` returns true. Then removes the rounds in which the gateway or direct has
-    /// no trial left.
+    /// Keeps only the trials for which `has` returns true. Then removes the rounds in which the gateway or
+    /// direct has no trial left.
     fn where_both(&self, has: impl Fn(&Trial<'_>) -> bool) -> Self {
         let of = |trials: &[&'t Trial<'a>]| trials.iter().copied().filter(|trial| has(trial)).collect();
         Self::of(of(&self.via), of(&self.direct))
@@ -53,9 +53,9 @@ impl<'t, 'a> Pairs<'t, 'a> {
         }
     }
 
-    /// Throughput via the gateway ÷ direct throughput. Each throughput is the requests of all rounds ÷ the time of all
-    /// rounds. The mean of each round's ratio is not used. It would be too large, because direct scatters, and slow
-    /// rounds would have the same weight as fast rounds.
+    /// Throughput via the gateway ÷ direct throughput. Each throughput is the requests of all rounds ÷ the
+    /// time of all rounds. The mean of each round's ratio is not used. It would be too large, because direct
+    /// scatters, and slow rounds would have the same weight as fast rounds.
     fn throughput_ratio(&self) -> Option<Estimate> {
         let rate = |trials: &[&Trial<'_>]| {
             let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());

@@ -1,5 +1,5 @@
-//! The path split. The upstream's timestamps show how long requests take to reach the upstream, how long its answers
-//! take to return, and how much a gateway adds to each.
+//! The path split. The upstream's timestamps show how long requests take to reach the upstream, how long its
+//! answers take to return, and how much a gateway adds to each.
 
 use super::difference::Difference;
 use super::latency::Latency;
@@ -9,15 +9,17 @@ use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, noise_of_drifts, share};
 
-/// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's clock counts
-/// as a different clock. If both use the same clock, there is no contradiction, because no request arrives before it is
-/// sent. The share is not zero, because the counters of CPUs can differ slightly.
+/// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's
+/// clock counts as a different clock. If both use the same clock, there is no contradiction, because no
+/// request arrives before it is sent. The share is not zero, because the counters of CPUs can differ
+/// slightly.
 pub(super) const IMPOSSIBLE: f64 = 0.001;
-/// Largest share of responses that may have no timestamps. Above this share, the path split and the response times
-/// would describe different requests.
+/// Largest share of responses that may have no timestamps. Above this share, the path split and the response
+/// times would describe different requests.
 pub(super) const MISSING: f64 = 0.01;
 
-/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.
+/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not
+/// included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Median time from sending a request to receiving it at the upstream.
@@ -49,8 +51,8 @@ pub(super) enum Refusal {
     },
 }
 
-/// Why a case has no path split. `None` if the case has a path split, if the plan does not enable it, or if no request
-/// was answered.
+/// Why a case has no path split. `None` if the case has a path split, if the plan does not enable it, or if
+/// no request was answered.
 pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     let (mut used, mut missing, mut impossible) = (0, 0, 0);
     for trial in trials {
@@ -80,8 +82,8 @@ const REQUEST_PATH: PathTimes = |trial| trial.request_path.as_ref().filter(|time
 const RESPONSE_PATH: PathTimes = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
 impl Path {
-    /// The path split of a case, compared with the `direct` trials of the same load point. `None` if the plan does not
-    /// enable it, or if the timestamps cannot be used.
+    /// The path split of a case, compared with the `direct` trials of the same load point. `None` if the plan
+    /// does not enable it, or if the timestamps cannot be used.
     pub(super) fn new(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Self> {
         if refusal(trials).is_some() {
             return None;
@@ -124,8 +126,8 @@ mod tests {
         run.analyse().case(gateway, 0).expect("measured").path.clone()
     }
 
-    /// Three rounds. Direct takes 20 µs on the request path and 30 µs on the response path. The gateway adds 45 µs and
-    /// 10 µs.
+    /// Three rounds. Direct takes 20 µs on the request path and 30 µs on the response path. The gateway adds
+    /// 45 µs and 10 µs.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -144,8 +146,8 @@ mod tests {
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct and the gateway both drift by 1 µs per round. Each draw takes both from the same rounds, so the drift
-        // cancels.
+        // Direct and the gateway both drift by 1 µs per round. Each draw takes both from the same rounds, so
+        // the drift cancels.
         let (low, high) = there.estimate.interval().expect("three rounds");
         assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);
@@ -171,8 +173,8 @@ mod tests {
             run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
-        // On the request path the gateway adds 30 µs, but the two direct trials differ by 40 µs. On the response path
-        // the direct trials do not differ.
+        // On the request path the gateway adds 30 µs, but the two direct trials differ by 40 µs. On the
+        // response path the direct trials do not differ.
         assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
         assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
     }

@@ -48,7 +48,8 @@ pub struct TrialFigures {
 }
 
 impl Pooled {
-    /// Merges every case that has a valid trial, in the order of [`super::Analysis::cases`]. Searches are left out.
+    /// Merges every case that has a valid trial, in the order of [`super::Analysis::cases`]. Searches are
+    /// left out.
     pub fn all(run: &RunRecord, records: &[TrialRecord]) -> Vec<Self> {
         let mut pooled = Vec::new();
         for load in Load::all(&run.load) {

@@ -1,8 +1,8 @@
 //! How the interval of each gateway's added median shrank during the run, as far as its rounds tell.
 //!
-//! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and so on. The
-//! last prefix is the whole run, so it has the precision that the report states. The prefixes show whether more time still
-//! helps. If rounds are independent, four times the time halves an interval.
+//! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and
+//! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
+//! whether more time still helps. If rounds are independent, four times the time halves an interval.
 
 use super::load::Load;
 use super::measuring_time;
@@ -12,7 +12,8 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::Statistic;
 
-/// Fewest rounds of a run whose precision is shown over time. With fewer rounds there are no two prefixes to compare.
+/// Fewest rounds of a run whose precision is shown over time. With fewer rounds there are no two prefixes to
+/// compare.
 const FEWEST_ROUNDS: u32 = 10;
 
 /// Maximum number of prefixes. Each costs about as much as a percentile of the report.
@@ -25,8 +26,8 @@ pub struct PrecisionOverTime {
     pub gateway: String,
     /// Index of the load point.
     pub load: usize,
-    /// The precision after each prefix of the run, shortest prefix first. The last point is of the whole run. Never
-    /// empty.
+    /// The precision after each prefix of the run, shortest prefix first. The last point is of the whole run.
+    /// Never empty.
     pub points: Vec<PrecisionPoint>,
 }
 
@@ -41,8 +42,8 @@ pub struct PrecisionPoint {
     pub half_width_us: f64,
 }
 
-/// The precision of every gateway over time, sorted by load point, then in the plan's order. Empty if the run has fewer
-/// than 10 rounds. Searches have no rounds, so they are left out.
+/// The precision of every gateway over time, sorted by load point, then in the plan's order. Empty if the run
+/// has fewer than 10 rounds. Searches have no rounds, so they are left out.
 pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<PrecisionOverTime> {
     let in_rounds = || records.iter().filter(|record| record.step.is_none());
     let rounds = in_rounds().map(|record| record.round + 1).max().unwrap_or(0);
@@ -76,9 +77,9 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
     curves
 }
 
-/// The numbers of rounds to look at, for a run with this number of rounds: 5, 10, 15, then twice and three times the
-/// powers of two times 10, then all. Beyond 20 rounds, they grow by a third or by half, because a half-width that
-/// shrinks with the square root changes little in fewer rounds.
+/// The numbers of rounds to look at, for a run with this number of rounds: 5, 10, 15, then twice and three
+/// times the powers of two times 10, then all. Beyond 20 rounds, they grow by a third or by half, because a
+/// half-width that shrinks with the square root changes little in fewer rounds.
 fn prefixes(rounds: u32) -> Vec<u32> {
     let doubled = std::iter::successors(Some(10_u32), |ten| ten.checked_mul(2));
     let larger = doubled.flat_map(|ten| [2, 3].map(|times| ten.saturating_mul(times)));
@@ -105,8 +106,8 @@ mod tests {
     use crate::fixture::{Run, searched_point, via};
     use hoptax_load::random::Random;
 
-    /// A run in which response times spread over 200 µs within a trial, and the median of each trial scatters by 40 µs.
-    /// Trials are independent. A round takes 3 s.
+    /// A run in which response times spread over 200 µs within a trial, and the median of each trial scatters
+    /// by 40 µs. Trials are independent. A round takes 3 s.
     fn run(rounds: u32) -> Run {
         let mut run = Run::closed(1);
         let mut random = Random::new(11);
@@ -147,8 +148,8 @@ mod tests {
         let half = |rounds: u32| {
             curve.points.iter().find(|point| point.rounds == rounds).expect("a prefix").half_width_us
         };
-        // Sixteen times the rounds make an interval a quarter as wide. Student's t adds 14 % to ten rounds, and the
-        // width of ten rounds itself scatters by a quarter.
+        // Sixteen times the rounds make an interval a quarter as wide. Student's t adds 14 % to ten rounds,
+        // and the width of ten rounds itself scatters by a quarter.
         let ratio = half(10) / half(160);
         assert!((2.5..8.0).contains(&ratio), "{ratio}: {curve:?}");
         assert!(half(40) / half(160) > 1.4, "{curve:?}");

@@ -17,7 +17,8 @@ struct QuietTrials<'a> {
     windows: u64,
     left_out: u64,
     trials_left_out: u32,
-    /// The trials with enough quiet windows, restricted to these windows. Empty until [`Self::read`] is called.
+    /// The trials with enough quiet windows, restricted to these windows. Empty until [`Self::read`] is
+    /// called.
     quiet: Vec<Trial<'a>>,
 }
 
@@ -38,7 +39,8 @@ impl<'a> QuietTrials<'a> {
         })
     }
 
-    /// Reads the histograms of the windows. This takes a long time, so it is done only if some windows are left out.
+    /// Reads the histograms of the windows. This takes a long time, so it is done only if some windows are
+    /// left out.
     fn read(&mut self, trials: &[Trial<'a>]) {
         let enough = |trial: &Trial<'a>| {
             let quiet = Quiet::of(trial.record).filter(Quiet::is_enough)?;
@@ -58,8 +60,8 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
         }
         return;
     }
-    // The gateway's figure and direct's figure must both be computed from quiet windows, even if only one of the two
-    // was disturbed.
+    // The gateway's figure and direct's figure must both be computed from quiet windows, even if only one of
+    // the two was disturbed.
     for ((_, trials), quiet) in cases.iter().zip(&mut of_cases) {
         if let Some(quiet) = quiet {
             quiet.read(trials);
@@ -74,7 +76,8 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     }
 }
 
-/// The quiet figures of a case at a load point where no window was left out. They equal the figures of all windows.
+/// The quiet figures of a case at a load point where no window was left out. They equal the figures of all
+/// windows.
 fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),
@@ -134,10 +137,11 @@ pub(crate) struct Disagreement<'a> {
     pub quiet: &'a Difference,
 }
 
-/// The metrics for which all windows and quiet windows disagree. They disagree if only one of the two taxes is
-/// distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A quiet tax within
-/// the interval of all windows does not disagree: it only has fewer trials. A metric is left out if one of its two taxes
-/// has no interval. In an open loop, throughput is left out, because the rate decides it.
+/// The metrics for which all windows and quiet windows disagree. They disagree if only one of the two taxes
+/// is distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A
+/// quiet tax within the interval of all windows does not disagree: it only has fewer trials. A metric is left
+/// out if one of its two taxes has no interval. In an open loop, throughput is left out, because the rate
+/// decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

@@ -24,8 +24,8 @@ pub struct Series {
     pub step_s: f64,
     /// Throughput at each point, requests/s.
     pub throughput: Vec<f64>,
-    /// Median response time of the requests that completed or timed out during each point, µs. A value is absent if
-    /// there were no such requests.
+    /// Median response time of the requests that completed or timed out during each point, µs. A value is
+    /// absent if there were no such requests.
     pub p50_us: Vec<Option<f64>>,
     /// 99th percentile of the same response times, µs.
     pub p99_us: Vec<Option<f64>>,
@@ -64,9 +64,9 @@ fn response_times(windows: &[Window]) -> Histogram<u64> {
     sum
 }
 
-/// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100 the 99th
-/// percentile. The curve ends with the largest sample, and the rarity of this sample is the number of samples. Empty
-/// without samples.
+/// A distribution as a curve of points (rarity, response time in µs). Rarity 2 is the median, and rarity 100
+/// the 99th percentile. The curve ends with the largest sample, and the rarity of this sample is the number
+/// of samples. Empty without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));
     let samples = all.len() as f64;
@@ -97,7 +97,8 @@ mod tests {
         assert_eq!((series.round, series.direct, series.throughput.len()), (1, None, 100));
         assert!((series.step_s - 0.3).abs() < 1e-9);
         assert!(series.throughput.iter().all(|rate| (rate - 100.0).abs() < 1e-9), "{:?}", series.throughput);
-        // The first point combines windows of 100, 101 and 102 µs. Its median has only two significant digits.
+        // The first point combines windows of 100, 101 and 102 µs. Its median has only two significant
+        // digits.
         let first = series.p50_us[0].expect("completed");
         assert!((first - 101.0).abs() < 1.0, "{first}");
     }

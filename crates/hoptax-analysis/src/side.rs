@@ -79,8 +79,8 @@ impl<'a> Side<'a> {
         Some(RunFigure::new(&in_run(metric, case, self)?, share))
     }
 
-    /// The value of a metric in each round that has a value. For direct, the value of a round is the mean of both
-    /// direct trials. Taxes are relative to this mean.
+    /// The value of a metric in each round that has a value. For direct, the value of a round is the mean of
+    /// both direct trials. Taxes are relative to this mean.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
@@ -113,8 +113,8 @@ impl<'a> Side<'a> {
         self.by_round(metric, label, load).into_values().collect()
     }
 
-    /// The noise floor of a metric, in the metric's own unit. Zero if the noise floor was not measured, for example
-    /// because direct does not have this metric.
+    /// The noise floor of a metric, in the metric's own unit. Zero if the noise floor was not measured, for
+    /// example because direct does not have this metric.
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
@@ -127,8 +127,9 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// For each round, the CPU time of generator and upstream per completed request of direct, µs. It shows how much
-    /// CPU time the same work needs on this machine at that time. Empty if the upstream's CPU time was not recorded.
+    /// For each round, the CPU time of generator and upstream per completed request of direct, µs. It shows
+    /// how much CPU time the same work needs on this machine at that time. Empty if the upstream's CPU time
+    /// was not recorded.
     fn yardstick(&self, load: usize) -> Vec<f64> {
         let used = |trial: &Trial<'_>| {
             let upstream = trial.record.upstream.as_ref()?.cpu_ns;
@@ -138,8 +139,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The figure of `metric` for `case` with the interval that the rounds of its run give, without the scatter of separate
-/// runs.
+/// The figure of `metric` for `case` with the interval that the rounds of its run give, without the scatter
+/// of separate runs.
 pub(super) fn in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     let trials = side.trials(&case.gateway, case.load.index);
     if metric.is_tax() {
@@ -173,8 +174,8 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     }
 }
 
-/// The index of the load point in `of` that sends the same traffic as `point`. The two load points may differ in
-/// position and duration.
+/// The index of the load point in `of` that sends the same traffic as `point`. The two load points may differ
+/// in position and duration.
 pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     let same = |other: &LoadPoint| {
         LoadPoint { duration: point.duration, left_out: point.left_out.clone(), ..other.clone() } == *point
@@ -185,10 +186,11 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How many times as large a figure can be because CPUs were placed differently. On a rented machine, the time that nginx
-/// added to the median was 1.4 times as long with CPUs 390 ns apart as with 110 ns (`records/2026-11-26-vm-placement`). On
-/// another one it was 2.0 to 2.2 times as long with 315 ns as with 123 ns. Response times, CPU time and throughput change
-/// less, because only a part of them is messages between CPUs.
+/// How many times as large a figure can be because CPUs were placed differently. On a rented machine, the
+/// time that nginx added to the median was 1.4 times as long with CPUs 390 ns apart as with 110 ns
+/// (`records/2026-11-26-vm-placement`). On another one it was 2.0 to 2.2 times as long with 315 ns as with
+/// 123 ns. Response times, CPU time and throughput change less, because only a part of them is messages
+/// between CPUs.
 const OF_PLACEMENT_ADDED: f64 = 3.0;
 /// The same for figures that are no added times.
 const OF_PLACEMENT: f64 = 2.0;
@@ -215,9 +217,10 @@ pub(super) fn is_of_speed(metric: Metric) -> bool {
     percentile(metric).is_some() || others.contains(&metric)
 }
 
-/// What the machine may have changed in a figure between two runs, as a factor of at least 1: direct's own change, times what
-/// the change of the distance of CPUs can do. It is the same if the runs are swapped. A figure of direct is not compared
-/// with itself. In one placement, the distance changes with the clock of the cores, and so do all figures.
+/// What the machine may have changed in a figure between two runs, as a factor of at least 1: direct's own
+/// change, times what the change of the distance of CPUs can do. It is the same if the runs are swapped. A
+/// figure of direct is not compared with itself. In one placement, the distance changes with the clock of the
+/// cores, and so do all figures.
 pub(super) fn machine_factor(
     metric: Metric,
     first: (&Side<'_>, usize),
@@ -243,10 +246,10 @@ fn upward(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio)
 }
 
-/// The change of direct between two runs, as a factor of at least 1. For response times and taxes, the same percentile of
-/// direct is compared. For the throughput, the throughput of direct is compared. For the CPU time per request, the CPU time
-/// of generator and upstream per request of direct is compared. A gateway does not affect direct, so the change comes from
-/// the machine. 1 if the change is unknown.
+/// The change of direct between two runs, as a factor of at least 1. For response times and taxes, the same
+/// percentile of direct is compared. For the throughput, the throughput of direct is compared. For the CPU
+/// time per request, the CPU time of generator and upstream per request of direct is compared. A gateway does
+/// not affect direct, so the change comes from the machine. 1 if the change is unknown.
 fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

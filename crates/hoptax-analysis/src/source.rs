@@ -1,5 +1,5 @@
-//! The data of one contender that a metric is computed from, prepared so that the metric can be computed for any draw of
-//! rounds.
+//! The data of one contender that a metric is computed from, prepared so that the metric can be computed for
+//! any draw of rounds.
 
 use super::metric::{of_trial, percentile};
 use super::trial::Trial;
@@ -15,7 +15,8 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Collects the data of the trials in these rounds. For a throughput ratio, this is the contender's own throughput.
+    /// Collects the data of the trials in these rounds. For a throughput ratio, this is the contender's own
+    /// throughput.
     pub(super) fn new(metric: Metric, units: &Units, trials: &[Trial<'_>]) -> Self {
         if percentile(metric).is_some() {
             let times =

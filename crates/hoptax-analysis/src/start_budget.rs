@@ -9,7 +9,8 @@ use hoptax_plan::{Budget, Metric};
 use hoptax_record::report::{Outcome, StartMedian};
 use hoptax_stats::{Allowance, Estimate, RunFigure, TwoRuns, change_of_figures};
 
-/// Checks each budget in every case that it limits. Budgets of starts are checked for each gateway that was started.
+/// Checks each budget in every case that it limits. Budgets of starts are checked for each gateway that was
+/// started.
 pub fn judge(
     budgets: &[Budget],
     (cases, starts): (&[Case], &[Starts]),
@@ -137,8 +138,8 @@ fn change(
         (None, None) => ("no baseline".to_string(), None),
     };
     let both = reference.and_then(|other| medians(other, one, budget.metric));
-    // Starts of another run scatter like its other times. Nothing that direct does is like a start, so direct does not show
-    // how much the machine changed.
+    // Starts of another run scatter like its other times. Nothing that direct does is like a start, so direct
+    // does not show how much the machine changed.
     let measured = both.and_then(|(before, now)| match (&budget.against, baseline) {
         (None, Some(base)) => {
             let share = |side: &Side<'_>| side.scatter(&one.figures.contender).between_runs(budget.metric);

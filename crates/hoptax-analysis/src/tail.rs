@@ -1,14 +1,14 @@
 //! Which percentile of the tail a run resolves, and how long it would have to measure to resolve p99.
 //!
-//! A p99 rests on one response in a hundred, so on a noisy machine its tax scatters far more than the tax at the median.
-//! A report therefore states the highest percentile that the run resolves.
+//! A p99 rests on one response in a hundred, so on a noisy machine its tax scatters far more than the tax at
+//! the median. A report therefore states the highest percentile that the run resolves.
 
 use super::difference::Difference;
 use super::tax::Tax;
 use hoptax_plan::Metric;
 
-/// Largest half-width of the interval of a resolved tax, as a share of the tax. At this share, the upper end of the
-/// interval is 1.5 times its lower end. With a wider interval, not even the size of the tail is known.
+/// Largest half-width of the interval of a resolved tax, as a share of the tax. At this share, the upper end
+/// of the interval is 1.5 times its lower end. With a wider interval, not even the size of the tail is known.
 pub const RESOLVED_WITHIN: f64 = 0.2;
 
 /// The percentiles of the tail, highest first.
@@ -19,13 +19,14 @@ const TAIL: [Metric; 3] = [Metric::AddedP99, Metric::AddedP95, Metric::AddedP90]
 pub struct Tail {
     /// The highest of p99, p95 and p90 whose added time is resolved. Absent if none is resolved.
     pub highest: Option<Metric>,
-    /// The measuring time after which the added p99 would be resolved, s. Absent if it is resolved, and if the run
-    /// cannot say how long it would take.
+    /// The measuring time after which the added p99 would be resolved, s. Absent if it is resolved, and if
+    /// the run cannot say how long it would take.
     pub time_for_p99_s: Option<f64>,
 }
 
 impl Tail {
-    /// The tail of a tax. `measured_s` is the time that the run measured, s. `None` if the tax has no added p99.
+    /// The tail of a tax. `measured_s` is the time that the run measured, s. `None` if the tax has no added
+    /// p99.
     pub(super) fn new(tax: &Tax, measured_s: Option<f64>) -> Option<Self> {
         let p99 = tax.added_p99.as_ref()?;
         let highest = TAIL.into_iter().find(|metric| tax.get(*metric).is_some_and(is_resolved));
@@ -48,10 +49,11 @@ fn is_resolved(one: &Difference) -> bool {
 
 /// The time after which the difference would be resolved, s. `measured_s` is the time that its rounds took.
 ///
-/// More rounds leave the scatter of separate runs as it is. The half-width that the rounds give shrinks with the square
-/// root of their number, and the time grows in proportion to it. So the time is `measured_s · (half-width ÷ most)²`, where
-/// `most` is what the scatter of runs leaves of 0.2 · estimate. `None` if it leaves nothing, if there is no interval, and if
-/// the difference is not distinguishable from noise: near zero, the quotient depends on chance alone.
+/// More rounds leave the scatter of separate runs as it is. The half-width that the rounds give shrinks with
+/// the square root of their number, and the time grows in proportion to it. So the time is `measured_s ·
+/// (half-width ÷ most)²`, where `most` is what the scatter of runs leaves of 0.2 · estimate. `None` if it
+/// leaves nothing, if there is no interval, and if the difference is not distinguishable from noise: near
+/// zero, the quotient depends on chance alone.
 fn time_to_resolve(one: &Difference, measured_s: f64) -> Option<f64> {
     let (in_run, all) =
         one.in_run.half_width().zip(one.estimate.half_width()).filter(|_| one.distinguishable)?;

@@ -29,12 +29,13 @@ pub struct TargetFigures {
     pub service_time: Latency,
     /// Added response time at the median, compared with direct for the same target, µs. Absent for direct.
     pub added_p50: Option<Difference>,
-    /// Added response time at the 99th percentile, compared with direct for the same target, µs. Absent for direct.
+    /// Added response time at the 99th percentile, compared with direct for the same target, µs. Absent for
+    /// direct.
     pub added_p99: Option<Difference>,
 }
 
-/// The figures of each target of a case, in the plan's order. Empty if the plan has only one target, or if the records
-/// do not list targets.
+/// The figures of each target of a case, in the plan's order. Empty if the plan has only one target, or if
+/// the records do not list targets.
 pub(super) fn figures(
     targets: &[Target],
     trials: &[Trial<'_>],
@@ -78,8 +79,8 @@ fn one(
     }
 }
 
-/// Computes an added time in the same way as the tax of the whole case: trials are paired with direct by round. The
-/// target has its own noise floor.
+/// Computes an added time in the same way as the tax of the whole case: trials are paired with direct by
+/// round. The target has its own noise floor.
 fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =

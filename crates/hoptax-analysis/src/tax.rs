@@ -1,8 +1,8 @@
 //! The tax: a gateway's trials compared with the direct trials of the same rounds and load point.
 //!
-//! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus the percentile of direct's
-//! merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all trials of these rounds.
-//! If a disturbance affects all trials of a round, it therefore cancels in each draw.
+//! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus the percentile of
+//! direct's merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all trials
+//! of these rounds. If a disturbance affects all trials of a round, it therefore cancels in each draw.
 
 use super::difference::Difference;
 use super::metric::percentile;
@@ -79,10 +79,11 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Two rounds. Direct's trials take 100 and 110 µs in the first round, and 100 and 130 µs in the second. The
-        // gateway's trials take 150 µs, then 175 µs. The merged medians are 100 and 150 µs, so the gateway adds 50 µs.
-        // A draw that takes the first round twice gives 50. A draw that takes the second round twice gives 75. A draw
-        // of both rounds gives 50 and is twice as likely. The mean is 56.25, and s*² = 0.75 · 6.25² + 0.25 · 18.75².
+        // Two rounds. Direct's trials take 100 and 110 µs in the first round, and 100 and 130 µs in the
+        // second. The gateway's trials take 150 µs, then 175 µs. The merged medians are 100 and 150 µs, so
+        // the gateway adds 50 µs. A draw that takes the first round twice gives 50. A draw that takes the
+        // second round twice gives 75. A draw of both rounds gives 50 and is twice as likely. The mean is
+        // 56.25, and s*² = 0.75 · 6.25² + 0.25 · 18.75².
         let mut run = Run::closed(1);
         run.direct(0, 100, 110).direct(1, 100, 130);
         run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(175));
@@ -96,8 +97,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_merged_and_not_averaged() {
-        // One round in ten is slow. The slow round contains a tenth of all times, so the p95 of all times is a time of
-        // the slow round. The average of the ten p95s would contain only a tenth of the 900 µs.
+        // One round in ten is slow. The slow round contains a tenth of all times, so the p95 of all times is
+        // a time of the slow round. The average of the ten p95s would contain only a tenth of the 900 µs.
         let mut run = Run::closed(1);
         for round in 0..10 {
             run.direct(round, 100, 100);

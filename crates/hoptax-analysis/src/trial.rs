@@ -1,7 +1,7 @@
 //! A valid trial, with the histograms of its record decoded.
 //!
-//! The values that a tax is computed from (requests completed, measured time, response times, gateway CPU time) are
-//! separate fields, so that the same code works for whole trials and for quiet windows.
+//! The values that a tax is computed from (requests completed, measured time, response times, gateway CPU
+//! time) are separate fields, so that the same code works for whole trials and for quiet windows.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
@@ -35,11 +35,11 @@ pub struct Trial<'a> {
     pub connect: Histogram<u64>,
     /// Duration of each TLS handshake, ns. Absent without TLS.
     pub tls_handshake: Option<Histogram<u64>>,
-    /// Times on the request path (received by the upstream − sent), ns. Absent without timestamps, or if the histogram
-    /// cannot be read.
-    pub request_path: Option<Histogram<u64>>,
-    /// Times on the response path (completed − replied by the upstream), ns. Absent without timestamps, or if the
+    /// Times on the request path (received by the upstream − sent), ns. Absent without timestamps, or if the
     /// histogram cannot be read.
+    pub request_path: Option<Histogram<u64>>,
+    /// Times on the response path (completed − replied by the upstream), ns. Absent without timestamps, or if
+    /// the histogram cannot be read.
     pub response_path: Option<Histogram<u64>>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
@@ -137,9 +137,9 @@ impl<'a> Trial<'a> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed requests,
-    /// because a request that timed out may have reached the upstream too. A request that the generator sent again
-    /// counts once: if the upstream received both attempts, one of them is extra.
+    /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed
+    /// requests, because a request that timed out may have reached the upstream too. A request that the
+    /// generator sent again counts once: if the upstream received both attempts, one of them is extra.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
         Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)

@@ -1,5 +1,5 @@
-//! Vantage points: the hosts from which a plan sends its loads. The same load from two hosts shows the same gateway from two
-//! places.
+//! Vantage points: the hosts from which a plan sends its loads. The same load from two hosts shows the same
+//! gateway from two places.
 
 use super::another_run::Scatters;
 use super::case::Case;
@@ -30,8 +30,8 @@ pub(super) fn roles(run: &RunRecord, load: usize, name: &str) -> Vec<Role> {
     roles.iter().copied().filter(|role| *role != Role::Generator || sends).collect()
 }
 
-/// Name of the first host with the role `generator`. The record describes its machine, and has its checks. `None` in a run on one
-/// host.
+/// Name of the first host with the role `generator`. The record describes its machine, and has its checks.
+/// `None` in a run on one host.
 pub(super) fn first_generator(run: &RunRecord) -> Option<&str> {
     let of_role = run.plan.machines_of(&run.plan.roles.generator);
     let named = of_role.iter().find_map(|name| run.hosts.get_key_value(name));
@@ -50,8 +50,8 @@ fn host(run: &RunRecord, load: usize) -> &str {
 pub struct SameLoad {
     /// The load in words, without its host.
     pub label: String,
-    /// What each gateway adds from each host: sorted by gateway in the order of the run, then by load point. Gateways without
-    /// figures are left out.
+    /// What each gateway adds from each host: sorted by gateway in the order of the run, then by load point.
+    /// Gateways without figures are left out.
     pub views: Vec<View>,
 }
 
@@ -70,8 +70,8 @@ pub struct View {
     pub direct_p50_us: Option<Estimate>,
     /// Added response time at the median from this host, µs.
     pub added_p50_us: Difference,
-    /// How much more it adds from this host than from the first one, µs, over the rounds that both have. Absent for the first
-    /// host, and if there is no such round.
+    /// How much more it adds from this host than from the first one, µs, over the rounds that both have.
+    /// Absent for the first host, and if there is no such round.
     pub more_us: Option<Estimate>,
 }
 

@@ -1,8 +1,8 @@
 //! Finds the versions of a gateway in a plan, and compares successive versions.
 //!
-//! The order of the plan is the order of the versions. All versions are measured in the same rounds, so a change between
-//! two of them is a paired difference, as in [`gateway_pairs`]. With many versions, some changes appear by chance, so the
-//! p-values are adjusted with Holm's method over the changes of a gateway.
+//! The order of the plan is the order of the versions. All versions are measured in the same rounds, so a
+//! change between two of them is a paired difference, as in [`gateway_pairs`]. With many versions, some
+//! changes appear by chance, so the p-values are adjusted with Holm's method over the changes of a gateway.
 
 use super::another_run::Scatters;
 use super::case::Case;
@@ -21,8 +21,8 @@ pub struct Versions {
     pub name: String,
     /// The versions in the plan's order. There are at least two.
     pub versions: Vec<Version>,
-    /// Each measured version compared with the measured version before it: second − first. Sorted by version, then by
-    /// metric.
+    /// Each measured version compared with the measured version before it: second − first. Sorted by version,
+    /// then by metric.
     pub changes: Vec<GatewayPair>,
 }
 
@@ -37,8 +37,8 @@ pub struct Version {
     pub commit: Option<String>,
 }
 
-/// The versions of every gateway that has several, sorted by load point, then in the plan's order. `cases` must be sorted
-/// by load point.
+/// The versions of every gateway that has several, sorted by load point, then in the plan's order. `cases`
+/// must be sorted by load point.
 pub(super) fn versions(
     run: &RunRecord,
     scatters: &Scatters<'_>,
@@ -138,7 +138,8 @@ mod tests {
         gateway
     }
 
-    /// Ten rounds of versions. Each has a name and its response time, µs; a version without a time was not measured.
+    /// Ten rounds of versions. Each has a name and its response time, µs; a version without a time was not
+    /// measured.
     fn run(versions: &[(&str, Option<u64>)]) -> Run {
         let mut run = Run::closed(8);
         let label = |name: &str| format!("nginx-{name}");

@@ -8,12 +8,13 @@ use hoptax_stats::median;
 /// Number of last bursts that show how fast a process is when it has settled.
 const LAST: usize = 6;
 
-/// A burst belongs to the slow time if its figure is above the settled one by more than this share of the settled one, and
-/// of the whole fall. A burst scatters by several per cent.
+/// A burst belongs to the slow time if its figure is above the settled one by more than this share of the
+/// settled one, and of the whole fall. A burst scatters by several per cent.
 const SLOWER: f64 = 0.05;
 
-/// Smallest ratio of the first figure (median of three bursts) to the settled one at which there is a slow time. Native
-/// code scatters by up to 1.5 on a virtual machine with neighbors; runtimes that compile begin at twice the time or more.
+/// Smallest ratio of the first figure (median of three bursts) to the settled one at which there is a slow
+/// time. Native code scatters by up to 1.5 on a virtual machine with neighbors; runtimes that compile begin
+/// at twice the time or more.
 const SLOW_AT_FIRST: f64 = 1.6;
 
 /// Figures of the first warm-up of each process, in the order of the contenders.
@@ -62,10 +63,10 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
     })
 }
 
-/// Seconds and requests until the figure reached its settled level. Until then, the median of any three bursts in a row
-/// is above the level. The last slow burst counts as far as it was slow: a process that became fast in a step was as slow
-/// until then as before, and one that became fast in a straight fall less and less. A warm-up in between counts in
-/// proportion.
+/// Seconds and requests until the figure reached its settled level. Until then, the median of any three
+/// bursts in a row is above the level. The last slow burst counts as far as it was slow: a process that
+/// became fast in a step was as slow until then as before, and one that became fast in a straight fall less
+/// and less. A warm-up in between counts in proportion.
 fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u64) {
     let bursts = &warm_up.bursts;
     let begin: Vec<f64> = bursts.iter().take(3).map(figure).collect();
@@ -91,7 +92,8 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
         _ => last.requests as f64,
     };
     let straight = end_of_straight_fall(first - level, requests as f64, last.requests as f64, above(last));
-    // How far the figure was above its level, as a share of the whole fall: on average 1 for a step, ½ for a straight fall.
+    // How far the figure was above its level, as a share of the whole fall: on average 1 for a step, ½ for a
+    // straight fall.
     let area: f64 = bursts[..end].iter().map(|burst| burst.requests as f64 * above(burst)).sum();
     let mean = area / (requests as f64 + step) / (first - level);
     let in_last = step + (2.0 * (1.0 - mean)).clamp(0.0, 1.0) * (straight - step);
@@ -106,11 +108,13 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
     (slow_s.min(load_s), (requests + in_last as u64).min(all))
 }
 
-/// Number of requests from the beginning of the last slow burst to the end of a straight fall by `fall`, which began
-/// `before` requests earlier. The figures of the `requests` of this burst are `above` the settled one on average.
+/// Number of requests from the beginning of the last slow burst to the end of a straight fall by `fall`,
+/// which began `before` requests earlier. The figures of the `requests` of this burst are `above` the settled
+/// one on average.
 ///
-/// If the fall ends in the burst after x requests, it is at fall · x ÷ (before + x) when the burst begins, and half of
-/// that on average over these x requests. If it ends later, the middle of the burst lies on the straight line.
+/// If the fall ends in the burst after x requests, it is at fall · x ÷ (before + x) when the burst begins,
+/// and half of that on average over these x requests. If it ends later, the middle of the burst lies on the
+/// straight line.
 fn end_of_straight_fall(fall: f64, before: f64, requests: f64, above: f64) -> f64 {
     let area = requests * above.max(0.0);
     let within = (area + (area * (area + 2.0 * fall * before)).sqrt()) / fall;

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 /// Says of two runs that the parts of their plans that all cases share differ.
 pub(super) const PLAN: &str = "plan";
 
-/// Properties that may explain why the figures of two runs differ. The versions of programs are not included, because
-/// [`Entry`](super::Entry) contains them.
+/// Properties that may explain why the figures of two runs differ. The versions of programs are not included,
+/// because [`Entry`](super::Entry) contains them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Basis {
-    /// The machines, by the name of the host in the plan. The generator's machine, or the only one, has an empty name.
+    /// The machines, by the name of the host in the plan. The generator's machine, or the only one, has an
+    /// empty name.
     pub(super) machines: BTreeMap<String, Machine>,
     /// Digest of the parts of the plan that all cases share.
     pub(super) plan: String,
@@ -25,7 +26,8 @@ pub(super) struct Basis {
 /// A machine of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Machine {
-    /// Its host name. Machines that hoptax creates have another one each time, so this is then the name in the plan.
+    /// Its host name. Machines that hoptax creates have another one each time, so this is then the name in
+    /// the plan.
     pub(super) host: String,
     /// Other properties, by name.
     pub(super) properties: BTreeMap<String, String>,
@@ -72,8 +74,8 @@ impl Machine {
     }
 }
 
-/// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they belong to
-/// single cases. Process ids are left out, because they change in every run.
+/// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they
+/// belong to single cases. Process ids are left out, because they change in every run.
 fn digest_input(plan: &Plan) -> String {
     let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
@@ -86,8 +88,8 @@ fn digest_input(plan: &Plan) -> String {
     plan.to_string()
 }
 
-/// Digest of a gateway's configuration, which consists of the gateway's settings in the plan and its rendered files.
-/// hoptax does not know the configuration of an external gateway.
+/// Digest of a gateway's configuration, which consists of the gateway's settings in the plan and its rendered
+/// files. hoptax does not know the configuration of an external gateway.
 fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {

@@ -16,20 +16,21 @@ const NEAR: usize = 1;
 /// Verdict of runs that do not count.
 const VOID: &str = "void";
 
-/// The metric of direct that changes if the machine changes. For a tax, it is the metric that the tax is computed from.
-/// `None` if direct has no such metric.
+/// The metric of direct that changes if the machine changes. For a tax, it is the metric that the tax is
+/// computed from. `None` if direct has no such metric.
 pub(super) fn of_machine(metric: Metric) -> Option<Metric> {
     match (metric, metric.plain()) {
         (_, Some(plain)) => Some(plain),
-        // Direct has no gateway whose CPU time could change, but a slower CPU also makes its responses slower.
+        // Direct has no gateway whose CPU time could change, but a slower CPU also makes its responses
+        // slower.
         (Metric::CpuUsPerRequest, _) => Some(Metric::P50),
         (Metric::Throughput, _) => Some(metric),
         _ => metric.quantile().map(|_| metric),
     }
 }
 
-/// The changes of a trend, oldest first. `direct` has the points of direct in the metric [`of_machine`]: the same points
-/// if the trend is direct's own, and none if there is no such metric.
+/// The changes of a trend, oldest first. `direct` has the points of direct in the metric [`of_machine`]: the
+/// same points if the trend is direct's own, and none if there is no such metric.
 pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -> Vec<Change> {
     let readings = Readings::of(points, |_, place| Some(place));
     let places: HashMap<&str, usize> = points.iter().map(|point| &*point.id).zip(0..).collect();
@@ -70,8 +71,8 @@ pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -
     found.iter().enumerate().map(change).collect()
 }
 
-/// The cause, if it is known what else changed between the two runs. `changed` is what
-/// [`Change::changed`] lists: a plan changes direct like a machine does, and a gateway through its configuration.
+/// The cause, if it is known what else changed between the two runs. `changed` is what [`Change::changed`]
+/// lists: a plan changes direct like a machine does, and a gateway through its configuration.
 fn with_known(cause: Cause, changed: &[String]) -> Cause {
     let is_plan = |one: &&String| *one == PLAN;
     let is_hoptax = |one: &&String| one.starts_with("hoptax ");

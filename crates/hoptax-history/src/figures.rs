@@ -18,8 +18,8 @@ pub(super) struct Analysed {
     pub(super) verdict: Option<&'static str>,
     /// True if a budget was breached or could not be judged.
     pub(super) over_budget: bool,
-    /// The answer of the report. If the report has no answer and the run has only one gateway, this is the summary of
-    /// that gateway.
+    /// The answer of the report. If the report has no answer and the run has only one gateway, this is the
+    /// summary of that gateway.
     pub(super) answer: Option<String>,
     /// Figures of each case that was measured.
     pub(super) cases: Vec<CaseFigures>,
@@ -94,16 +94,16 @@ impl Analysed {
     }
 }
 
-/// A figure of starts with its name. `None` if it was not measured. If a gateway had not settled in most starts, only a
-/// bound is known.
+/// A figure of starts with its name. `None` if it was not measured. If a gateway had not settled in most
+/// starts, only a bound is known.
 fn of_start(starts: &Starts, metric: Metric) -> Option<(String, Figure)> {
     let is_bound = starts.measured(metric)?.estimate.is_none();
     let figure = Figure::of(&starts.estimate(metric)?)?;
     Some((metric.name().to_owned(), Figure { bound: is_bound.then_some(Bound::AtLeast), ..figure }))
 }
 
-/// The figures of a search. The capacity is a throughput, and its ratio to direct's capacity is a throughput ratio.
-/// Each objective has figures of its own, so the load point also names the objective.
+/// The figures of a search. The capacity is a throughput, and its ratio to direct's capacity is a throughput
+/// ratio. Each objective has figures of its own, so the load point also names the objective.
 fn of_capacity(one: &Capacity) -> CaseFigures {
     let rate = match (&one.rate, one.below) {
         (Some(rate), _) => {

@@ -1,7 +1,7 @@
 //! Opens and creates the SQLite file of the index, and replaces the file when it is unusable.
 //!
-//! Everything in the index was read from the run directories. Therefore hoptax can replace an unusable index without
-//! losing data. If hoptax cannot write the file, it keeps the index in memory.
+//! Everything in the index was read from the run directories. Therefore hoptax can replace an unusable index
+//! without losing data. If hoptax cannot write the file, it keeps the index in memory.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
@@ -16,8 +16,8 @@ const VERSION: i32 = 5;
 /// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `mark` changes when the run's files change, and `noted` changes when the run's notes change. `tries` is the number
-/// of remaining attempts to analyse the run.
+/// `mark` changes when the run's files change, and `noted` changes when the run's notes change. `tries` is
+/// the number of remaining attempts to analyse the run.
 const TABLES: &str = "
 CREATE TABLE about (hoptax TEXT NOT NULL);
 CREATE TABLE runs (
@@ -95,7 +95,8 @@ impl Remedy {
     }
 }
 
-/// Opens the index of the directory `root`. Creates the index if there is none, and replaces it if it is unusable.
+/// Opens the index of the directory `root`. Creates the index if there is none, and replaces it if it is
+/// unusable.
 ///
 /// # Errors
 /// If another process locks the index for too long.
@@ -136,8 +137,8 @@ fn on_disk(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly("main")? {
         return in_memory();
     }
-    // Do not use a write-ahead log. With such a log, SQLite could not empty a damaged index while another process has
-    // the index open. Writes are short, so readers can wait for the writer.
+    // Do not use a write-ahead log. With such a log, SQLite could not empty a damaged index while another
+    // process has the index open. Writes are short, so readers can wait for the writer.
     connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     prepare(&mut connection)?;
@@ -194,8 +195,8 @@ fn emptied(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the tables if they do not exist. Replaces tables of another version of hoptax, because that version may have
-/// read the runs or computed the figures differently.
+/// Creates the tables if they do not exist. Replaces tables of another version of hoptax, because that
+/// version may have read the runs or computed the figures differently.
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     if is_ours(connection)? {
         return Ok(());

@@ -28,8 +28,8 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// The metric's estimate and its interval, in the unit that JSON reports use. `None` if the run did not measure the
-    /// metric, or if only a bound is known.
+    /// The metric's estimate and its interval, in the unit that JSON reports use. `None` if the run did not
+    /// measure the metric, or if only a bound is known.
     pub fn figure(&self, metric: Metric) -> Option<(f64, Option<(f64, f64)>)> {
         let figure = self.figures.get(metric.name()).filter(|figure| figure.bound.is_none())?;
         Some((figure.estimate, figure.interval))

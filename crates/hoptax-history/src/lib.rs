@@ -1,7 +1,7 @@
 //! The history of all runs below one directory: which runs there are, and how figures changed over time.
 //!
-//! All data comes from the run directories. The index, an SQLite file beside them, makes listing, search and trends
-//! fast. You can delete the index at any time; hoptax then builds it again.
+//! All data comes from the run directories. The index, an SQLite file beside them, makes listing, search and
+//! trends fast. You can delete the index at any time; hoptax then builds it again.
 #![forbid(unsafe_code)]
 
 mod basis;
@@ -106,9 +106,11 @@ pub struct Entry {
     pub starts: bool,
     /// Verdict of the report: `believable`, `warnings` or `void`. Absent until the run is analysed.
     pub verdict: Option<String>,
-    /// Whether a budget of the plan was exceeded, so that `hoptax run` exited with 3. Absent until the run is analysed.
+    /// Whether a budget of the plan was exceeded, so that `hoptax run` exited with 3. Absent until the run is
+    /// analysed.
     pub over_budget: Option<bool>,
-    /// The answer of the report, in one sentence. Absent until the run is analysed, and if the report has no answer.
+    /// The answer of the report, in one sentence. Absent until the run is analysed, and if the report has no
+    /// answer.
     pub answer: Option<String>,
     /// Tags of the run, sorted.
     pub tags: Vec<String>,
@@ -131,8 +133,8 @@ pub struct Contender {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
-    /// Words to search for, in upper or lower case. Each word must occur in the id, the name, a gateway, a version, a
-    /// tag or the note.
+    /// Words to search for, in upper or lower case. Each word must occur in the id, the name, a gateway, a
+    /// version, a tag or the note.
     pub text: String,
     /// Return only runs with this tag.
     pub tag: Option<String>,
@@ -196,14 +198,15 @@ pub struct Point {
     pub estimate: f64,
     /// Present if `estimate` is only a bound.
     pub bound: Option<Bound>,
-    /// Lower and upper end of the 95 % interval. Absent if there is only one trial, or if an end is not known.
+    /// Lower and upper end of the 95 % interval. Absent if there is only one trial, or if an end is not
+    /// known.
     pub interval: Option<(f64, f64)>,
     /// Verdict of the run's report: `believable`, `warnings` or `void`.
     pub verdict: String,
     /// Version of the gateway. Absent if unknown. For direct, this is the version of hoptax.
     pub version: Option<String>,
-    /// Descriptions of the changes since the previous point, such as `nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0` or
-    /// `host`. Empty if nothing changed.
+    /// Descriptions of the changes since the previous point, such as `nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 →
+    /// 0.2.0` or `host`. Empty if nothing changed.
     pub changed: Vec<String>,
 }
 
@@ -211,7 +214,8 @@ pub struct Point {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// The figure is at least this large, for example the capacity of a gateway that is limited by the machine.
+    /// The figure is at least this large, for example the capacity of a gateway that is limited by the
+    /// machine.
     AtLeast,
     /// The figure is at most this large.
     AtMost,
@@ -266,7 +270,8 @@ pub enum Cause {
     Plan,
     /// hoptax, because direct changed there too, and the version of hoptax.
     Hoptax,
-    /// Not known: direct has no such figure or too few runs, or may have changed too, or several things changed.
+    /// Not known: direct has no such figure or too few runs, or may have changed too, or several things
+    /// changed.
     Unclear,
 }
 

@@ -1,4 +1,5 @@
-//! State of the run in progress. The run updates the state, and the views on the terminal and in browsers show it.
+//! State of the run in progress. The run updates the state, and the views on the terminal and in browsers
+//! show it.
 //!
 //! Reports do not use any figure of this state.
 
@@ -23,8 +24,8 @@ pub struct State {
     pub name: String,
     /// Current stage of the run.
     pub stage: Stage,
-    /// Current activity, such as `starting nginx` or `verifying nginx against direct`. Empty if `trial` describes the
-    /// current activity.
+    /// Current activity, such as `starting nginx` or `verifying nginx against direct`. Empty if `trial`
+    /// describes the current activity.
     pub doing: String,
     /// Number of trials that have ended, or of starts if `starts` is true.
     pub trials_done: u32,
@@ -42,13 +43,13 @@ pub struct State {
     pub left_s: f64,
     /// The current trial. Absent before the first trial.
     pub trial: Option<Trial>,
-    /// Trials that have ended at the current load point, in the order of the run. Empty unless its trials are too short for
-    /// figures by second.
+    /// Trials that have ended at the current load point, in the order of the run. Empty unless its trials are
+    /// too short for figures by second.
     pub rounds: Vec<Round>,
     /// CPU and memory use of each role, over the last second.
     pub cpu: Vec<Role>,
-    /// Steal: the share of the host's CPU time that the hypervisor took during the last second, 0 to 1. Absent if
-    /// unknown.
+    /// Steal: the share of the host's CPU time that the hypervisor took during the last second, 0 to 1.
+    /// Absent if unknown.
     pub steal: Option<f64>,
     /// Results so far, sorted by load point. At each load point, direct comes first.
     pub cases: Vec<Case>,
@@ -91,7 +92,8 @@ pub struct Trial {
     pub due: Option<f64>,
     /// Figures of each second of the measured time so far.
     pub seconds: Vec<Second>,
-    /// Whether the trials of this load point are too short for figures by second. If so, `rounds` has their figures.
+    /// Whether the trials of this load point are too short for figures by second. If so, `rounds` has their
+    /// figures.
     pub by_round: bool,
 }
 
@@ -108,7 +110,8 @@ pub struct Round {
 }
 
 impl State {
-    /// Figures of the current case in the order of time: of each second of the trial, or of each trial if trials are short.
+    /// Figures of the current case in the order of time: of each second of the trial, or of each trial if
+    /// trials are short.
     pub fn course(&self) -> Vec<Second> {
         let Some(trial) = &self.trial else { return Vec::new() };
         match trial.by_round {
@@ -172,8 +175,8 @@ pub struct Role {
     pub memory_bytes: u64,
 }
 
-/// Results of one case so far. The figures are medians over the trials of the case, not the estimates of the report. In
-/// a search, each step has its own rate, so the figures are those of the latest step.
+/// Results of one case so far. The figures are medians over the trials of the case, not the estimates of the
+/// report. In a search, each step has its own rate, so the figures are those of the latest step.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Case {
     /// `direct` or the gateway's label.
@@ -188,11 +191,11 @@ pub struct Case {
     pub p50_us: Option<f64>,
     /// 99th percentile of the response time, µs. Absent if no trial measured it.
     pub p99_us: Option<f64>,
-    /// Added response time, µs: the median of the gateway minus the median of direct in the same rounds. Absent for
-    /// direct, in searches, and while one of the medians is missing.
+    /// Added response time, µs: the median of the gateway minus the median of direct in the same rounds.
+    /// Absent for direct, in searches, and while one of the medians is missing.
     pub added_p50_us: Option<f64>,
-    /// Half of the width of the 95 % interval that a report of the trials so far would give the added median, µs. It is
-    /// updated now and then. Absent for direct, in searches, and before the second round.
+    /// Half of the width of the 95 % interval that a report of the trials so far would give the added median,
+    /// µs. It is updated now and then. Absent for direct, in searches, and before the second round.
     pub added_p50_half_width_us: Option<f64>,
 }
 

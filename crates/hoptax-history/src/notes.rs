@@ -1,4 +1,5 @@
-//! Tags and note of a run. They are stored in the run's directory, so that they remain if the index is deleted.
+//! Tags and note of a run. They are stored in the run's directory, so that they remain if the index is
+//! deleted.
 
 use super::HistoryError;
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ const MOST_TAGS: usize = 20;
 const LONGEST_TAG: usize = 40;
 /// Maximum length of a note, in characters.
 const LONGEST_NOTE: usize = 10_000;
-/// Maximum size of the file, in bytes. A file with the longest note is smaller, even if every character of the note is
-/// escaped.
+/// Maximum size of the file, in bytes. A file with the longest note is smaller, even if every character of
+/// the note is escaped.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Tags and note of a run.

@@ -1,5 +1,5 @@
-//! Reads the data about a run directory that the list of runs shows: the record and the number of trials. Does not
-//! analyse the run.
+//! Reads the data about a run directory that the list of runs shows: the record and the number of trials.
+//! Does not analyse the run.
 
 use super::basis::Basis;
 use super::notes::Notes;
@@ -16,8 +16,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// A run counts as in progress until this time has passed since its last write. The duration of the run's longest trial
-/// is added to this time.
+/// A run counts as in progress until this time has passed since its last write. The duration of the run's
+/// longest trial is added to this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum size of a record, in bytes. Records that hoptax writes are smaller.
 const LONGEST_RECORD: u64 = 64 << 20;
@@ -27,8 +27,8 @@ const LONGEST_RECORD: u64 = 64 << 20;
 pub(super) struct Row {
     /// The run's entry in the list, without the verdict and the answer.
     pub(super) entry: Entry,
-    /// Time at which the run stops counting as in progress, Unix seconds. Absent if the run does not count as in
-    /// progress.
+    /// Time at which the run stops counting as in progress, Unix seconds. Absent if the run does not count as
+    /// in progress.
     pub(super) until: Option<i64>,
     /// Key for sorting, Unix seconds: the start of the run, or an estimate of the start.
     pub(super) sorted: i64,
@@ -40,8 +40,8 @@ pub(super) struct Row {
     pub(super) notes_problem: Option<String>,
 }
 
-/// Reads a directory. `now_ns` is the current time, Unix nanoseconds. It decides whether an unfinished run is in
-/// progress or was killed.
+/// Reads a directory. `now_ns` is the current time, Unix nanoseconds. It decides whether an unfinished run is
+/// in progress or was killed.
 pub(super) fn row(found: &Found, now_ns: i64) -> Row {
     let mut row = match (found.shut, found.run) {
         (Some(why), _) => without_record(found, State::Foreign, why.into()),
@@ -233,7 +233,8 @@ fn contender(one: &hoptax_record::Contender) -> Contender {
     Contender { label: one.label.clone(), kind: one.kind.clone(), version: one.version.clone() }
 }
 
-/// Duration of the run, seconds. If the run has no recorded end, this is the time from its start to its last write.
+/// Duration of the run, seconds. If the run has no recorded end, this is the time from its start to its last
+/// write.
 fn took(record: &RunRecord, written_ns: i64) -> Option<f64> {
     let end = record.ended.as_ref().map_or(u64::try_from(written_ns).ok(), |ended| Some(ended.unix_ns))?;
     Some(end.checked_sub(record.started_unix_ns)? as f64 / 1e9)
@@ -249,9 +250,9 @@ fn longest_trial(plan: &Plan) -> Duration {
     around.iter().fold(measured.max().unwrap_or_default(), |sum, part| sum.saturating_add(*part))
 }
 
-/// Returns the time from which a run no longer counts as in progress, Unix seconds. `written_ns` is the time of the
-/// run's last write. Returns `None` if the returned time would be in the past. Also returns `None` if the last write is
-/// far in the future, because then a clock is wrong.
+/// Returns the time from which a run no longer counts as in progress, Unix seconds. `written_ns` is the time
+/// of the run's last write. Returns `None` if the returned time would be in the past. Also returns `None` if
+/// the last write is far in the future, because then a clock is wrong.
 fn running_until(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
     let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;

@@ -1,5 +1,5 @@
-//! Lists the directories below the history's directory. This module reads only the names of directories and the
-//! metadata of files. The metadata shows which runs have changed.
+//! Lists the directories below the history's directory. This module reads only the names of directories and
+//! the metadata of files. The metadata shows which runs have changed.
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, STARTS, TRIALS};
@@ -137,7 +137,8 @@ impl Found {
     }
 }
 
-/// Returns every directory below `root` that contains a run or has the name of a run directory, in no particular order.
+/// Returns every directory below `root` that contains a run or has the name of a run directory, in no
+/// particular order.
 ///
 /// # Errors
 /// If `root` cannot be read.
@@ -156,7 +157,8 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     }
     let is_named_so = started_by_name(&id).is_some();
     if kind.is_symlink() {
-        // Do not follow links. A link may lead anywhere, and deleting the run must not remove the target of the link.
+        // Do not follow links. A link may lead anywhere, and deleting the run must not remove the target of
+        // the link.
         return is_named_so
             .then(|| Found::closed(id, entry.path(), "it is a symbolic link, and links are not followed"));
     }
@@ -170,8 +172,8 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     })
 }
 
-/// Reads the start of a run, Unix seconds, from the name of its directory (`20260930T174501Z-name`). `None` for any
-/// other name.
+/// Reads the start of a run, Unix seconds, from the name of its directory (`20260930T174501Z-name`). `None`
+/// for any other name.
 pub(super) fn started_by_name(name: &str) -> Option<i64> {
     let (stamp, _) = name.split_once('-')?;
     let is_stamp = stamp.len() == 16
@@ -197,7 +199,8 @@ pub(super) fn started_by_name(name: &str) -> Option<i64> {
     i64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// True if `id` is a plain file name. Any other id could lead out of the history's directory when it is part of a path.
+/// True if `id` is a plain file name. Any other id could lead out of the history's directory when it is part
+/// of a path.
 pub(super) fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\0'])
 }

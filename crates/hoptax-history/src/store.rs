@@ -29,8 +29,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the history of a directory. An unusable index is replaced. If the directory cannot be written, the index
-    /// is kept in memory. A new index is empty until [`Self::refresh`].
+    /// Opens the history of a directory. An unusable index is replaced. If the directory cannot be written,
+    /// the index is kept in memory. A new index is empty until [`Self::refresh`].
     ///
     /// # Errors
     /// If there is no such directory, or another process locks the index for too long.
@@ -49,8 +49,8 @@ impl Store {
         self.attempt(|index| refresh(index, &self.root, now_ns()))
     }
 
-    /// Builds the index again, so that all runs have to be analysed again. Other processes see the old index until the
-    /// new index is complete.
+    /// Builds the index again, so that all runs have to be analysed again. Other processes see the old index
+    /// until the new index is complete.
     ///
     /// # Errors
     /// The same errors as for [`Self::refresh`].
@@ -80,8 +80,8 @@ impl Store {
     /// # Errors
     /// If another process locks the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
-        // Count the attempt before the analysis starts. Otherwise a record that crashes the process, perhaps on
-        // purpose, could crash every later process too.
+        // Count the attempt before the analysis starts. Otherwise a record that crashes the process, perhaps
+        // on purpose, could crash every later process too.
         let Some(begun) = self.attempt(|index| Ok(table::begin_analysis(index, id)?))? else { return Ok(()) };
         let analysed = Analysed::read(&self.root.join(id)).map_err(|error| error.to_string());
         self.attempt(|index| Ok(table::end_analysis(index, &begun, &analysed)?))
@@ -103,8 +103,8 @@ impl Store {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
 
-    /// Returns the path of a run's directory. Absent if there is no such run. The directory is directly below the
-    /// history's directory and is not a link.
+    /// Returns the path of a run's directory. Absent if there is no such run. The directory is directly below
+    /// the history's directory and is not a link.
     ///
     /// # Errors
     /// None today; reserved for errors of the index.
@@ -150,8 +150,8 @@ impl Store {
     /// Replaces a run's tags, its note or both, and returns the run.
     ///
     /// # Errors
-    /// If there is no such run, if tags or note are not valid, if the notes cannot be read, or if the directory cannot
-    /// be written.
+    /// If there is no such run, if tags or note are not valid, if the notes cannot be read, or if the
+    /// directory cannot be written.
     pub fn annotate(
         &mut self,
         id: &str,
@@ -176,8 +176,8 @@ impl Store {
     /// Removes a run's directory with all its files.
     ///
     /// # Errors
-    /// If there is no such run, if the run is in progress, if the directory does not contain a run, or if the directory
-    /// cannot be removed.
+    /// If there is no such run, if the run is in progress, if the directory does not contain a run, or if the
+    /// directory cannot be removed.
     pub fn delete(&mut self, id: &str) -> Result<(), HistoryError> {
         let found = self.find(id)?;
         if read::row(&found, now_ns()).entry.state == State::Running {
@@ -195,7 +195,8 @@ impl Store {
         removed
     }
 
-    /// Finds the directory of a run that is about to be changed, and checks that the directory contains a run.
+    /// Finds the directory of a run that is about to be changed, and checks that the directory contains a
+    /// run.
     fn find(&self, id: &str) -> Result<Found, HistoryError> {
         let path = self.root.join(id);
         if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
@@ -215,15 +216,15 @@ impl Store {
     /// The error for an unknown id. It suggests the run that the caller probably meant.
     pub fn unknown(&self, id: &str) -> HistoryError {
         let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
-        // If `id` is a part of a known id, such as the name without the time, suggest the newest run whose id contains
-        // it.
+        // If `id` is a part of a known id, such as the name without the time, suggest the newest run whose id
+        // contains it.
         let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
         let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
         HistoryError::NoRun { id: id.into(), nearest }
     }
 
-    /// Runs an operation on the index. If the index is unusable, replaces and fills it again, and then retries the
-    /// operation once.
+    /// Runs an operation on the index. If the index is unusable, replaces and fills it again, and then
+    /// retries the operation once.
     pub(super) fn attempt<T>(
         &self,
         work: impl Fn(&mut Connection) -> Result<T, HistoryError>,
@@ -287,8 +288,8 @@ fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Keeps one directory for each id. Two directories whose names are not UTF-8 can have the same id. Only one of these
-/// two directories is then listed.
+/// Keeps one directory for each id. Two directories whose names are not UTF-8 can have the same id. Only one
+/// of these two directories is then listed.
 fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
     let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
     by_id.into_values()

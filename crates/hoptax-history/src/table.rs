@@ -15,12 +15,12 @@ use std::collections::HashMap;
 const PAGE: u32 = 100;
 /// Maximum number of attempts to analyse a run.
 const TRIES: i64 = 3;
-/// The index contains this text as the problem of a run while the last attempt to analyse the run is in progress. The
-/// text remains if this attempt never finishes.
+/// The index contains this text as the problem of a run while the last attempt to analyse the run is in
+/// progress. The text remains if this attempt never finishes.
 const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
-const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, starts, verdict, \
-    over_budget, answer, tags, note, notes_problem";
+const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, \
+    starts, verdict, over_budget, answer, tags, note, notes_problem";
 
 /// The data in the index that shows whether a directory must be read again.
 pub(super) struct Known {
@@ -249,8 +249,8 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
     })
 }
 
-/// The text in which a search looks for words, in lower case. A line break separates two parts of the text, so that no
-/// match can span both.
+/// The text in which a search looks for words, in lower case. A line break separates two parts of the text,
+/// so that no match can span both.
 fn words(entry: &Entry) -> String {
     let contenders = entry.contenders.iter().flat_map(|one| {
         [Some(&one.label), Some(&one.kind), one.version.as_ref()].into_iter().flatten().map(String::as_str)

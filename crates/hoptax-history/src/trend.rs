@@ -1,4 +1,5 @@
-//! Trends: stores figures in the index, reads the figures of a case over time, and finds what else changed between runs.
+//! Trends: stores figures in the index, reads the figures of a case over time, and finds what else changed
+//! between runs.
 
 use super::basis::{Basis, PLAN};
 use super::changes::{find_changes, of_machine};
@@ -195,8 +196,8 @@ impl Setting {
                 changed.push(format!("{what} {} → {}", known(before), known(now)));
             }
         };
-        // The version of direct is the version of the upstream. A built-in upstream has the version of hoptax, which
-        // the code below compares.
+        // The version of direct is the version of the upstream. A built-in upstream has the version of
+        // hoptax, which the code below compares.
         let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
         let version = |one: &Self| {
             one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)

@@ -12,8 +12,8 @@ pub fn allowed() -> std::io::Result<Vec<u32>> {
     Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
 }
 
-/// Restricts the calling thread to CPUs that the generator's workers are not pinned to, if there are such CPUs. Errors
-/// are ignored, because the workers then only lose a little CPU time.
+/// Restricts the calling thread to CPUs that the generator's workers are not pinned to, if there are such
+/// CPUs. Errors are ignored, because the workers then only lose a little CPU time.
 pub fn keep_off(workers: &[u32]) {
     if workers.is_empty() {
         return;
@@ -29,8 +29,8 @@ pub fn keep_off(workers: &[u32]) {
     }
 }
 
-/// Pins the calling thread to these CPUs until the returned value is dropped. `None` if there are no CPUs to pin it to, or
-/// the kernel refuses.
+/// Pins the calling thread to these CPUs until the returned value is dropped. `None` if there are no CPUs to
+/// pin it to, or the kernel refuses.
 pub fn pin(cpus: &[u32]) -> Option<Pinned> {
     let before = sched_getaffinity(None).ok()?;
     let mut set = CpuSet::new();

@@ -1,15 +1,16 @@
-//! The guard: a process between hoptax and one service. It ensures that no process of the service outlives the run.
+//! The guard: a process between hoptax and one service. It ensures that no process of the service outlives
+//! the run.
 //!
-//! If hoptax is killed (`kill -9`), it can no longer stop its services. Each guard therefore has a *lifeline*: a pipe
-//! from hoptax to the guard's standard input. When hoptax dies for any reason, the kernel closes hoptax's end of the
-//! pipe, and the guard notices this. The guard is also the subreaper of its descendants. If a service becomes a daemon
-//! or outlives its parent, the kernel makes it a child of the guard instead of a child of process 1. The guard finds
-//! such a service by walking `/proc`.
+//! If hoptax is killed (`kill -9`), it can no longer stop its services. Each guard therefore has a
+//! *lifeline*: a pipe from hoptax to the guard's standard input. When hoptax dies for any reason, the kernel
+//! closes hoptax's end of the pipe, and the guard notices this. The guard is also the subreaper of its
+//! descendants. If a service becomes a daemon or outlives its parent, the kernel makes it a child of the
+//! guard instead of a child of process 1. The guard finds such a service by walking `/proc`.
 //!
-//! The guard itself may be killed too. For this case, the guard does not start the command directly, but starts this
-//! program once more. The new process asks the kernel to kill it when the guard dies, and then executes the command
-//! ([`exec_command`]). The command runs in a session of its own. If a guard was killed, hoptax uses the session to find
-//! the processes that still run (`guarded`).
+//! The guard itself may be killed too. For this case, the guard does not start the command directly, but
+//! starts this program once more. The new process asks the kernel to kill it when the guard dies, and then
+//! executes the command ([`exec_command`]). The command runs in a session of its own. If a guard was killed,
+//! hoptax uses the session to find the processes that still run (`guarded`).
 //!
 //! | event | the guard |
 //! | --- | --- |
@@ -19,8 +20,8 @@
 //! | the lifeline ends | as for `stop`, with a grace period of at most [`ORPHAN_GRACE`] |
 //! | the command exits | kills the command's remaining processes and exits with the command's code |
 //!
-//! At the end the guard always removes secrets from the service's logs, and deletes the directory that held the
-//! secrets. It also deletes maps for perf that the service wrote to `/tmp`.
+//! At the end the guard always removes secrets from the service's logs, and deletes the directory that held
+//! the secrets. It also deletes maps for perf that the service wrote to `/tmp`.
 
 use super::logs;
 use super::maps;
@@ -39,11 +40,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Maximum grace period after hoptax itself has died. It is short, because nobody waits for a graceful end any more.
+/// Maximum grace period after hoptax itself has died. It is short, because nobody waits for a graceful end
+/// any more.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can stop such
-/// a process.
+/// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can
+/// stop such a process.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
 /// Time limit for the final command. A busy Docker engine takes seconds to remove a container.
@@ -51,8 +53,8 @@ pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Name of the file in a service's directory that lists secrets, one per line. None of these secrets may remain in the
-/// logs.
+/// Name of the file in a service's directory that lists secrets, one per line. None of these secrets may
+/// remain in the logs.
 pub const SECRETS: &str = ".hoptax-secrets";
 
 /// Arguments of the guard's command line.
@@ -64,19 +66,19 @@ pub struct Guard {
     pub stop_signal: StopSignal,
     /// Time between the stop signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets. When all processes of the command have ended, the guard removes this directory, and
-    /// then the parent directory if that is empty.
+    /// A directory with secrets. When all processes of the command have ended, the guard removes this
+    /// directory, and then the parent directory if that is empty.
     pub remove: Option<PathBuf>,
-    /// A directory with logs. The guard removes secrets from these logs. The directory `remove` contains the list of
-    /// these secrets.
+    /// A directory with logs. The guard removes secrets from these logs. The directory `remove` contains the
+    /// list of these secrets.
     pub scrub: Option<PathBuf>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
-    /// Command to run when all processes of the command have ended; empty means none. For example, it removes a
-    /// container, because a container is not a descendant of the guard.
+    /// Command to run when all processes of the command have ended; empty means none. For example, it removes
+    /// a container, because a container is not a descendant of the guard.
     pub finally: Vec<String>,
-    /// File for the time at which the command starts; see [`exec_command`]. A restart replaces it. The guard removes it
-    /// when it stops the command.
+    /// File for the time at which the command starts; see [`exec_command`]. A restart replaces it. The guard
+    /// removes it when it stops the command.
     pub started: Option<PathBuf>,
 }
 
@@ -175,9 +177,9 @@ enum Event {
 }
 
 impl Guard {
-    /// Runs the command until it exits or must stop. Returns the guard's exit code. If the guard was asked to stop the
-    /// command, the exit code is 0. Otherwise it is the command's own code (128 + signal if a signal ended the
-    /// command).
+    /// Runs the command until it exits or must stop. Returns the guard's exit code. If the guard was asked to
+    /// stop the command, the exit code is 0. Otherwise it is the command's own code (128 + signal if a signal
+    /// ended the command).
     ///
     /// # Errors
     /// If the command cannot be started, or one of its processes cannot be killed.
@@ -212,8 +214,8 @@ impl Guard {
                 (stop_by, again) = (None, false);
                 continue;
             }
-            // A restart is ignored if the command is already being stopped. If any other event arrives during a
-            // restart, the command is not started again.
+            // A restart is ignored if the command is already being stopped. If any other event arrives during
+            // a restart, the command is not started again.
             again = event == Event::Restart && (again || stop_by.is_none());
             match event {
                 Event::Restart if stop_by.is_some() => {}
@@ -263,8 +265,8 @@ impl Guard {
     }
 }
 
-/// Runs the final command, for at most [`FINISH_BOUND`]. The output and the exit code are ignored, because usually
-/// there is nothing to remove and the command then fails.
+/// Runs the final command, for at most [`FINISH_BOUND`]. The output and the exit code are ignored, because
+/// usually there is nothing to remove and the command then fails.
 pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
@@ -278,8 +280,9 @@ pub fn finish(command: &[String]) {
     let _ = child.wait();
 }
 
-/// Waits until a process has ended, for at most `bound`. A signal to this process does not interrupt the wait. If it
-/// did, a container could remain, or a guard could be killed before it has removed secrets from logs.
+/// Waits until a process has ended, for at most `bound`. A signal to this process does not interrupt the
+/// wait. If it did, a container could remain, or a guard could be killed before it has removed secrets from
+/// logs.
 pub fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
     let deadline = Instant::now() + bound;
     while Instant::now() < deadline {
@@ -347,7 +350,8 @@ impl Watch {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 return Ok(None);
             }
-            // Reading can fail if the lifeline is a terminal or a socket. This counts as the end of the lifeline.
+            // Reading can fail if the lifeline is a terminal or a socket. This counts as the end of the
+            // lifeline.
             Err(_) => 0,
         };
         let words = String::from_utf8_lossy(&buffer[..read]);
@@ -366,8 +370,8 @@ impl Watch {
     }
 }
 
-/// Removes the secrets listed in a file from all logs. If the list cannot be read, the logs themselves are deleted,
-/// because they may contain secrets.
+/// Removes the secrets listed in a file from all logs. If the list cannot be read, the logs themselves are
+/// deleted, because they may contain secrets.
 fn scrub(directory: &Path, secrets: &Path) {
     match std::fs::read_to_string(secrets) {
         Ok(text) => logs::scrub(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
@@ -377,8 +381,8 @@ fn scrub(directory: &Path, secrets: &Path) {
     }
 }
 
-/// Removes a directory and everything in it, and then its parent directory if that is empty. Errors are ignored,
-/// because hoptax tries again if it is still running.
+/// Removes a directory and everything in it, and then its parent directory if that is empty. Errors are
+/// ignored, because hoptax tries again if it is still running.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
     if let Some(parent) = directory.parent() {
@@ -386,15 +390,16 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Replaces this process with `command`, which leads a new session. The parent of this process is the guard, with the
-/// process id `guard`. When the guard dies, the kernel kills this process, but not its children. The kernel no longer
-/// does this after the command has changed its user or run a set-uid program.
+/// Replaces this process with `command`, which leads a new session. The parent of this process is the guard,
+/// with the process id `guard`. When the guard dies, the kernel kills this process, but not its children. The
+/// kernel no longer does this after the command has changed its user or run a set-uid program.
 ///
-/// More exactly, the kernel kills this process when the *thread* that started it ends. This is the guard's first
-/// thread, which lives as long as the guard.
+/// More exactly, the kernel kills this process when the *thread* that started it ends. This is the guard's
+/// first thread, which lives as long as the guard.
 ///
-/// If `started` is given, writes the time of [`hoptax_load::clock::now`] to this file, in nanoseconds, right before it
-/// executes the command. The time that this program needs to start is therefore no part of the command's start.
+/// If `started` is given, writes the time of [`hoptax_load::clock::now`] to this file, in nanoseconds, right
+/// before it executes the command. The time that this program needs to start is therefore no part of the
+/// command's start.
 ///
 /// Returns only if it fails.
 ///
@@ -405,7 +410,8 @@ pub fn exec_command(guard: u32, command: &[String], started: Option<&Path>) -> G
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return GuardError::at("asking to die with the guard")(error);
     }
-    // The kernel sends no signal if the guard died before the call above. So check that the guard is still the parent.
+    // The kernel sends no signal if the guard died before the call above. So check that the guard is still
+    // the parent.
     if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid().cast_unsigned() != guard) {
         return GuardError::at("starting the command")(std::io::Error::other("its guard is gone"));
     }
@@ -433,19 +439,19 @@ fn note_now(file: &Path) -> std::io::Result<()> {
     std::fs::rename(&unfinished, file)
 }
 
-/// Removes the file with the time of a start, even if it is not complete. Errors are ignored, because the file does not
-/// exist if the command never started, or if the guard or hoptax has removed it before.
+/// Removes the file with the time of a start, even if it is not complete. Errors are ignored, because the
+/// file does not exist if the command never started, or if the guard or hoptax has removed it before.
 pub fn remove_started(file: &Path) {
     for file in [file, file.with_extension(UNFINISHED).as_path()] {
         let _ = std::fs::remove_file(file);
     }
 }
 
-/// Makes sure that the command does not ignore its stop signal. Background jobs of a script, and programs under
-/// `nohup`, ignore some signals, and their children inherit this. A shell cannot trap a signal that was ignored when
-/// the shell started, so it would be killed after the grace period. This function installs a handler for each signal,
-/// because `exec` resets a signal with a handler to the default action. Until then, the handler does the same as the
-/// default action.
+/// Makes sure that the command does not ignore its stop signal. Background jobs of a script, and programs
+/// under `nohup`, ignore some signals, and their children inherit this. A shell cannot trap a signal that was
+/// ignored when the shell started, so it would be killed after the grace period. This function installs a
+/// handler for each signal, because `exec` resets a signal with a handler to the default action. Until then,
+/// the handler does the same as the default action.
 fn unignore_signals() -> std::io::Result<()> {
     for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
         let always = Arc::new(AtomicBool::new(true));
@@ -454,8 +460,8 @@ fn unignore_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Names this process (the guard) after its command. `ps` shows this name. `pkill hoptax` therefore does not kill
-/// guards, and they can clean up.
+/// Names this process (the guard) after its command. `ps` shows this name. `pkill hoptax` therefore does not
+/// kill guards, and they can clean up.
 fn take_name(command: &[String]) {
     let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
     if let Ok(name) = CString::new(format!("guard:{program}")) {
@@ -503,14 +509,14 @@ fn running() -> impl Iterator<Item = Pid> {
     descendants(std::process::id()).into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed()))
 }
 
-/// Kills and reaps processes until the guard has no descendants left, and adds their ids to `pids`. Returns the command's
-/// exit code.
+/// Kills and reaps processes until the guard has no descendants left, and adds their ids to `pids`. Returns
+/// the command's exit code.
 fn kill_everything(command: Pid, pids: &mut BTreeSet<u32>) -> Result<u8, GuardError> {
     let deadline = Instant::now() + KILL_BOUND;
     let mut code = 0;
     loop {
-        // A process that loses its parent becomes a child of the guard. So if the guard has no children, it has no
-        // other descendants either, and all processes have ended.
+        // A process that loses its parent becomes a child of the guard. So if the guard has no children, it
+        // has no other descendants either, and all processes have ended.
         let children_left = loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => code = exit_code(status),

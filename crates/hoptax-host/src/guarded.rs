@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit for the guard to kill the remaining processes after the grace period. Usually the guard needs less time.
+/// Time limit for the guard to kill the remaining processes after the grace period. Usually the guard needs
+/// less time.
 const GUARD_BOUND: Duration = Duration::from_secs(40);
 
 /// Time limit for removing secrets from the logs. A gigabyte of logs takes some seconds.
@@ -73,8 +74,9 @@ impl Guarded {
     /// Starts `launch` under a guard. `exe` is the `hoptax` binary, which acts as the guard.
     ///
     /// # Errors
-    /// If a log file cannot be created, or the guard cannot be started. A command that cannot be started is not an
-    /// error here: the guard then exits with code 127 and writes the reason to the standard error file.
+    /// If a log file cannot be created, or the guard cannot be started. A command that cannot be started is
+    /// not an error here: the guard then exits with code 127 and writes the reason to the standard error
+    /// file.
     pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
         // Processes that a killed guard leaves behind are reparented to this process instead of to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -103,8 +105,8 @@ impl Guarded {
             Some(path) => Stdio::from(log_file(path)?),
             None => Stdio::piped(),
         };
-        // The guard gets a process group of its own, so that Ctrl-C in the terminal reaches only hoptax, which then
-        // decides what to stop.
+        // The guard gets a process group of its own, so that Ctrl-C in the terminal reaches only hoptax,
+        // which then decides what to stop.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
         let mut guard = command.spawn()?;
         Ok(Self {
@@ -120,8 +122,8 @@ impl Guarded {
         })
     }
 
-    /// The guard's process id. All processes of the service are descendants of the guard. The guard itself does not
-    /// belong to the service.
+    /// The guard's process id. All processes of the service are descendants of the guard. The guard itself
+    /// does not belong to the service.
     pub fn pid(&self) -> u32 {
         self.guard.id()
     }
@@ -137,14 +139,14 @@ impl Guarded {
         self.guard.stdout.take()
     }
 
-    /// The exit status of the guard; `None` while the service runs. If the service ended by itself, the guard exits
-    /// with the status of the service.
+    /// The exit status of the guard; `None` while the service runs. If the service ended by itself, the guard
+    /// exits with the status of the service.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             // After a restart the command leads a new session.
             self.session = session_below(self.guard.id()).or(self.session);
-            // An error means that another thread has reaped the guard. The guard has then ended, but its status is
-            // unknown.
+            // An error means that another thread has reaped the guard. The guard has then ended, but its
+            // status is unknown.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
                 self.kill_orphans();
@@ -154,13 +156,14 @@ impl Guarded {
         self.ended
     }
 
-    /// Whether the guard finished its final work. False while the guard runs, and false if the guard was killed.
+    /// Whether the guard finished its final work. False while the guard runs, and false if the guard was
+    /// killed.
     pub fn ended_by_itself(&mut self) -> bool {
         self.ended().is_some_and(|status| status.code().is_some())
     }
 
-    /// Stops the service and kills the remaining processes after the grace period. Returns when all processes have
-    /// ended. Can be called twice.
+    /// Stops the service and kills the remaining processes after the grace period. Returns when all processes
+    /// have ended. Can be called twice.
     pub fn stop(&mut self) {
         self.end("stop\n", self.grace);
     }
@@ -177,7 +180,8 @@ impl Guarded {
         if let Some(mut lifeline) = self.lifeline.take() {
             // Writing fails if the guard is already ending, which does no harm.
             let _ = lifeline.write_all(word.as_bytes());
-            // Keep the lifeline open until the guard has ended, because closing it would shorten the grace period.
+            // Keep the lifeline open until the guard has ended, because closing it would shorten the grace
+            // period.
             self.await_guard(grace + self.bound);
         }
         if self.ended().is_none() {
@@ -204,8 +208,9 @@ impl Guarded {
         finish(&self.finally);
     }
 
-    /// Kills and reaps the processes that a killed guard left running. By now they are descendants of this process.
-    /// They are identified by the session of the command. The kernel has already killed the command itself.
+    /// Kills and reaps the processes that a killed guard left running. By now they are descendants of this
+    /// process. They are identified by the session of the command. The kernel has already killed the command
+    /// itself.
     fn kill_orphans(&self) {
         let Some(session) = self.session else { return };
         let deadline = Instant::now() + GUARD_BOUND;
@@ -225,8 +230,8 @@ impl Guarded {
     }
 }
 
-/// Restarts a service from any thread. The handle keeps the lifeline open, and the guard notices the death of hoptax
-/// only when the lifeline is closed. So drop the handle at the end of a trial.
+/// Restarts a service from any thread. The handle keeps the lifeline open, and the guard notices the death of
+/// hoptax only when the lifeline is closed. So drop the handle at the end of a trial.
 #[derive(Debug)]
 pub struct RestartHandle {
     guard: u32,
@@ -240,8 +245,8 @@ impl RestartHandle {
         session_below(self.guard)
     }
 
-    /// Stops the service as [`Guarded::stop`] does and starts it again. Returns once the service runs, even if the
-    /// service is not ready yet.
+    /// Stops the service as [`Guarded::stop`] does and starts it again. Returns once the service runs, even
+    /// if the service is not ready yet.
     ///
     /// # Errors
     /// If the service has ended, or did not stop in time.

@@ -4,16 +4,18 @@ use rustix::fs::{Access, access};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 
-/// Interface of the kernel for the longest time that a CPU may take to wake up (`Documentation/power/pm_qos_interface.rst`).
+/// Interface of the kernel for the longest time that a CPU may take to wake up
+/// (`Documentation/power/pm_qos_interface.rst`).
 const LATENCY: &str = "/dev/cpu_dma_latency";
-/// Name of the driver that puts idle CPUs to sleep, or `none`. Without a driver, the kernel ignores [`LATENCY`].
+/// Name of the driver that puts idle CPUs to sleep, or `none`. Without a driver, the kernel ignores
+/// [`LATENCY`].
 const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// While this value exists, idle CPUs poll for work instead of sleeping.
 ///
-/// An idle CPU of a virtual machine halts, and the hypervisor gives it to others. It then takes 30 to 150 µs until the
-/// CPU runs again: as long as a gateway needs for a request. How often a request waits for this depends on where the
-/// kernel happens to place threads, so it differs from trial to trial.
+/// An idle CPU of a virtual machine halts, and the hypervisor gives it to others. It then takes 30 to 150 µs
+/// until the CPU runs again: as long as a gateway needs for a request. How often a request waits for this
+/// depends on where the kernel happens to place threads, so it differs from trial to trial.
 ///
 /// The kernel withdraws the request when the file is closed, so also when this process dies.
 #[derive(Debug)]
@@ -29,7 +31,8 @@ impl Polling {
     pub fn begin() -> io::Result<Self> {
         possible()?;
         let mut request = OpenOptions::new().write(true).open(LATENCY)?;
-        // A wake-up time of 0 µs forbids every idle state except polling. The kernel expects a 32-bit integer.
+        // A wake-up time of 0 µs forbids every idle state except polling. The kernel expects a 32-bit
+        // integer.
         request.write_all(&0_i32.to_ne_bytes())?;
         Ok(Self { _request: request })
     }

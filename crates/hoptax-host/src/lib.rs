@@ -1,5 +1,5 @@
-//! Everything that depends on the operating system of this machine: processes and their guards, threads, ports, CPUs,
-//! namespaces.
+//! Everything that depends on the operating system of this machine: processes and their guards, threads,
+//! ports, CPUs, namespaces.
 #![forbid(unsafe_code)]
 
 pub mod cpus;

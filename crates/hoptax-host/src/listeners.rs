@@ -19,8 +19,8 @@ pub fn addresses(processes: &BTreeSet<u32>) -> BTreeSet<SocketAddr> {
     all().into_iter().filter(|one| held.contains(&one.inode)).map(|one| one.address).collect()
 }
 
-/// A process that listens on `address` and is not one of `ours`. `None` if there is none, or if its sockets cannot be read,
-/// because it belongs to another user.
+/// A process that listens on `address` and is not one of `ours`. `None` if there is none, or if its sockets
+/// cannot be read, because it belongs to another user.
 pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
     let own: BTreeSet<u64> = ours.iter().flat_map(|pid| sockets(*pid)).collect();
     let foreign: BTreeSet<u64> = at(address, all()).filter(|inode| !own.contains(inode)).collect();
@@ -36,9 +36,9 @@ pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
 const FORWARDERS: [&str; 8] =
     ["docker-proxy", "rootlessport", "slirp4netns", "pasta", "conmon", "kubectl", "ssh", "socat"];
 
-/// The process whose tree serves `address` on this machine, and its name. `None` if the address is elsewhere, if no single
-/// tree listens there, if its sockets cannot be read because it belongs to another user, if it only forwards, or if this
-/// process runs below it.
+/// The process whose tree serves `address` on this machine, and its name. `None` if the address is elsewhere,
+/// if no single tree listens there, if its sockets cannot be read because it belongs to another user, if it
+/// only forwards, or if this process runs below it.
 pub fn owner(address: &Address) -> Option<(u32, String)> {
     let inodes: BTreeSet<u64> = match address {
         Address::Tcp(address) => {
@@ -65,8 +65,8 @@ pub fn described(pid: u32) -> String {
     stat.map_or_else(|_| format!("process {pid}"), |stat| format!("`{}` (process {pid})", stat.comm))
 }
 
-/// The sockets that receive connections to `address`. Sockets that listen on all addresses receive them only if no socket
-/// listens on this address.
+/// The sockets that receive connections to `address`. Sockets that listen on all addresses receive them only
+/// if no socket listens on this address.
 fn at(address: SocketAddr, all: Vec<Listening>) -> impl Iterator<Item = u64> {
     let of_port: Vec<Listening> =
         all.into_iter().filter(|one| one.address.port() == address.port()).collect();
@@ -77,7 +77,8 @@ fn at(address: SocketAddr, all: Vec<Listening>) -> impl Iterator<Item = u64> {
     of_port.into_iter().filter(move |one| receives(ip(one))).map(|one| one.inode)
 }
 
-/// The sockets that receive connections to this path. A connection has the path of its listener, but is connected.
+/// The sockets that receive connections to this path. A connection has the path of its listener, but is
+/// connected.
 fn at_path(path: &Path) -> BTreeSet<u64> {
     let entries = procfs::net::unix().into_iter().flatten();
     let listening = entries
@@ -178,7 +179,8 @@ mod tests {
     fn the_owner_of_a_unix_socket_is_found() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("socket");
-        let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
+        let script = "import socket, sys\ns = \
+                      socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
                       print('ready', flush=True)\nsys.stdin.read()\n";
         let mut server = std::process::Command::new("python3")
             .args(["-c", script, &path.to_string_lossy()])

@@ -1,7 +1,7 @@
 //! How much processes write to logs that hoptax did not open for them.
 //!
-//! A log is a file that a process has open for appending. `/proc/<pid>/io` does not help: its `wchar` also counts what a
-//! process writes to its clients.
+//! A log is a file that a process has open for appending. `/proc/<pid>/io` does not help: its `wchar` also
+//! counts what a process writes to its clients.
 
 use crate::tree::descendants;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ const OUTPUTS: [&str; 2] = ["1", "2"];
 pub struct Logs {
     /// Size of all log files together, bytes.
     pub bytes: u64,
-    /// True if a process also writes to something whose size is unknown, such as a pipe or a terminal, or if its open files
-    /// cannot be read.
+    /// True if a process also writes to something whose size is unknown, such as a pipe or a terminal, or if
+    /// its open files cannot be read.
     pub elsewhere: bool,
 }
 
@@ -33,7 +33,8 @@ pub fn of_tree(root: u32) -> Logs {
             continue;
         };
         for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-            // Following the link gives the file itself, also if it was removed or belongs to another namespace.
+            // Following the link gives the file itself, also if it was removed or belongs to another
+            // namespace.
             let Ok(file) = std::fs::metadata(format!("/proc/{pid}/fd/{name}")) else { continue };
             if !appends(pid, &name) && !OUTPUTS.contains(&name.as_str()) {
                 continue;

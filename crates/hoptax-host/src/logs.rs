@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Number of lines of each log that an error message quotes.
 pub const LINES: usize = 20;
 
-/// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. This is enough unless the lines
-/// are longer than 800 bytes on average.
+/// Number of bytes at the end of a log in which to look for its last [`LINES`] lines. This is enough unless
+/// the lines are longer than 800 bytes on average.
 const TAIL_BYTES: u64 = 16 * 1024;
 
 /// Name of a gateway's access log in the directory of its logs.
@@ -21,8 +21,8 @@ pub const REDACTED: &str = "[secret]";
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The last lines of every log file in `directory`. The path of each file precedes its lines. Empty if all logs are
-/// empty.
+/// The last lines of every log file in `directory`. The path of each file precedes its lines. Empty if all
+/// logs are empty.
 ///
 /// Access logs are left out, because they show requests and not errors.
 pub fn tails(directory: &Path) -> String {
@@ -73,8 +73,8 @@ pub fn bytes(directory: &Path) -> u64 {
     sizes.map(|metadata| metadata.len()).sum()
 }
 
-/// Removes `secrets` from the log files of a service that has ended. A file that cannot be rewritten is deleted,
-/// because no log is better than a log that contains a key.
+/// Removes `secrets` from the log files of a service that has ended. A file that cannot be rewritten is
+/// deleted, because no log is better than a log that contains a key.
 pub fn scrub(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -85,8 +85,9 @@ pub fn scrub(directory: &Path, secrets: &[String]) {
     }
 }
 
-/// Rewrites a file if it contains one of `secrets`. The file is processed in pieces, because access logs may be larger
-/// than memory. Each piece ends at the end of a line. This splits no secret, because no secret spans several lines.
+/// Rewrites a file if it contains one of `secrets`. The file is processed in pieces, because access logs may
+/// be larger than memory. Each piece ends at the end of a line. This splits no secret, because no secret
+/// spans several lines.
 fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let finder = Finder::new(secrets);
@@ -110,7 +111,8 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
-/// Fills `piece` with whole lines, until it has [`PIECE_BYTES`] or more. Returns `false` at the end of the file.
+/// Fills `piece` with whole lines, until it has [`PIECE_BYTES`] or more. Returns `false` at the end of the
+/// file.
 fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     piece.clear();
     while piece.len() < PIECE_BYTES {
@@ -121,16 +123,17 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
     Ok(!piece.is_empty())
 }
 
-/// Searches for many secrets at once, using their first bytes. This is fast enough for 60,000 secrets and a gigabyte of
-/// logs.
+/// Searches for many secrets at once, using their first bytes. This is fast enough for 60,000 secrets and a
+/// gigabyte of logs.
 pub struct Finder<'a> {
-    /// Indexed by [`place`] of four bytes. True if a secret may start with these four bytes. One lookup is enough to
-    /// skip most bytes of a log.
+    /// Indexed by [`place`] of four bytes. True if a secret may start with these four bytes. One lookup is
+    /// enough to skip most bytes of a log.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
 }
 
-/// Number of bytes at the start of a secret that are used to look it up. No secret is shorter than this number.
+/// Number of bytes at the start of a secret that are used to look it up. No secret is shorter than this
+/// number.
 const START: usize = 8;
 
 /// Number of bits of an index into [`Finder::starts`].
@@ -187,7 +190,8 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a service's logs report that its port is taken. If so, the caller may start the service on other ports.
+/// Whether a service's logs report that its port is taken. If so, the caller may start the service on other
+/// ports.
 pub fn reports_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
     ["address already in use", "address in use", "eaddrinuse", "cannot bind socket"]

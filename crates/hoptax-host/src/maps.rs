@@ -1,5 +1,5 @@
-//! Maps with the names of generated code: `/tmp/perf-PID.map`. Runtimes write them, and do not remove them. Another process
-//! can get the same PID later, and its code would then have wrong names.
+//! Maps with the names of generated code: `/tmp/perf-PID.map`. Runtimes write them, and do not remove them.
+//! Another process can get the same PID later, and its code would then have wrong names.
 
 use hoptax_record::bounded;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ const DIRECTORY: &str = "/tmp";
 /// Inaccuracy of the time at which a process started. The kernel counts it in ticks of 10 ms.
 const INACCURACY: Duration = Duration::from_secs(1);
 
-/// Largest map that is read, in bytes. Names of V8 have 100 bytes on average, so these are more than a million functions.
+/// Largest map that is read, in bytes. Names of V8 have 100 bytes on average, so these are more than a
+/// million functions.
 const LARGEST: u64 = 128 << 20;
 
 /// Removes the maps of processes that have ended. Errors are ignored, because most processes have no map.
@@ -29,8 +30,9 @@ fn remove_in(directory: &Path, pid: u32) {
 
 /// The names of a process's generated code, by address.
 ///
-/// perf can read the same map, but it may give the name of a function that has ended long ago: runtimes use the memory of
-/// removed functions again, V8 adds a line for each new function, and perf does not know which line is the last.
+/// perf can read the same map, but it may give the name of a function that has ended long ago: runtimes use
+/// the memory of removed functions again, V8 adds a line for each new function, and perf does not know which
+/// line is the last.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// First address → first address after it, and the name. Functions do not overlap.
@@ -38,8 +40,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Reads the map of a process. Absent if there is none, or if it is older than the process, which has then another
-    /// process's names.
+    /// Reads the map of a process. Absent if there is none, or if it is older than the process, which has
+    /// then another process's names.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::read_in(Path::new(DIRECTORY), pid)
     }
@@ -51,8 +53,8 @@ impl Names {
         Some(Self::parse(&bounded::read(&path(directory, pid), LARGEST).ok()?))
     }
 
-    /// Reads lines `ADDRESS LENGTH NAME`, both numbers in hexadecimal. Skips all other lines, for example one that is still
-    /// being written.
+    /// Reads lines `ADDRESS LENGTH NAME`, both numbers in hexadecimal. Skips all other lines, for example one
+    /// that is still being written.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let mut names = Self::default();
         for line in String::from_utf8_lossy(text).lines() {

@@ -1,5 +1,6 @@
-//! A network namespace for a run with sidecars. The application runs inside the namespace, and the kernel redirects
-//! traffic for the application's port to the sidecar. Requests that must bypass the sidecar (direct) use a second port.
+//! A network namespace for a run with sidecars. The application runs inside the namespace, and the kernel
+//! redirects traffic for the application's port to the sidecar. Requests that must bypass the sidecar
+//! (direct) use a second port.
 //!
 //! ```text
 //! this namespace │ the run's namespace
@@ -7,9 +8,9 @@
 //!                │      └───────────────────────────► direct port ─────────┴─ upstream
 //! ```
 //!
-//! The namespace has no name, so it exists only as long as a process runs in it. Each of these processes runs under a
-//! guard. So the namespace, its rules and both ends of the veth pair disappear with these processes, even if hoptax is
-//! killed. The host's own tables are never changed.
+//! The namespace has no name, so it exists only as long as a process runs in it. Each of these processes runs
+//! under a guard. So the namespace, its rules and both ends of the veth pair disappear with these processes,
+//! even if hoptax is killed. The host's own tables are never changed.
 
 use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
@@ -31,8 +32,8 @@ const APPLICATION_PORT: u16 = 8080;
 
 const PORTS_APART: u16 = 100;
 
-/// First address of the network that is reserved for measuring network devices (RFC 2544, appendix C.2.2). The internet
-/// does not route these addresses.
+/// First address of the network that is reserved for measuring network devices (RFC 2544, appendix C.2.2).
+/// The internet does not route these addresses.
 const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 
 /// Number of small networks in 198.18.0.0/15. Each has four addresses, two of them usable.
@@ -45,7 +46,8 @@ const BOUND: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Capabilities that are required to create the namespace, with their bit numbers in `CapEff` (linux/capability.h).
+/// Capabilities that are required to create the namespace, with their bit numbers in `CapEff`
+/// (linux/capability.h).
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
 /// The ports of one sidecar and of its application.
@@ -60,8 +62,8 @@ pub struct Interception {
 }
 
 impl Interception {
-    /// Ports of the sidecar with number `index` (from 0) in a run. `inbound` and `admin` are the ports of the first
-    /// sidecar, from its pack.
+    /// Ports of the sidecar with number `index` (from 0) in a run. `inbound` and `admin` are the ports of the
+    /// first sidecar, from its pack.
     pub fn new(index: usize, inbound: u16, admin: u16) -> Self {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let apart = index.saturating_mul(PORTS_APART);
@@ -90,7 +92,8 @@ impl Namespace {
     /// Creates a namespace with these redirections. `exe` is the `hoptax` binary.
     ///
     /// # Errors
-    /// If a capability or a program is missing, or the kernel refuses an operation. The error names the cause.
+    /// If a capability or a program is missing, or the kernel refuses an operation. The error names the
+    /// cause.
     pub fn make(exe: &Path, interceptions: &[Interception], log_directory: &Path) -> Result<Self, Failure> {
         check_rights()?;
         let [unshare, nsenter, ip] = ["unshare", "nsenter", "ip"].map(program);
@@ -164,7 +167,8 @@ impl Namespace {
         self.inside = inside;
         let name = &self.interface;
         let here = format!(
-            "link add {name} type veth peer name eth0 netns {}\naddr add {outside}/30 dev {name}\nlink set {name} up\n",
+            "link add {name} type veth peer name eth0 netns {}\naddr add {outside}/30 dev {name}\nlink set \
+            {name} up\n",
             self.pid
         );
         run_with_input(Command::new(&self.ip).args(["-batch", "-"]), &here)?;
@@ -172,8 +176,8 @@ impl Namespace {
         run_with_input(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
     }
 
-    /// Chooses a small network that this host has no route to, except for the default route. Returns the network's two
-    /// usable addresses.
+    /// Chooses a small network that this host has no route to, except for the default route. Returns the
+    /// network's two usable addresses.
     fn free_network(&self) -> Result<(Ipv4Addr, Ipv4Addr), String> {
         for attempt in 0..TRIES {
             // Process ids differ, so parallel runs usually start with different networks.
@@ -186,13 +190,13 @@ impl Namespace {
             }
         }
         Err(format!(
-            "no free network in 198.18.0.0/15: hoptax tried {TRIES} networks, and this host has a route to each of \
-             them"
+            "no free network in 198.18.0.0/15: hoptax tried {TRIES} networks, and this host has a route to \
+             each of them"
         ))
     }
 
-    /// Redirects traffic for each application's port to the application's sidecar. Only traffic that arrives through
-    /// eth0 is redirected, because the sidecar's own requests must reach the application.
+    /// Redirects traffic for each application's port to the application's sidecar. Only traffic that arrives
+    /// through eth0 is redirected, because the sidecar's own requests must reach the application.
     fn redirect(&self, interceptions: &[Interception]) -> Result<(), String> {
         if let Ok(nft) = program("nft") {
             return run_with_input(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
@@ -216,8 +220,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Delete the veth pair now. Otherwise the kernel removes it only some time after the last process in the
-        // namespace has ended.
+        // Delete the veth pair now. Otherwise the kernel removes it only some time after the last process in
+        // the namespace has ended.
         let _ = output_of(Command::new(&self.ip).args(["link", "delete", &self.interface]));
         self.holder.stop();
     }
@@ -225,7 +229,8 @@ impl Drop for Namespace {
 
 fn ruleset(interceptions: &[Interception]) -> String {
     let mut rules = String::from(
-        "table ip hoptax {\n  chain prerouting {\n    type nat hook prerouting priority dstnat; policy accept;\n",
+        "table ip hoptax {\n  chain prerouting {\n    type nat hook prerouting priority dstnat; policy \
+        accept;\n",
     );
     for one in interceptions {
         rules += &format!(
@@ -236,7 +241,8 @@ fn ruleset(interceptions: &[Interception]) -> String {
     rules + "  }\n}\n"
 }
 
-/// Waits until a descendant of the holder runs in a network namespace of its own. Returns the id of that process.
+/// Waits until a descendant of the holder runs in a network namespace of its own. Returns the id of that
+/// process.
 fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
     let own = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("this namespace: {error}"))?;
     let deadline = Instant::now() + BOUND;
@@ -265,8 +271,8 @@ fn check_rights() -> Result<(), Failure> {
         missing => Err(Failure {
             stage: Stage::Start,
             message: format!(
-                "a sidecar needs a network namespace, and creating one needs {}, which this process lacks. Run hoptax as root, \
-                                 or remove the sidecar from the plan",
+                "a sidecar needs a network namespace, and creating one needs {}, which this process lacks. \
+                                 Run hoptax as root, or remove the sidecar from the plan",
                 missing.join(" and ")
             ),
             detail: String::new(),
@@ -293,7 +299,8 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| Failure {
         stage: Stage::Missing,
         message: format!(
-                        "a sidecar needs `{name}`, which is not installed. Install it ({}) or remove the sidecar from the plan",
+            "a sidecar needs `{name}`, which is not installed. Install it ({}) or remove the \
+                        sidecar from the plan",
             match name {
                 "ip" => "Debian: apt-get install iproute2",
                 "nft" | "iptables" => "Debian: apt-get install nftables",

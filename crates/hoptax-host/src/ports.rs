@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 /// The address at which services are reached only from this machine.
 pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Maximum number of ports to try for each port to reserve. A port that is free at one address is rarely in use at
-/// another.
+/// Maximum number of ports to try for each port to reserve. A port that is free at one address is rarely in
+/// use at another.
 const ATTEMPTS: usize = 100;
 
 /// Ports that this process keeps reserved. It releases each port just before a gateway opens the port.
@@ -27,8 +27,8 @@ impl Ports {
         Self::take_at(LOOPBACK, count)
     }
 
-    /// Reserves `count` different ports that are free both at `address` and at 127.0.0.1. So a gateway can use each of
-    /// them at either address.
+    /// Reserves `count` different ports that are free both at `address` and at 127.0.0.1. So a gateway can
+    /// use each of them at either address.
     ///
     /// # Errors
     /// If no port is free, or this machine does not have `address`.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// Directories for daemons. They are not on every user's PATH.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Directories to search for gateways, in this order: PATH, the tools directory, the system's directories for daemons.
+/// Directories to search for gateways, in this order: PATH, the tools directory, the system's directories for
+/// daemons.
 pub fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -25,8 +26,8 @@ pub fn tools_directory() -> Option<PathBuf> {
     Some(data_directory()?.join("tools/bin"))
 }
 
-/// Directory for everything that hoptax keeps for this user: `$HOPTAX_HOME`. It defaults to `$XDG_DATA_HOME/hoptax` or
-/// `~/.local/share/hoptax`.
+/// Directory for everything that hoptax keeps for this user: `$HOPTAX_HOME`. It defaults to
+/// `$XDG_DATA_HOME/hoptax` or `~/.local/share/hoptax`.
 pub fn data_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("HOPTAX_HOME")
@@ -48,13 +49,14 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs a command and returns its standard output and standard error together, even if the command fails. Returns
-/// `None` if the command takes longer than `bound`.
+/// Runs a command and returns its standard output and standard error together, even if the command fails.
+/// Returns `None` if the command takes longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     output_until(command, bound, bound, |_| false)
 }
 
-/// Runs a command to its end, and returns its status and its output. Its input is what `command` says, by default nothing.
+/// Runs a command to its end, and returns its status and its output. Its input is what `command` says, by
+/// default nothing.
 ///
 /// # Errors
 /// If it cannot be started. If it has not ended after `bound`, it is killed, and the error's kind is
@@ -76,13 +78,14 @@ pub fn output_within(command: &mut Command, bound: Duration) -> std::io::Result<
     }
 }
 
-/// Kills a command that leads a process group, and what it has started in this group. Does not wait for its end.
+/// Kills a command that leads a process group, and what it has started in this group. Does not wait for its
+/// end.
 pub fn kill_group(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Like [`output_of`], but also returns once `is_enough` accepts the output and the command has printed nothing more for
-/// `quiet`. Some programs print and then do not end.
+/// Like [`output_of`], but also returns once `is_enough` accepts the output and the command has printed
+/// nothing more for `quiet`. Some programs print and then do not end.
 pub fn output_until(
     command: &[String],
     bound: Duration,

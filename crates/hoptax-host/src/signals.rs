@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 /// The signals that ask a program to end.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// Makes the children of this process start with the default action of each signal that asks a program to end. Background
-/// jobs of a script, and programs under `nohup`, ignore some of these signals, and their children inherit this. A child
-/// that ignores SIGINT does not end when hoptax interrupts it.
+/// Makes the children of this process start with the default action of each signal that asks a program to
+/// end. Background jobs of a script, and programs under `nohup`, ignore some of these signals, and their
+/// children inherit this. A child that ignores SIGINT does not end when hoptax interrupts it.
 ///
-/// For this process nothing changes: the signal gets a handler that does nothing, and `exec` resets a signal with a handler
-/// to its default action.
+/// For this process nothing changes: the signal gets a handler that does nothing, and `exec` resets a signal
+/// with a handler to its default action.
 ///
 /// # Errors
 /// If `/proc` cannot be read, or a handler cannot be installed.

@@ -1,5 +1,5 @@
-//! Threads that run event loops until they are stopped. The instances of the upstream and the workers of the hops are
-//! such threads.
+//! Threads that run event loops until they are stopped. The instances of the upstream and the workers of the
+//! hops are such threads.
 
 use anyhow::Context as _;
 use hoptax_load::Address;
@@ -21,11 +21,13 @@ use std::time::Duration;
 pub struct Threads {
     running: Vec<(Address, JoinHandle<()>)>,
     stop: Stop,
-    /// Channel for the messages that end [`Threads::wait`]. A message is the error of a thread, or `None` for a signal.
+    /// Channel for the messages that end [`Threads::wait`]. A message is the error of a thread, or `None` for
+    /// a signal.
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
 }
 
-/// Flag that asks a thread to stop. A connection to the thread's listener wakes the thread, so that it checks the flag.
+/// Flag that asks a thread to stop. A connection to the thread's listener wakes the thread, so that it checks
+/// the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -36,8 +38,8 @@ impl Stop {
     }
 }
 
-/// Maximum number of connections that are opened to wake one thread. Several attempts can be necessary: if `n` threads
-/// listen on one address, each connection reaches the right thread only with probability `1/n`.
+/// Maximum number of connections that are opened to wake one thread. Several attempts can be necessary: if
+/// `n` threads listen on one address, each connection reaches the right thread only with probability `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Default for Threads {
@@ -47,8 +49,8 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Runs `work` on a new thread that is pinned to `cpu` and listens on `address`. `work` must check [`Stop::asked`]
-    /// after each connection that it accepts.
+    /// Runs `work` on a new thread that is pinned to `cpu` and listens on `address`. `work` must check
+    /// [`Stop::asked`] after each connection that it accepts.
     pub fn spawn(
         &mut self,
         name: &str,
@@ -108,8 +110,8 @@ impl Drop for Threads {
     }
 }
 
-/// Opens a connection and closes it, so that the thread which listens on `address` wakes up. Waits at most `limit` for a TCP
-/// connection.
+/// Opens a connection and closes it, so that the thread which listens on `address` wakes up. Waits at most
+/// `limit` for a TCP connection.
 pub fn wake(address: &Address, limit: Duration) {
     match address {
         Address::Tcp(address) => drop(TcpStream::connect_timeout(address, limit)),

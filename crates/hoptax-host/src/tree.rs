@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Every living descendant of `root`, without `root` itself. Zombies are left out.
 ///
-/// Reading `/proc` is not atomic: if a process forks meanwhile, its child may only appear in the next call. To stop all
-/// descendants, repeat the call until none is left.
+/// Reading `/proc` is not atomic: if a process forks meanwhile, its child may only appear in the next call.
+/// To stop all descendants, repeat the call until none is left.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    // If the first thread of a process has ended, the process looks like a zombie, although other threads may still
-    // run.
+    // If the first thread of a process has ended, the process looks like a zombie, although other threads may
+    // still run.
     let alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
     below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
 }
@@ -20,7 +20,8 @@ pub fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
 }
 
-/// Whether both processes run the same program file. True if this cannot be found out, because they belong to another user.
+/// Whether both processes run the same program file. True if this cannot be found out, because they belong to
+/// another user.
 pub fn same_program(one: u32, other: u32) -> bool {
     let program = |pid: u32| procfs::process::Process::new(pid.cast_signed())?.exe();
     match (program(one), program(other)) {

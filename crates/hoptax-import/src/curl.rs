@@ -210,7 +210,8 @@ impl Command {
     }
 }
 
-/// Splits `-Xvalue` and groups such as `-sXvalue` or `-sX`: switches up to the first letter that takes a value.
+/// Splits `-Xvalue` and groups such as `-sXvalue` or `-sX`: switches up to the first letter that takes a
+/// value.
 fn split(word: &str) -> (String, Option<String>) {
     const TAKE_A_VALUE: &str = "XHAebudrFToEDcwm";
     let group = word.strip_prefix('-').filter(|group| !group.starts_with('-'));
@@ -251,8 +252,8 @@ mod tests {
 
     #[test]
     fn commands_of_browsers_and_people_are_understood() {
-        let copied = "curl 'https://shop.test/cart?id=7' \\\n  -X 'PUT' \\\n  -H 'accept: */*' -H 'cookie: a=b' \\\n  \
-                      --data-raw $'{\"a\":\\n1}' --compressed";
+        let copied = "curl 'https://shop.test/cart?id=7' \\\n  -X 'PUT' \\\n  -H 'accept: */*' -H 'cookie: \
+                      a=b' \\\n  --data-raw $'{\"a\":\\n1}' --compressed";
         let [seen] = requests(copied).try_into().expect("one");
         assert_eq!((seen.method.as_str(), seen.target.as_str()), ("PUT", "/cart?id=7"));
         assert_eq!(seen.host.as_deref(), Some("shop.test"));

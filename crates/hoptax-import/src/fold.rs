@@ -1,8 +1,8 @@
 //! Paths of one kind: `/users/1234` and `/users/99` become one class.
 //!
-//! A path is split into literal text and *holes*. A hole is a number, a UUID, a hexadecimal id or an opaque token. When the class
-//! is sent, each hole becomes a template of about the same length. Values of tokens are never copied, because links that
-//! reset passwords contain them.
+//! A path is split into literal text and *holes*. A hole is a number, a UUID, a hexadecimal id or an opaque
+//! token. When the class is sent, each hole becomes a template of about the same length. Values of tokens are
+//! never copied, because links that reset passwords contain them.
 
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,7 +99,8 @@ fn fold_segment(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
     }
 }
 
-/// Runs of at least three digits within a segment are numbers: `img_1234.jpg`. Shorter ones are usually part of a name: `v2`.
+/// Runs of at least three digits within a segment are numbers: `img_1234.jpg`. Shorter ones are usually part
+/// of a name: `v2`.
 fn with_digits(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
     let mut rest = segment;
     while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {

@@ -16,7 +16,8 @@ pub enum Kind {
 /// How to read and to fold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Format of the log: a name of [`FORMATS`](crate::FORMATS), or a format string of nginx, Apache or Envoy. If absent, it is detected.
+    /// Format of the log: a name of [`FORMATS`](crate::FORMATS), or a format string of nginx, Apache or
+    /// Envoy. If absent, it is detected.
     pub format: Option<String>,
     /// Largest number of targets. The other classes become one target per method.
     pub top: usize,

@@ -1,9 +1,9 @@
-//! Turns traffic that people already have into targets and a plan: access logs, HAR files, curl commands and OpenAPI
-//! documents.
+//! Turns traffic that people already have into targets and a plan: access logs, HAR files, curl commands and
+//! OpenAPI documents.
 //!
-//! Each source yields requests ([`seen::Seen`]). [`fold`] replaces numbers and ids in their paths, so that requests of one
-//! kind become one class; [`mix`] counts the classes; [`write`] prints the most frequent as targets, with what the built-in
-//! upstream must answer. Credentials are never copied ([`secret`]).
+//! Each source yields requests ([`seen::Seen`]). [`fold`] replaces numbers and ids in their paths, so that
+//! requests of one kind become one class; [`mix`] counts the classes; [`write`] prints the most frequent as
+//! targets, with what the built-in upstream must answer. Credentials are never copied ([`secret`]).
 //!
 //! Nothing here starts anything, opens a connection or knows the time.
 
@@ -27,7 +27,8 @@ pub use log::FORMATS;
 use mix::Mix;
 use std::io::Read;
 
-/// Largest HAR file, list of commands or OpenAPI document, bytes. Logs are read line by line and have no limit.
+/// Largest HAR file, list of commands or OpenAPI document, bytes. Logs are read line by line and have no
+/// limit.
 const MOST_DOCUMENT: u64 = 256 << 20;
 
 /// Reads files of one kind into one mix.

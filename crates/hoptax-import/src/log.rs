@@ -11,7 +11,8 @@ use format::Pattern;
 use lines::Input;
 use std::io::BufRead as _;
 
-/// Names of formats, and the format string that each means. JSON has no format string: its keys are known by name.
+/// Names of formats, and the format string that each means. JSON has no format string: its keys are known by
+/// name.
 pub const FORMATS: [(&str, &str); 5] = [
     ("vhost_combined", "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\""),
     (
@@ -21,9 +22,10 @@ pub const FORMATS: [(&str, &str); 5] = [
     ("common", r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent"#),
     (
         "envoy",
-        "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%\" %RESPONSE_CODE% %RESPONSE_FLAGS% \
-         %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% \"%REQ(X-FORWARDED-FOR)%\" \
-         \"%REQ(USER-AGENT)%\" \"%REQ(X-REQUEST-ID)%\" \"%REQ(:AUTHORITY)%\" \"%UPSTREAM_HOST%\"",
+        "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%\" %RESPONSE_CODE% \
+         %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% \
+         \"%REQ(X-FORWARDED-FOR)%\" \"%REQ(USER-AGENT)%\" \"%REQ(X-REQUEST-ID)%\" \"%REQ(:AUTHORITY)%\" \
+         \"%UPSTREAM_HOST%\"",
     ),
     ("json", ""),
 ];
@@ -141,13 +143,15 @@ impl Counts {
             let shown: String = line.chars().take(200).collect();
             if self.unreadable as f64 > MOST_UNREADABLE * self.lines as f64 {
                 return Err(ImportError::new(format!(
-                    "{name}: {} of {} lines do not have the format; the first is line {number}:\n  {shown}\nName the format with \
-                     --format: combined, common, envoy, json, or the format string of the server's configuration",
+                    "{name}: {} of {} lines do not have the format; the first is line {number}:\n  \
+                     {shown}\nName the format with --format: combined, common, envoy, json, or the format \
+                     string of the server's configuration",
                     self.unreadable, self.lines
                 )));
             }
             notes.push(format!(
-                "{name}: {} of {} lines do not have the format and were left out; the first is line {number}: {shown}",
+                "{name}: {} of {} lines do not have the format and were left out; the first is line \
+                {number}: {shown}",
                 self.unreadable, self.lines
             ));
         }
@@ -173,7 +177,8 @@ fn named(typed: &str) -> Result<Format, ImportError> {
     if known.is_none() && !typed.contains(['$', '%']) {
         let names: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
         return Err(ImportError::new(format!(
-            "--format: there is no format `{typed}`. Use one of {}, or a format string such as '$remote_addr \"$request\" $status'",
+            "--format: there is no format `{typed}`. Use one of {}, or a format string such as '$remote_addr \
+            \"$request\" $status'",
             names.join(", ")
         )));
     }
@@ -193,8 +198,9 @@ fn detect<'a>(name: &str, lines: impl Iterator<Item = &'a str> + Clone) -> Resul
     }
     let first: String = lines.clone().next().unwrap_or_default().chars().take(200).collect();
     Err(ImportError::new(format!(
-        "{name}: unknown format of the log. Its first line is:\n  {first}\nName the format with --format: the format string of the \
-         server's configuration, such as nginx's `log_format`, or --from har, curl or openapi if it is not a log"
+        "{name}: unknown format of the log. Its first line is:\n  {first}\nName the format with --format: \
+         the format string of the server's configuration, such as nginx's `log_format`, or --from har, curl \
+         or openapi if it is not a log"
     )))
 }
 

@@ -6,7 +6,8 @@ use crate::seen::Seen;
 use crate::sketch::Sketch;
 use std::collections::{BTreeMap, HashMap};
 
-/// Largest number of classes. Requests of further classes are counted by method alone, so that memory is bounded.
+/// Largest number of classes. Requests of further classes are counted by method alone, so that memory is
+/// bounded.
 const MOST_CLASSES: usize = 20_000;
 /// Largest number of intervals in which requests are counted over time.
 const MOST_SECONDS: usize = 200_000;
@@ -105,7 +106,8 @@ pub(crate) struct Mix {
 /// The classes that become targets.
 #[derive(Debug)]
 pub(crate) struct Chosen<'a> {
-    /// Most frequent first. The last ones may be the rest of a method: then the number of classes in it is not 1.
+    /// Most frequent first. The last ones may be the rest of a method: then the number of classes in it is
+    /// not 1.
     pub(crate) targets: Vec<(&'a Key, Class, usize)>,
     /// Share of the requests that have a target of their own class.
     pub(crate) own: f64,
@@ -163,7 +165,8 @@ impl Mix {
         }
     }
 
-    /// The `top` most frequent classes, and the rest of each method as one target, whose path is the most frequent of the rest.
+    /// The `top` most frequent classes, and the rest of each method as one target, whose path is the most
+    /// frequent of the rest.
     pub(crate) fn choose(&self, top: usize) -> Chosen<'_> {
         let mut sorted: Vec<(&Key, &Class)> = self.classes.iter().collect();
         sorted.sort_by(|(a, left), (b, right)| right.count.cmp(&left.count).then_with(|| a.cmp(b)));

@@ -1,4 +1,5 @@
-//! OpenAPI 3 documents: one target for each operation whose parameters have examples, defaults or types to make a value of.
+//! OpenAPI 3 documents: one target for each operation whose parameters have examples, defaults or types to
+//! make a value of.
 
 use crate::input::ImportError;
 use crate::mix::Mix;

@@ -55,8 +55,8 @@ pub(crate) fn without_secrets(
 pub(crate) fn note(left_out: &[String]) -> Option<String> {
     let first = left_out.first()?;
     Some(format!(
-        "Not copied, because they may be credentials: {}. If requests need them, add such as `{first}: {{ file: token.txt }}` to \
-         `headers`",
+        "Not copied, because they may be credentials: {}. If requests need them, add such as `{first}: {{ \
+         file: token.txt }}` to `headers`",
         left_out.join(", ")
     ))
 }

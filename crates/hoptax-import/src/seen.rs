@@ -44,7 +44,8 @@ pub(crate) fn announce_chunks(headers: &[(String, String)]) -> bool {
     headers.iter().any(chunked)
 }
 
-/// Splits `GET /path HTTP/1.1`. A path that is a whole URL (as in requests to a forward proxy) loses its scheme and host.
+/// Splits `GET /path HTTP/1.1`. A path that is a whole URL (as in requests to a forward proxy) loses its
+/// scheme and host.
 pub(crate) fn request_line(line: &str) -> Option<(String, String)> {
     let mut words = line.split(' ').filter(|word| !word.is_empty());
     let (method, target) = (words.next()?, words.next()?);

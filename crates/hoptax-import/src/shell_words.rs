@@ -1,5 +1,5 @@
-//! Splits command lines as a shell does, as far as copied curl commands need it: quotes, `$'…'`, escapes, comments and the
-//! operators that end a command. Nothing is expanded.
+//! Splits command lines as a shell does, as far as copied curl commands need it: quotes, `$'…'`, escapes,
+//! comments and the operators that end a command. Nothing is expanded.
 
 /// A command: the line (from 1) on which it begins, and its words.
 pub(crate) type Command = (usize, Vec<String>);

@@ -5,7 +5,8 @@ use hdrhistogram::Histogram;
 /// Significant digits of the kept values.
 const DIGITS: u8 = 2;
 
-/// Bounds of the groups that a distribution is printed as. The tail has finer groups, because it decides high percentiles.
+/// Bounds of the groups that a distribution is printed as. The tail has finer groups, because it decides high
+/// percentiles.
 const BOUNDS: [f64; 9] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 1.0];
 /// Largest value: a size or a time beyond it is a damaged line.
 const MOST: u64 = 1 << 50;
@@ -39,8 +40,8 @@ impl Sketch {
         (!self.values.is_empty()).then(|| self.sum / self.values.len() as f64)
     }
 
-    /// Groups of the distribution, as (share, mean of the group). The shares add up to 1, and the mean of all groups is the mean
-    /// of all values. One group if all values are equal, to two digits.
+    /// Groups of the distribution, as (share, mean of the group). The shares add up to 1, and the mean of all
+    /// groups is the mean of all values. One group if all values are equal, to two digits.
     pub(crate) fn groups(&self) -> Vec<(f64, u64)> {
         let Some(mean) = self.mean() else { return Vec::new() };
         let count = self.values.len();

@@ -38,7 +38,8 @@ pub(crate) fn plan(source: &Source<'_>, chosen: &Chosen<'_>) -> String {
     if !answers.is_empty() {
         let _ = write!(
             out,
-            "\n# What the built-in upstream answers, with sizes and times as in the source.\nupstream:\n  answers:\n{answers}"
+            "\n# What the built-in upstream answers, with sizes and times as in the source.\nupstream:\n  \
+            answers:\n{answers}"
         );
     }
     out.push_str("\ngateways: [nginx]\n\ntarget:\n");
@@ -214,8 +215,8 @@ fn expect(class: &Class, indent: &str) -> String {
     )
 }
 
-/// One answer for each path and status. Classes that differ only in the query or the host have answers for the same path, which
-/// the upstream gives by weight.
+/// One answer for each path and status. Classes that differ only in the query or the host have answers for
+/// the same path, which the upstream gives by weight.
 fn answers(chosen: &Chosen<'_>) -> String {
     let mut out = String::new();
     for (key, class, _) in &chosen.targets {

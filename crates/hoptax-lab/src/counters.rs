@@ -1,6 +1,7 @@
 //! A gateway's own counters, as defined in its pack. They are read before and after each trial.
 //!
-//! A counter that cannot be read is left out, so a gateway whose admin port does not answer can still be measured.
+//! A counter that cannot be read is left out, so a gateway whose admin port does not answer can still be
+//! measured.
 
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
@@ -13,8 +14,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum number of bytes of a log that one reading searches. The rest is skipped, because a gateway that logs more
-/// than this in one trial only repeats the same message.
+/// Maximum number of bytes of a log that one reading searches. The rest is skipped, because a gateway that
+/// logs more than this in one trial only repeats the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
@@ -71,8 +72,8 @@ fn source(spec: &CounterSpec) -> Result<Source, String> {
 }
 
 impl Counters {
-    /// The counters of a pack, for a gateway with this admin port and these logs. Invalid counters are left out,
-    /// because packs are checked when they are loaded.
+    /// The counters of a pack, for a gateway with this admin port and these logs. Invalid counters are left
+    /// out, because packs are checked when they are loaded.
     pub fn new(specs: &[CounterSpec], admin: SocketAddr, log_directory: &Path) -> Self {
         let counter = |spec: &CounterSpec| {
             Some(Counter { name: spec.name.clone(), path: spec.path.clone(), source: source(spec).ok()? })
@@ -115,8 +116,8 @@ fn answered(admin: SocketAddr, path: &str) -> Option<String> {
     String::from_utf8(body).ok()
 }
 
-/// Continues the search of a log where the previous search stopped. A log that has shrunk is searched from its
-/// beginning.
+/// Continues the search of a log where the previous search stopped. A log that has shrunk is searched from
+/// its beginning.
 fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     let Ok(mut file) = File::open(path) else { return seen };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -133,8 +134,8 @@ fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     Seen { offset: length, matches }
 }
 
-/// How much each counter grew between two readings. A counter that is missing in one reading is left out. A counter
-/// decreases if the gateway restarts; its growth is then 0.
+/// How much each counter grew between two readings. A counter that is missing in one reading is left out. A
+/// counter decreases if the gateway restarts; its growth is then 0.
 pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let grown = |(name, after): (&String, &f64)| Some((name.clone(), (after - before.get(name)?).max(0.0)));
     after.iter().filter_map(grown).collect()

@@ -21,12 +21,12 @@ impl Roles {
     pub const ALL: Self = Self { generator: true, gateway: true, upstream: true };
 }
 
-/// The CPU sets of `plan` on a machine that has only these `roles`. Other roles have empty sets. With all roles, this is
-/// [`resolve`].
+/// The CPU sets of `plan` on a machine that has only these `roles`. Other roles have empty sets. With all
+/// roles, this is [`resolve`].
 ///
-/// With `auto`, a gateway or an upstream that is alone on its machine is not pinned. A generator that is alone gets all CPUs
-/// but the first one, if there are four or more: the first CPU usually handles interrupts. Two roles share the CPUs in the
-/// proportion of [`resolve`], under the same conditions.
+/// With `auto`, a gateway or an upstream that is alone on its machine is not pinned. A generator that is
+/// alone gets all CPUs but the first one, if there are four or more: the first CPU usually handles
+/// interrupts. Two roles share the CPUs in the proportion of [`resolve`], under the same conditions.
 pub fn resolve_for(plan: &Plan, allowed: &[u32], idle: Idle, roles: Roles) -> CpuSets {
     if let CpuPlan::Pinned(sets) = &plan.cpus {
         let of = |is_here: bool, set: &[u32]| if is_here { set.to_vec() } else { Vec::new() };
@@ -67,17 +67,18 @@ pub fn resolve_for(plan: &Plan, allowed: &[u32], idle: Idle, roles: Roles) -> Cp
     sets
 }
 
-/// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`, and where idle CPUs do `idle`.
+/// The CPU sets of `plan` on a machine where this process may use the CPUs `allowed`, and where idle CPUs do
+/// `idle`.
 ///
-/// With four CPUs or more, `auto` gives the generator a quarter of the CPUs, the gateway a half, and the upstream the
-/// other quarter. The gateway gets the largest part because it is the measured part and handles both sides of each
-/// request. A generator needs about half as much CPU time as the built-in upstream and a light gateway need together.
-/// Each role gets neighboring CPUs, because neighboring CPUs share caches.
+/// With four CPUs or more, `auto` gives the generator a quarter of the CPUs, the gateway a half, and the
+/// upstream the other quarter. The gateway gets the largest part because it is the measured part and handles
+/// both sides of each request. A generator needs about half as much CPU time as the built-in upstream and a
+/// light gateway need together. Each role gets neighboring CPUs, because neighboring CPUs share caches.
 ///
-/// With two or three CPUs, the gateway gets the last one, and generator and upstream share the first one if there are
-/// two. Where the kernel places threads is then the same in each trial. Each request wakes threads on other CPUs, which
-/// takes long if CPUs sleep, so `auto` does this only if idle CPUs poll. It does not do it either if a gateway has
-/// several workers, which one CPU would slow down.
+/// With two or three CPUs, the gateway gets the last one, and generator and upstream share the first one if
+/// there are two. Where the kernel places threads is then the same in each trial. Each request wakes threads
+/// on other CPUs, which takes long if CPUs sleep, so `auto` does this only if idle CPUs poll. It does not do
+/// it either if a gateway has several workers, which one CPU would slow down.
 pub fn resolve(plan: &Plan, allowed: &[u32], idle: Idle) -> CpuSets {
     match &plan.cpus {
         CpuPlan::Pinned(sets) => sets.clone(),
@@ -104,8 +105,9 @@ fn has_several_workers(gateway: &hoptax_plan::Gateway) -> bool {
     matches!(gateway.kind, GatewayKind::Pack { workers, .. } if workers > 1)
 }
 
-/// CPUs for a gateway that is limited to `workers` CPUs. They are taken from the gateway's `set`, or from all `allowed`
-/// CPUs if the set is empty. The last CPUs are used, because the first CPU usually handles interrupts.
+/// CPUs for a gateway that is limited to `workers` CPUs. They are taken from the gateway's `set`, or from all
+/// `allowed` CPUs if the set is empty. The last CPUs are used, because the first CPU usually handles
+/// interrupts.
 pub fn limit_to(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
     let from = if set.is_empty() { allowed } else { set };
     from[from.len().saturating_sub(workers as usize)..].to_vec()

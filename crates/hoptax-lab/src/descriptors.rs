@@ -5,7 +5,8 @@ use super::packs::manifest::LimitPer;
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that a hoptax process needs besides its connections: listeners, logs, event loops, the runtime.
+/// Descriptors that a hoptax process needs besides its connections: listeners, logs, event loops, the
+/// runtime.
 const OVERHEAD: u64 = 64;
 
 /// Descriptors that a gateway needs besides its connections. The number is generous, because gateways differ.
@@ -14,8 +15,8 @@ const GATEWAY_OVERHEAD: u64 = 200;
 /// The limit that is assumed if the kernel sets no limit: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Maximum number of descriptors that a process can open: the hard limit. hoptax and its guards raise their soft limit
-/// to the hard limit.
+/// Maximum number of descriptors that a process can open: the hard limit. hoptax and its guards raise their
+/// soft limit to the hard limit.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }
@@ -43,8 +44,8 @@ impl Descriptors {
 /// A load point has more connections than a process can open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{connections} connections do not fit: {process} would need {needed} descriptors, but its limit is {limit}. At most \
-         {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
+    "{connections} connections do not fit: {process} would need {needed} descriptors, but its limit is \
+         {limit}. At most {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
 )]
 pub struct TooMany {
     /// Number of connections of the load point.
@@ -59,10 +60,12 @@ pub struct TooMany {
     pub fits: u64,
 }
 
-/// Checks that the generators, the built-in upstream and every gateway of the plan can open this many connections.
+/// Checks that the generators, the built-in upstream and every gateway of the plan can open this many
+/// connections.
 ///
 /// # Errors
-/// If a process would run out of descriptors. The error names the process that can open the fewest connections.
+/// If a process would run out of descriptors. The error names the process that can open the fewest
+/// connections.
 pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limits: Descriptors) -> Result<(), TooMany> {
     let ours =
         |process: &str| Need { process: process.to_owned(), per_connection: 1, overhead: OVERHEAD, share: 1 };

@@ -1,12 +1,13 @@
 //! Driver `docker`: a gateway in a container, on the host's network.
 //!
-//! `docker run` stays in the foreground under a guard, like any other gateway, and forwards the stop signal. But the
-//! container is a child of the Docker engine, so it survives if `docker run` is killed. Therefore the guard always runs
-//! `docker rm --force` at the end, however hoptax ended. If the guard was killed, hoptax removes the container. If both
-//! were killed at the same moment, the next run that uses containers finds the container by its label and removes it.
+//! `docker run` stays in the foreground under a guard, like any other gateway, and forwards the stop signal.
+//! But the container is a child of the Docker engine, so it survives if `docker run` is killed. Therefore the
+//! guard always runs `docker rm --force` at the end, however hoptax ended. If the guard was killed, hoptax
+//! removes the container. If both were killed at the same moment, the next run that uses containers finds the
+//! container by its label and removes it.
 //!
-//! The gateway's directories are mounted at the same paths as on the host, and the gateway uses the host's ports. So
-//! both drivers use the same configuration.
+//! The gateway's directories are mounted at the same paths as on the host, and the gateway uses the host's
+//! ports. So both drivers use the same configuration.
 
 use super::packs::Pack;
 use hoptax_host::programs::{output_of, output_within, search_path};
@@ -41,7 +42,8 @@ pub struct Container {
 pub struct Run<'a> {
     /// Name of the container.
     pub name: &'a str,
-    /// Directories of the host, mounted at the same paths in the container; the first is the working directory.
+    /// Directories of the host, mounted at the same paths in the container; the first is the working
+    /// directory.
     pub directories: &'a [&'a Path],
     /// CPUs that the container may use; empty means all.
     pub cpus: &'a [u32],
@@ -57,7 +59,8 @@ impl Container {
     /// Finds the image on this machine. `image` overrides the image of `pack`.
     ///
     /// # Errors
-    /// If docker is not installed, its engine does not answer, or the image is missing. The message says what to do.
+    /// If docker is not installed, its engine does not answer, or the image is missing. The message says what
+    /// to do.
     pub fn find(pack: &Pack, image: Option<&str>) -> Result<Self, String> {
         let name = pack.name();
         let Some(start) = &pack.manifest().docker else {
@@ -68,7 +71,10 @@ impl Container {
         let image = image.unwrap_or(&start.image);
         let docker = search_path().into_iter().map(|directory| directory.join("docker"));
         let docker = docker.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-                        format!("`driver: docker` needs docker, but `docker` is not on PATH. Install it, or start {name} as a process")
+            format!(
+                "`driver: docker` needs docker, but `docker` is not on PATH. Install it, or \
+                            start {name} as a process"
+            )
         })?;
         let mut asks = Command::new(&docker);
         asks.args(["image", "inspect", "--format", "{{.Id}}", image]).stdin(Stdio::null());
@@ -93,8 +99,8 @@ impl Container {
         ))
     }
 
-    /// The container for `image`, or for the image of `pack`, even if the image is not on this machine. Used to show a
-    /// configuration.
+    /// The container for `image`, or for the image of `pack`, even if the image is not on this machine. Used
+    /// to show a configuration.
     pub fn preview(pack: &Pack, image: Option<&str>) -> Self {
         let start = pack.manifest().docker.as_ref();
         let program = start.and_then(|start| start.program.as_ref()).unwrap_or(&pack.manifest().binary);
@@ -107,8 +113,8 @@ impl Container {
         }
     }
 
-    /// The program's version. `None` if the program does not start, takes too long, or prints something that `pattern`
-    /// does not match.
+    /// The program's version. `None` if the program does not start, takes too long, or prints something that
+    /// `pattern` does not match.
     pub fn version(&self, command: &[String], pattern: &str) -> Option<String> {
         let (program, arguments) = command.split_first()?;
         let name = new_name("version");
@@ -126,8 +132,8 @@ impl Container {
     /// The command that runs a container in the foreground until it ends.
     pub fn run(&self, run: &Run<'_>) -> Vec<String> {
         let mut words = self.words(&["run", "--rm", "--init", "--pull", "never", "--network", "host"]);
-        // hoptax already writes the gateway's output to files. A second copy in Docker's log would cost the engine
-        // time.
+        // hoptax already writes the gateway's output to files. A second copy in Docker's log would cost the
+        // engine time.
         words.extend(["--log-driver", "none", "--name", run.name].map(str::to_owned));
         words.push(format!("--label={LABEL}={}", std::process::id()));
         words.push(format!("--ulimit=nofile={0}:{0}", run.descriptors));

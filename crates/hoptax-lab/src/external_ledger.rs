@@ -1,4 +1,5 @@
-//! The ledger of an upstream that is not built in: request counters read over HTTP before and after each trial.
+//! The ledger of an upstream that is not built in: request counters read over HTTP before and after each
+//! trial.
 
 use super::features::Change;
 use anyhow::Context as _;
@@ -10,8 +11,8 @@ use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time limit for reading the counters. A service with many metrics, such as a Kubernetes API server, needs some time
-/// to send them.
+/// Time limit for reading the counters. A service with many metrics, such as a Kubernetes API server, needs
+/// some time to send them.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads an upstream's request counters.
@@ -29,8 +30,8 @@ pub struct ExternalLedger {
 }
 
 impl ExternalLedger {
-    /// Creates a reader for the counters that `ledger` describes, at `address`. `change` adds credentials to the
-    /// reader's requests.
+    /// Creates a reader for the counters that `ledger` describes, at `address`. `change` adds credentials to
+    /// the reader's requests.
     ///
     /// # Errors
     /// If the request cannot be built, or a selector is invalid.
@@ -50,8 +51,8 @@ impl ExternalLedger {
         })
     }
 
-    /// The current count of requests. A selector that matches nothing counts as 0 if another selector matches, because
-    /// many servers report a series only after its first event.
+    /// The current count of requests. A selector that matches nothing counts as 0 if another selector
+    /// matches, because many servers report a series only after its first event.
     ///
     /// # Errors
     /// If there is no response, or no selector matches.

@@ -25,8 +25,8 @@ pub struct Script {
     pub start_fails: Option<String>,
     /// If present, the number of starts that succeed. Later starts fail.
     pub starts: Option<usize>,
-    /// Number of the `check` call that is the first to report the service as dead; 1 is the first call. All later calls
-    /// also report the service as dead.
+    /// Number of the `check` call that is the first to report the service as dead; 1 is the first call. All
+    /// later calls also report the service as dead.
     pub dies_at_check: Option<usize>,
     /// Setting this to true kills the process of the service that runs.
     pub killed: Rc<Cell<bool>>,
@@ -36,12 +36,13 @@ pub struct Script {
     pub facts: Facts,
     /// The service's process to watch.
     pub process: Option<Watched>,
-    /// Successive values of the service's ledger; the last value repeats. `Err` means that reading fails. Empty means
-    /// that the service has no ledger.
+    /// Successive values of the service's ledger; the last value repeats. `Err` means that reading fails.
+    /// Empty means that the service has no ledger.
     pub ledgers: Vec<Result<Ledger, String>>,
     /// Whether the service can reload.
     pub can_reload: bool,
-    /// Successive results of `observe`. When all of them have been returned, `observe` returns default values.
+    /// Successive results of `observe`. When all of them have been returned, `observe` returns default
+    /// values.
     pub observed: Vec<Observed>,
 }
 
@@ -62,8 +63,8 @@ impl FakeDriver {
         Self { gateways, ..Self::default() }
     }
 
-    /// All calls so far, such as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx`. A service that is
-    /// dropped without `stop` also logs `stop`. The log can still be read after the driver was moved.
+    /// All calls so far, such as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx`. A service
+    /// that is dropped without `stop` also logs `stop`. The log can still be read after the driver was moved.
     pub fn log(&self) -> Rc<RefCell<Vec<String>>> {
         Rc::clone(&self.log)
     }
@@ -290,8 +291,8 @@ mod tests {
         let calls = log.borrow().join(", ");
         assert_eq!(
             calls,
-            "start upstream, ledger upstream, ledger upstream, start dies, start fails, check dies, check dies, \
-             stop dies, stop upstream"
+            "start upstream, ledger upstream, ledger upstream, start dies, start fails, check dies, check \
+             dies, stop dies, stop upstream"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The first requests after a start: waits until a gateway listens and answers rightly, and then sends further requests
-//! one after the other on the same connection.
+//! The first requests after a start: waits until a gateway listens and answers rightly, and then sends
+//! further requests one after the other on the same connection.
 
 use super::features::Change;
 use super::verify::{Answer, Requests, is_right};
@@ -10,10 +10,12 @@ use hoptax_servers::http_client::{HttpClient, HttpConnection};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Pause between two connects while nothing listens. Starts are known to within this time and the time of a connect.
+/// Pause between two connects while nothing listens. Starts are known to within this time and the time of a
+/// connect.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Interval at which the caller is asked whether the gateway has ended. The answer needs some milliseconds of CPU time.
+/// Interval at which the caller is asked whether the gateway has ended. The answer needs some milliseconds of
+/// CPU time.
 const LOOK_INTERVAL_NS: u64 = 100 * clock::MILLISECOND;
 
 /// Seed for random values in templates. Each start gets the same request.
@@ -37,7 +39,8 @@ pub struct FirstRequests {
 }
 
 impl FirstRequests {
-    /// The first target of `requests`, with `change` applied, sent to `address`. It is sent once, unless `count` is set.
+    /// The first target of `requests`, with `change` applied, sent to `address`. It is sent once, unless
+    /// `count` is set.
     ///
     /// # Errors
     /// If a template of the target is wrong.
@@ -78,8 +81,8 @@ impl FirstRequests {
         self.change.redact(text)
     }
 
-    /// Sends the requests. Calls `has_ended` now and then until the first right answer; if it returns true, nothing more
-    /// is sent. Calls `ready` right after the first right answer.
+    /// Sends the requests. Calls `has_ended` now and then until the first right answer; if it returns true,
+    /// nothing more is sent. Calls `ready` right after the first right answer.
     pub fn send(&self, has_ended: &mut dyn FnMut() -> bool, ready: &mut dyn FnMut()) -> FirstAnswers {
         let mut answers = FirstAnswers::default();
         let Some(connection) = self.await_right(&mut answers, has_ended) else { return answers };
@@ -145,8 +148,8 @@ impl FirstRequests {
         }
     }
 
-    /// Sends the remaining requests. If the gateway closes the connection, the next request opens another one, and its
-    /// time includes the connect, as the time of the first request does.
+    /// Sends the remaining requests. If the gateway closes the connection, the next request opens another
+    /// one, and its time includes the connect, as the time of the first request does.
     fn send_others(&self, first: HttpConnection, answers: &mut FirstAnswers) -> anyhow::Result<()> {
         let mut open = Some(first);
         while answers.response_times_ns.len() < self.count {

@@ -1,9 +1,10 @@
 //! The lab starts everything that a run needs, and stops all of it at the end.
 //!
-//! A [`Driver`] starts services, which report their addresses and processes. The flow of a run uses only the traits of
-//! `service`, so tests of the flow can use a fake driver.
+//! A [`Driver`] starts services, which report their addresses and processes. The flow of a run uses only the
+//! traits of `service`, so tests of the flow can use a fake driver.
 //!
-//! Services are started only on Linux. On other systems this crate has only the packs, so that plans can be checked there.
+//! Services are started only on Linux. On other systems this crate has only the packs, so that plans can be
+//! checked there.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 

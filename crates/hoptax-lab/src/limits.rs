@@ -1,7 +1,7 @@
 //! Leaves out load points whose connections do not fit into this machine's limits.
 //!
-//! A case that does not fit shows no cost of a gateway: connections are refused or wait, and some gateways die. So hoptax
-//! decides before a run which load points fit, from the limits alone, and measures only those.
+//! A case that does not fit shows no cost of a gateway: connections are refused or wait, and some gateways
+//! die. So hoptax decides before a run which load points fit, from the limits alone, and measures only those.
 
 use super::descriptors::{self, Descriptors};
 use super::packs::PackSet;
@@ -70,9 +70,9 @@ impl LoadLimits {
 #[error("no load point of the plan fits into the limits of the machines. {0}")]
 pub struct NothingFits(String);
 
-/// Marks the load points of the plan whose connections do not fit, for the generator, for a gateway or for the built-in
-/// upstream. Such a load point is left out for every contender, so that its others have nothing to be compared with.
-/// Returns a line for each of them.
+/// Marks the load points of the plan whose connections do not fit, for the generator, for a gateway or for
+/// the built-in upstream. Such a load point is left out for every contender, so that its others have nothing
+/// to be compared with. Returns a line for each of them.
 ///
 /// # Errors
 /// If no load point fits.

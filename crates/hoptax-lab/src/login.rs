@@ -11,8 +11,8 @@ use std::path::Path;
 /// Maximum length of a token in bytes. A longer file does not contain a token.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// Cipher suites in the order in which gateways prefer them. With this order, direct and the gateways choose the same
-/// cipher suite for their connections to the upstream.
+/// Cipher suites in the order in which gateways prefer them. With this order, direct and the gateways choose
+/// the same cipher suite for their connections to the upstream.
 const CIPHER_SUITES: [&str; 9] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -49,7 +49,8 @@ impl Login {
     /// Reads the credentials from the files that `access` names.
     ///
     /// # Errors
-    /// If a file cannot be read, a certificate or key is invalid, or the token is not one line of printable text.
+    /// If a file cannot be read, a certificate or key is invalid, or the token is not one line of printable
+    /// text.
     pub fn read(access: &Access) -> anyhow::Result<Self> {
         let login = Self {
             tls: access.tls.as_ref().map(tls).transpose()?,

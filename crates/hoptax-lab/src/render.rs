@@ -1,8 +1,9 @@
 //! Renders a pack's templates to the files and the command that start a gateway.
 //!
-//! The template engine is minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
-//! hexadecimal digits. The digest is computed from a variant of the file in which *placeholders replace values that
-//! change with each run* (addresses, ports, directories). So equal digests mean equal configurations.
+//! The template engine is minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64
+//! bits, as 16 hexadecimal digits. The digest is computed from a variant of the file in which *placeholders
+//! replace values that change with each run* (addresses, ports, directories). So equal digests mean equal
+//! configurations.
 
 use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::manifest::Manifest;
@@ -48,15 +49,16 @@ pub struct Variables {
     pub dir: String,
     /// Directory for the gateway's own logs.
     pub log_dir: String,
-    /// Directory for Unix sockets: empty at each start, only for its owner, and with a short path. The path of a socket
-    /// has at most 107 bytes (unix(7)), so a socket in `dir` fails if the run directory's path is long.
+    /// Directory for Unix sockets: empty at each start, only for its owner, and with a short path. The path
+    /// of a socket has at most 107 bytes (unix(7)), so a socket in `dir` fails if the run directory's path is
+    /// long.
     pub socket_dir: String,
     /// Largest number of connections of the plan's load points that are measured.
     pub connections: u32,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
-    /// The plan's features, each with the values needed to render it. A feature that is off has no value or an empty
-    /// value.
+    /// The plan's features, each with the values needed to render it. A feature that is off has no value or
+    /// an empty value.
     pub features: FeatureVariables,
     /// The enabled features, as in the plan.
     #[serde(skip)]
@@ -163,8 +165,8 @@ impl Variables {
         }
     }
 
-    /// Copy of these variables for a pack with this manifest. For a sidecar, the ports and addresses come from the
-    /// manifest.
+    /// Copy of these variables for a pack with this manifest. For a sidecar, the ports and addresses come
+    /// from the manifest.
     #[must_use]
     pub fn of(self, manifest: &Manifest) -> Self {
         let Some(ports) = manifest.intercept else { return self };
@@ -445,8 +447,8 @@ fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Resu
     Template { file, source, first_line: pack.line_of(source) }.render(variables)
 }
 
-/// The filter `bcrypt`. The hash is not a field of the consumer, because few gateways need hashes, and hashing 10,000
-/// passwords takes seconds.
+/// The filter `bcrypt`. The hash is not a field of the consumer, because few gateways need hashes, and
+/// hashing 10,000 passwords takes seconds.
 fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
     passwords::bcrypt(password).map_err(|error| {
         minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "cannot hash this password")
@@ -489,8 +491,8 @@ impl Template<'_> {
     }
 }
 
-/// The text of an expression in `source`. The engine's range of a chain such as `a.b.c` leaves out its beginning, which
-/// this function adds.
+/// The text of an expression in `source`. The engine's range of a chain such as `a.b.c` leaves out its
+/// beginning, which this function adds.
 fn whole_name(source: &str, range: std::ops::Range<usize>) -> Option<&str> {
     let used = source.get(range.clone())?.trim();
     if !used.starts_with(['.', '[']) {

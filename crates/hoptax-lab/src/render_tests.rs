@@ -3,8 +3,9 @@ use crate::packs::PackSet;
 
 fn pack(manifest_more: &str, template: &str) -> Result<Pack, PackError> {
     let manifest = format!(
-        "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], pattern: '(.+)' \
-         }}\nfiles: [{{ template: a.j2, to: sub/a.conf }}]\nready: {{ path: / }}\naccess_log: file\n{manifest_more}"
+        "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], \
+         pattern: '(.+)' }}\nfiles: [{{ template: a.j2, to: sub/a.conf }}]\nready: {{ path: / \
+         }}\naccess_log: file\n{manifest_more}"
     );
     let files = [("a.j2".to_owned(), template.to_owned())].into();
     crate::packs::parse("packs/mine", manifest, files)
@@ -19,7 +20,8 @@ fn files_arguments_environment_and_settings_are_rendered() {
     let more = "start: [\"{{ binary }}\", --port, \"{{ port }}\", '{{ \"--log\" if access_log }}']\n\
                 environment: { WORKERS: \"{{ workers }}\" }\n\
                 settings: { equalised: [{ setting: \"workers {{ workers }}\", reason: alike }] }\n";
-    let template = "listen {{ port }}\n{% for upstream in upstreams %}to {{ upstream.host }}:{{ upstream.port }}\n{% endfor %}";
+    let template = "listen {{ port }}\n{% for upstream in upstreams %}to {{ upstream.host }}:{{ \
+        upstream.port }}\n{% endfor %}";
     let pack = pack(more, template).expect("nothing wrong");
     let rendered = render(&pack, &sample()).expect("nothing wrong");
     assert_eq!(rendered.files[0].name, "sub/a.conf");
@@ -151,8 +153,8 @@ fn mistakes_in_templates_are_reported_with_file_and_line() {
     let inline = error_of("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
     assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
 
-    // The faulty variable is in one branch only. The check finds the fault, because it renders every branch that a plan
-    // can reach.
+    // The faulty variable is in one branch only. The check finds the fault, because it renders every branch
+    // that a plan can reach.
     let branch = error_of(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
     assert!(branch.contains("`nothing` is not defined"), "{branch}");
 }

@@ -1,6 +1,7 @@
 //! Drivers and services: the traits that the flow of a run uses.
 //!
-//! The types can be sent to another host that has the same version of hoptax. They are not a format for files.
+//! The types can be sent to another host that has the same version of hoptax. They are not a format for
+//! files.
 
 use super::features::Change;
 use hoptax_host::Watched;
@@ -24,32 +25,36 @@ pub trait Driver {
     /// Starts `gateway` in front of `upstreams` and waits, within a time limit, until it is ready.
     ///
     /// # Errors
-    /// If the gateway is not installed, its configuration is wrong, it exited, or it did not become ready. The error
-    /// contains the gateway's last log lines.
+    /// If the gateway is not installed, its configuration is wrong, it exited, or it did not become ready.
+    /// The error contains the gateway's last log lines.
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
         upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure>;
 
-    /// Starts `gateway` as [`Self::start_gateway`] does, but returns as soon as its process is being created. The
-    /// gateway may not listen yet, and may still fail: the caller waits, and calls [`Service::check`] meanwhile.
+    /// Starts `gateway` as [`Self::start_gateway`] does, but returns as soon as its process is being created.
+    /// The gateway may not listen yet, and may still fail: the caller waits, and calls [`Service::check`]
+    /// meanwhile.
     ///
     /// # Errors
-    /// If the gateway is not installed or its configuration cannot be written, or hoptax cannot start its guard.
+    /// If the gateway is not installed or its configuration cannot be written, or hoptax cannot start its
+    /// guard.
     fn launch_gateway(
         &mut self,
         gateway: &Gateway,
         upstreams: &[Address],
     ) -> Result<Box<dyn Service>, Failure>;
 
-    /// From now on, starts gateways so that profilers can name their frames. Gateways that run are not changed.
+    /// From now on, starts gateways so that profilers can name their frames. Gateways that run are not
+    /// changed.
     fn prepare_profiles(&mut self) {}
 }
 
 /// A running service.
 pub trait Service {
-    /// The service's TCP addresses. Only an upstream with instances has several. An upstream on Unix sockets has none.
+    /// The service's TCP addresses. Only an upstream with instances has several. An upstream on Unix sockets
+    /// has none.
     fn addresses(&self) -> &[SocketAddr];
 
     /// Where the service accepts requests: its TCP addresses, or its Unix sockets. There is at least one.
@@ -63,8 +68,8 @@ pub trait Service {
     /// Root of the process tree that hoptax watches for this service; absent if unknown.
     fn process(&self) -> Option<Watched>;
 
-    /// Time at which the service's process was last started, on the clock [`hoptax_load::clock::now`], nanoseconds.
-    /// Absent until the process exists, and for services that hoptax did not start.
+    /// Time at which the service's process was last started, on the clock [`hoptax_load::clock::now`],
+    /// nanoseconds. Absent until the process exists, and for services that hoptax did not start.
     fn began_ns(&self) -> Option<u64> {
         None
     }
@@ -74,8 +79,8 @@ pub trait Service {
         String::new()
     }
 
-    /// CPU time and memory of a service that runs elsewhere, between two moments of [`hoptax_load::clock::now`]. `None` if
-    /// nobody monitors it for hoptax.
+    /// CPU time and memory of a service that runs elsewhere, between two moments of
+    /// [`hoptax_load::clock::now`]. `None` if nobody monitors it for hoptax.
     ///
     /// # Errors
     /// If they are not known for this time. The error is the reason as text.
@@ -92,7 +97,8 @@ pub trait Service {
         None
     }
 
-    /// The current size of the service's logs and the values of its counters. Called before and after a trial.
+    /// The current size of the service's logs and the values of its counters. Called before and after a
+    /// trial.
     fn observe(&mut self) -> Observed {
         Observed::default()
     }
@@ -108,16 +114,16 @@ pub trait Service {
     /// If the service has exited. The error contains the service's last log lines.
     fn check(&mut self) -> Result<(), Failure>;
 
-    /// Stops the service. If the service does not stop within the grace period, it is killed. Returns when all
-    /// processes of the service have ended. Can be called twice. Dropping a service stops it too.
+    /// Stops the service. If the service does not stop within the grace period, it is killed. Returns when
+    /// all processes of the service have ended. Can be called twice. Dropping a service stops it too.
     fn stop(&mut self);
 }
 
-/// Performs a plan's events on a service. It runs on its own thread during a trial and is dropped at the end of the
-/// trial.
+/// Performs a plan's events on a service. It runs on its own thread during a trial and is dropped at the end
+/// of the trial.
 pub trait Controller: Send {
-    /// Performs the action and returns when it is complete: the signal was sent, the command has ended, the instance
-    /// listens again, or the gateway is ready.
+    /// Performs the action and returns when it is complete: the signal was sent, the command has ended, the
+    /// instance listens again, or the gateway is ready.
     ///
     /// # Errors
     /// If the action failed. The error is the reason as text.
@@ -134,8 +140,8 @@ pub trait Controller: Send {
 pub struct Effect {
     /// Path prefix of the route that was added.
     pub new_route: Option<String>,
-    /// Time right before the service was asked to reload, on the clock [`hoptax_load::clock::now`], nanoseconds. Absent
-    /// if it was not asked.
+    /// Time right before the service was asked to reload, on the clock [`hoptax_load::clock::now`],
+    /// nanoseconds. Absent if it was not asked.
     pub reload_began_ns: Option<u64>,
 }
 
@@ -167,10 +173,11 @@ pub struct Facts {
 pub struct Profiling {
     /// How the profiler finds the callers of a function.
     pub callers: Callers,
-    /// Whether the service must be started again after [`Driver::prepare_profiles`], because generated code has no names
-    /// otherwise.
+    /// Whether the service must be started again after [`Driver::prepare_profiles`], because generated code
+    /// has no names otherwise.
     pub needs_restart: bool,
-    /// A command that writes the names of generated code, with `{{ pid }}` for the process id. Empty if there is none.
+    /// A command that writes the names of generated code, with `{{ pid }}` for the process id. Empty if there
+    /// is none.
     pub map: Vec<String>,
     /// What is needed so that all frames have names; absent if nothing is known.
     pub symbols: Option<String>,

@@ -1,10 +1,10 @@
 //! Verification before the first trial: checks that a gateway responds as direct does.
 //!
-//! For each target, and each HTTP version of the load, one real request is sent to direct and to the gateway. Templates
-//! are expanded once, so both receive the same request. Status, body and the relevant headers must be equal. A gateway
-//! may add headers, except for a content encoding. Headers that a hop may change are not compared: see [`HOP_BY_HOP`].
-//! Neither are the headers that the plan or the gateway's pack names.
-//! If the request accepts compressed bodies, decoded bodies are compared. Both responses must also meet the target's
+//! For each target, and each HTTP version of the load, one real request is sent to direct and to the gateway.
+//! Templates are expanded once, so both receive the same request. Status, body and the relevant headers must
+//! be equal. A gateway may add headers, except for a content encoding. Headers that a hop may change are not
+//! compared: see [`HOP_BY_HOP`]. Neither are the headers that the plan or the gateway's pack names. If the
+//! request accepts compressed bodies, decoded bodies are compared. Both responses must also meet the target's
 //! `expect`.
 
 mod cache;
@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Headers that a hop may remove, add or change. Some belong to one connection (RFC 9110 §7.6.1) or frame the message
-/// (RFC 9112 §6). The others name the sender or the time, like the built-in upstream's stamps.
+/// Headers that a hop may remove, add or change. Some belong to one connection (RFC 9110 §7.6.1) or frame the
+/// message (RFC 9112 §6). The others name the sender or the time, like the built-in upstream's stamps.
 pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
@@ -45,8 +45,9 @@ pub const HOP_BY_HOP: [&str; 13] = [
 /// The header that a gateway must not add.
 const CONTENT_ENCODING: &str = "content-encoding";
 
-/// Number of attempts. A gateway counts as different only if every attempt shows a difference. One attempt would not be
-/// enough, because an upstream that sometimes fails causes differences even between two responses of direct.
+/// Number of attempts. A gateway counts as different only if every attempt shows a difference. One attempt
+/// would not be enough, because an upstream that sometimes fails causes differences even between two
+/// responses of direct.
 const ATTEMPTS: u32 = 3;
 
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
@@ -65,10 +66,11 @@ pub struct Requests {
     pub files: BTreeMap<String, String>,
     /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
-    /// For each target, whether the body differs from one response to the next. A missing entry means that the body
-    /// does not differ.
+    /// For each target, whether the body differs from one response to the next. A missing entry means that
+    /// the body does not differ.
     pub varies: Vec<bool>,
-    /// For each target, the names of the headers that are not compared, in lower case. A missing entry means none.
+    /// For each target, the names of the headers that are not compared, in lower case. A missing entry means
+    /// none.
     pub ignored_headers: Vec<Vec<String>>,
     /// Changes that requests to direct need.
     pub direct: Change,
@@ -87,11 +89,12 @@ impl From<TargetSpec> for Requests {
     }
 }
 
-/// Sends one request for each target and HTTP version to both sides and compares the responses. `timeout` is the time
-/// limit for each response.
+/// Sends one request for each target and HTTP version to both sides and compares the responses. `timeout` is
+/// the time limit for each response.
 ///
 /// # Errors
-/// If one side does not respond, the responses differ, or they do not meet `expect`. The error contains both responses.
+/// If one side does not respond, the responses differ, or they do not meet `expect`. The error contains both
+/// responses.
 pub fn verify(
     direct: impl Into<Address>,
     gateway: impl Into<Address>,
@@ -235,8 +238,8 @@ fn once(
     if let Some(Different { header, what, .. }) = different {
         let ways_out = header.map_or_else(String::new, |name| {
             format!(
-                ". If this header does not matter, add expect: {{ ignore_headers: [{name}] }} to the target, or list \
-                 the header under `differences` in the gateway's pack"
+                ". If this header does not matter, add expect: {{ ignore_headers: [{name}] }} to the \
+                 target, or list the header under `differences` in the gateway's pack"
             )
         });
         return fail(
@@ -266,8 +269,8 @@ fn lengths(target: &TargetSpec, there: &Answer, here: &Answer) -> Option<BodyLen
     })
 }
 
-/// Takes the headers that are not compared out of both answers. Returns those that differ. A header that only the gateway
-/// has is no difference.
+/// Takes the headers that are not compared out of both answers. Returns those that differ. A header that only
+/// the gateway has is no difference.
 fn take_ignored(
     there: &mut Answer,
     here: &mut Answer,
@@ -297,7 +300,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Both answers with decoded bodies, if the request accepts compressed ones. Then each side may compress, or not.
+    /// Both answers with decoded bodies, if the request accepts compressed ones. Then each side may compress,
+    /// or not.
     ///
     /// # Errors
     /// If a body cannot be decoded.
@@ -344,17 +348,17 @@ pub fn ask_changed(
     Asked { target, bytes, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
 }
 
-/// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a check of
-/// the status, the status must be 200 to 399.
+/// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a
+/// check of the status, the status must be 200 to 399.
 pub fn is_right(target: &TargetSpec, answer: &Answer) -> bool {
     let checks_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
     (checks_status || (200..400).contains(&answer.status))
         && expected::unmet(&target.checks, answer).is_none()
 }
 
-/// The first difference that the upstream does not cause. A difference that also occurs between two responses of direct
-/// is left out, for example a request identifier that changes each time. Bodies are ignored if the plan says that they
-/// vary.
+/// The first difference that the upstream does not cause. A difference that also occurs between two responses
+/// of direct is left out, for example a request identifier that changes each time. Bodies are ignored if the
+/// plan says that they vary.
 fn lasting_difference(
     there: &Answer,
     here: &Answer,
@@ -381,11 +385,12 @@ fn lasting_difference(
     if lasting.is_body && !varies {
         lasting.what += match own_body {
             true => {
-                ". Direct itself answers with a different body each time. If that is intended, add expect: { varies: true } \
-                 to the target"
+                ". Direct itself answers with a different body each time. If that is intended, add expect: \
+                 { varies: true } to the target"
             }
             false => {
-                ". If bodies show the request, as those of echo services do, add expect: { varies: true } to the target"
+                ". If bodies show the request, as those of echo services do, add expect: { varies: true } to \
+                the target"
             }
         };
     }

@@ -53,8 +53,8 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     let digest = hoptax_record::digest("abcde");
     assert_eq!((echo["body_digest"].as_str(), echo["protocol"].as_str()), (Some(&*digest), Some("HTTP/1.1")));
     assert!(echo["tls"].is_null());
-    // A request is special only if the mark `/.hoptax/` is in its path. The upstream answers all other requests as its
-    // settings say, even if the mark is in the query.
+    // A request is special only if the mark `/.hoptax/` is in its path. The upstream answers all other
+    // requests as its settings say, even if the mark is in the query.
     assert_eq!(get(&upstream.ready().instances[0], "/?x=/.hoptax/echo").status, 500);
     assert_eq!(get(&upstream.ready().instances[0], "/.hoptax").status, 500);
     let ledger = ledger::fetch(upstream.ready().control).expect("a ledger");
@@ -85,7 +85,8 @@ fn each_path_answers_as_it_says() {
         assert!(ask(address, &request).is_err(), "{path}");
     }
     // Responses come in the order of the requests, even if the first one is delayed.
-    let both = "GET /.hoptax/slow/5ms HTTP/1.1\r\nhost: a\r\n\r\nGET /.hoptax/status/201 HTTP/1.1\r\nhost: a\r\n\r\n";
+    let both = "GET /.hoptax/slow/5ms HTTP/1.1\r\nhost: a\r\n\r\nGET /.hoptax/status/201 HTTP/1.1\r\nhost: \
+        a\r\n\r\n";
     assert_eq!(ask(address, both).expect("answered").body, b"slow\n");
 }
 

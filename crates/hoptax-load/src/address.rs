@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The address of a connection. Its text form is, for example, `127.0.0.1:80`, `[::1]:80` or `unix:/run/app.sock`.
+/// The address of a connection. Its text form is, for example, `127.0.0.1:80`, `[::1]:80` or
+/// `unix:/run/app.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// IP address and port.

@@ -32,8 +32,8 @@ pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     (cause, text)
 }
 
-/// Returns the cause and the description of a failed request if its connection ended before the response was complete.
-/// `begun` is true if at least one byte of the response had arrived.
+/// Returns the cause and the description of a failed request if its connection ended before the response was
+/// complete. `begun` is true if at least one byte of the response had arrived.
 pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
     match (ended, begun) {
         (Ok(()), false) => {

@@ -1,5 +1,5 @@
-//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share this clock. The generator's windows, the
-//! probes' samples and the upstream's timestamps can therefore be aligned.
+//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share this clock. The generator's
+//! windows, the probes' samples and the upstream's timestamps can therefore be aligned.
 
 #[cfg(target_os = "linux")]
 use rustix::time::{ClockId, clock_gettime};
@@ -32,8 +32,8 @@ thread_local! {
 #[cfg(test)]
 const LOOK: u64 = 10_000;
 
-/// Stops this thread's clock. From then on, the clock advances only when it is read (by `LOOK`) or by [`skip`]. A slow
-/// or busy machine then has no effect on a test.
+/// Stops this thread's clock. From then on, the clock advances only when it is read (by `LOOK`) or by
+/// [`skip`]. A slow or busy machine then has no effect on a test.
 #[cfg(test)]
 pub(crate) fn stop() {
     STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));

@@ -14,13 +14,14 @@
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A slot can take a request when it is Down or Idle. The slot keeps the request until the request has an outcome. If
-//! the peer's backlog is full, the slot goes back to Queued and connects again later, while its connect timeout
-//! continues to run. When this timeout expires, the slot goes to Resting. If connecting is found to be hopeless before
-//! traffic begins, Queued slots go to Down.
+//! A slot can take a request when it is Down or Idle. The slot keeps the request until the request has an
+//! outcome. If the peer's backlog is full, the slot goes back to Queued and connects again later, while its
+//! connect timeout continues to run. When this timeout expires, the slot goes to Resting. If connecting is
+//! found to be hopeless before traffic begins, Queued slots go to Down.
 //!
-//! A slot has two tokens. After the last response on a connection, the connection is retired: the worker waits for the
-//! peer to close it (see `Worker::retire`), and the slot opens its next connection under its other token.
+//! A slot has two tokens. After the last response on a connection, the connection is retired: the worker
+//! waits for the peer to close it (see `Worker::retire`), and the slot opens its next connection under its
+//! other token.
 
 use crate::recorder::{Response, Times};
 use crate::redirect::{self, is_redirect};
@@ -112,7 +113,8 @@ pub(crate) struct Slot {
     reader: Reader,
 }
 
-/// State of the reader of one response. Between responses it owns no memory except the counters of the checks.
+/// State of the reader of one response. Between responses it owns no memory except the counters of the
+/// checks.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
@@ -300,8 +302,9 @@ impl Reader {
                     consumed
                 }
                 Step::End { consumed, keep_alive } => {
-                    // The additional bytes mean a wrong length, an unexpected body, or a second response. It is
-                    // impossible to know which of these is true, so the response is not valid (RFC 9112 §6.3).
+                    // The additional bytes mean a wrong length, an unexpected body, or a second response. It
+                    // is impossible to know which of these is true, so the response is not valid (RFC 9112
+                    // §6.3).
                     if input.len() > consumed {
                         return Err(Refused::new(Malformed::UnexpectedBytes, input));
                     }
@@ -376,7 +379,8 @@ mod tests {
 
     #[test]
     fn reads_the_same_response_in_any_pieces() {
-        let text = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n\
+        let text = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 201 Created\r\ntransfer-encoding: \
+                    chunked\r\n\r\n\
                     3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
         for piece in 1..=text.len() {
             let (read, slot) = read_in_pieces(text, piece);

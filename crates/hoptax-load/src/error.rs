@@ -10,8 +10,8 @@ pub enum LoadError {
     Spec(String),
     /// The limit of file descriptors is too low for the connections.
     #[error(
-        "{asked} connections need more file descriptors than this process may open; at most {fits} connections \
-         fit. Raise `ulimit -n` or use fewer connections"
+        "{asked} connections need more file descriptors than this process may open; at most {fits} \
+         connections fit. Raise `ulimit -n` or use fewer connections"
     )]
     Descriptors {
         /// Number of connections requested.
@@ -31,7 +31,8 @@ pub enum LoadError {
     },
     /// A worker could not be pinned to its CPU.
     #[error(
-        "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are available"
+        "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are \
+        available"
     )]
     Pin {
         /// The CPU.
@@ -44,8 +45,8 @@ pub enum LoadError {
     Thread(io::Error),
     /// A part of a load learned too late when all parts begin.
     #[error(
-        "the order to begin arrived {} ms after all generators should have begun; check that this machine is not \
-         overloaded, and that the link to it is fast",
+        "the order to begin arrived {} ms after all generators should have begun; check that this machine \
+         is not overloaded, and that the link to it is fast",
         late_ns.div_ceil(1_000_000)
     )]
     Late {

@@ -1,5 +1,5 @@
-//! The generator starts the workers, sets the times of the trial for all of them, and merges their results into one
-//! record.
+//! The generator starts the workers, sets the times of the trial for all of them, and merges their results
+//! into one record.
 
 use crate::clock::{self, MILLISECOND};
 use crate::error::LoadError;
@@ -26,8 +26,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Time between setting the times of the trial and the first request. It is long enough for every worker to read these
-/// times.
+/// Time between setting the times of the trial and the first request. It is long enough for every worker to
+/// read these times.
 const LEAD: u64 = 5 * MILLISECOND;
 /// Shortest window, ns. Shorter windows would use up the memory of a long load.
 const SHORTEST_WINDOW: u64 = MILLISECOND;
@@ -43,21 +43,22 @@ pub enum Watch {
     Phases,
     /// Reports each phase when it begins, and the windows of each worker when they end.
     ///
-    /// Each window is reported once, in order, between [`Phase::Measuring`] and [`Phase::Draining`]. This includes the
-    /// last window, which can be shorter than the others. A window is reported about 10 ms after its end, or about 60
-    /// ms if a worker is late. If the spec records no windows, they are still reported, but the record does not
-    /// contain them.
+    /// Each window is reported once, in order, between [`Phase::Measuring`] and [`Phase::Draining`]. This
+    /// includes the last window, which can be shorter than the others. A window is reported about 10 ms after
+    /// its end, or about 60 ms if a worker is late. If the spec records no windows, they are still reported,
+    /// but the record does not contain them.
     Windows,
 }
 
 /// Runs `spec`, and calls `observe` with the progress that `watch` selects. A trial without warm-up has no
 /// [`Phase::Warmup`].
 ///
-/// Setting `interrupt` to true ends the trial within 50 ms, without waiting for requests in flight. The record is then
-/// marked as interrupted.
+/// Setting `interrupt` to true ends the trial within 50 ms, without waiting for requests in flight. The
+/// record is then marked as interrupted.
 ///
 /// # Errors
-/// If the spec is invalid, if the machine lacks a resource that the load needs, or if no connection can be opened.
+/// If the spec is invalid, if the machine lacks a resource that the load needs, or if no connection can be
+/// opened.
 pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -67,8 +68,8 @@ pub fn run(
     run_from(spec, interrupt, watch, None, observe)
 }
 
-/// Like [`run`], for a part of a load. When all connections are open, reports [`Phase::Connected`], and waits for the
-/// moment at which all parts begin to send: a time of [`clock::now`], which arrives in `start`.
+/// Like [`run`], for a part of a load. When all connections are open, reports [`Phase::Connected`], and waits
+/// for the moment at which all parts begin to send: a time of [`clock::now`], which arrives in `start`.
 ///
 /// # Errors
 /// Those of [`run`]. Also if the moment has passed when it arrives, or if `start` is closed before.
@@ -156,7 +157,8 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
         let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         let outcome = trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop);
-        // Everything is counted. Trials with thousands of connections would otherwise use up the ports of the next ones.
+        // Everything is counted. Trials with thousands of connections would otherwise use up the ports of the
+        // next ones.
         io.reset_all();
         outcome
     });
@@ -227,7 +229,8 @@ impl Conductor<'_, '_> {
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
         let started_unix = unix.saturating_add(start - now);
-        // The times can already be set here, but only if a worker failed. The workers' results then contain the error.
+        // The times can already be set here, but only if a worker failed. The workers' results then contain
+        // the error.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
             observe(phase(Phase::Warmup, traffic));
@@ -256,8 +259,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// Waits for the moment at which all parts of the load begin. Returns `None` if there is nothing to wait for any more,
-    /// because a signal arrived or a worker failed.
+    /// Waits for the moment at which all parts of the load begin. Returns `None` if there is nothing to wait
+    /// for any more, because a signal arrived or a worker failed.
     fn await_start(&self, start: &Receiver<u64>) -> Result<Option<u64>, LoadError> {
         loop {
             match start.recv_timeout(Duration::from_nanos(LOOK)) {
@@ -274,8 +277,8 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// Waits for the next message, and reports windows while waiting. Returns `None` at the time `until`, or as soon
-    /// as more than `over` workers have ended.
+    /// Waits for the next message, and reports windows while waiting. Returns `None` at the time `until`, or
+    /// as soon as more than `over` workers have ended.
     fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<Message> {
         loop {
             let now = clock::now();
@@ -297,9 +300,9 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// Returns how long to sleep. If windows are reported, the thread wakes twice per window: shortly after the end of
-    /// each window, and halfway to the end of the next window. This is as often as it wakes when no windows are
-    /// reported.
+    /// Returns how long to sleep. If windows are reported, the thread wakes twice per window: shortly after
+    /// the end of each window, and halfway to the end of the next window. This is as often as it wakes when
+    /// no windows are reported.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {
@@ -321,8 +324,8 @@ fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// Checks `spec`, but not whether this machine can run it. Only the source addresses are checked against this machine.
-/// [`run`] calls this function first.
+/// Checks `spec`, but not whether this machine can run it. Only the source addresses are checked against this
+/// machine. [`run`] calls this function first.
 ///
 /// # Errors
 /// [`LoadError::Spec`] with the reason.
@@ -360,7 +363,8 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
         if spec.all_workers() > spec.connections {
             return wrong(format!(
-                "connections is {}, but {of} parts have {} workers each; give at least one connection for each worker",
+                "connections is {}, but {of} parts have {} workers each; give at least one connection for \
+                each worker",
                 spec.connections, spec.workers
             ));
         }

@@ -1,7 +1,7 @@
 //! Format of latency histograms, which recorders, records and reports share.
 //!
-//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, as base64. All HDR tools can
-//! read this format.
+//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, as base64. All HDR
+//! tools can read this format.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::Histogram;
@@ -14,8 +14,8 @@ pub const LOWEST: u64 = 100;
 pub const HIGHEST: u64 = 3600 * crate::clock::SECOND;
 /// Number of significant digits of a trial's histogram.
 pub const TRIAL_DIGITS: u8 = 3;
-/// Number of significant digits of a window's histogram. It is lower than for a trial, because a trial has hundreds of
-/// windows.
+/// Number of significant digits of a window's histogram. It is lower than for a trial, because a trial has
+/// hundreds of windows.
 pub const WINDOW_DIGITS: u8 = 2;
 
 /// Creates an empty histogram for values from 100 ns to 1 h with `digits` significant digits.
@@ -30,8 +30,9 @@ pub fn empty_of_counts() -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// The rank of a quantile (0 to 1) among `samples` values, from 1: the smallest rank with at least this share of the values
-/// at or below it. A product such as 0.9 · 2,000 must not become the next rank because it is not exact in floating point.
+/// The rank of a quantile (0 to 1) among `samples` values, from 1: the smallest rank with at least this share
+/// of the values at or below it. A product such as 0.9 · 2,000 must not become the next rank because it is
+/// not exact in floating point.
 pub fn rank(quantile: f64, samples: u64) -> u64 {
     let exact = quantile.clamp(0.0, 1.0) * samples as f64;
     let rank = (exact - 4.0 * f64::EPSILON * exact).ceil() as u64;
@@ -50,8 +51,9 @@ pub fn spread(histogram: &Histogram<u64>) -> Option<[u64; 3]> {
     (!histogram.is_empty()).then(|| [histogram.min(), median, histogram.max()])
 }
 
-/// True if `numbers` contains the minimum of `i64`. Each number is stored with 7 bits per byte, and 8 bits in its ninth
-/// byte. The minimum would mean a gap of 2^63 values, and the decoder would overflow when it negates the minimum.
+/// True if `numbers` contains the minimum of `i64`. Each number is stored with 7 bits per byte, and 8 bits in
+/// its ninth byte. The minimum would mean a gap of 2^63 values, and the decoder would overflow when it
+/// negates the minimum.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -83,18 +85,18 @@ pub enum DecodeError {
     Head(&'static str),
 }
 
-/// Length of the header, bytes. Four fields have 4 bytes each: the cookie, the length of the counts, the normalizing
-/// offset and the digits. Three fields have 8 bytes each: the lowest value, the highest value and the ratio. All
-/// numbers are big-endian. Source: HdrHistogram's `V2EncodingFormat`.
+/// Length of the header, bytes. Four fields have 4 bytes each: the cookie, the length of the counts, the
+/// normalizing offset and the digits. Three fields have 8 bytes each: the lowest value, the highest value and
+/// the ratio. All numbers are big-endian. Source: HdrHistogram's `V2EncodingFormat`.
 const HEAD: usize = 40;
 /// Magic number of the uncompressed encoding.
 const COOKIE: u32 = 0x1c84_9313;
-/// Maximum number of significant digits accepted. Each additional digit needs ten times as much memory. With five
-/// digits, a few bytes of input would allocate 50 MiB.
+/// Maximum number of significant digits accepted. Each additional digit needs ten times as much memory. With
+/// five digits, a few bytes of input would allocate 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Maximum number of values accepted in one histogram. At ten thousand values per second, a load would reach this
-/// number after nine hundred years. The sum of many such histograms still fits in 64 bits.
+/// Maximum number of values accepted in one histogram. At ten thousand values per second, a load would reach
+/// this number after nine hundred years. The sum of many such histograms still fits in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
 /// Refuses a histogram if decoding it would allocate too much memory or overflow.
@@ -153,8 +155,8 @@ impl Encoded {
     /// Decodes the histogram.
     ///
     /// # Errors
-    /// If the text is not base64, or if it is not an uncompressed V2 histogram. Decoding uses at most 6 MiB of memory
-    /// in addition to the length of the text.
+    /// If the text is not base64, or if it is not an uncompressed V2 histogram. Decoding uses at most 6 MiB
+    /// of memory in addition to the length of the text.
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
         check_head(&bytes)?;

@@ -1,10 +1,10 @@
-//! The load engine. Its input is a load spec ([`spec`]) and its output is a load record ([`record`]). The generator,
-//! the built-in upstream and the hops all use its event loop ([`event_loop`]).
+//! The load engine. Its input is a load spec ([`spec`]) and its output is a load record ([`record`]). The
+//! generator, the built-in upstream and the hops all use its event loop ([`event_loop`]).
 //!
 //! This crate depends only on `hoptax-wire`. It does not know gateways, plans or reports.
 //!
-//! The engine needs Linux. On other systems this crate has only specs, records and what reads them, so that reports can
-//! be made there.
+//! The engine needs Linux. On other systems this crate has only specs, records and what reads them, so that
+//! reports can be made there.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 

@@ -6,12 +6,12 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
-/// Number of descriptors reserved for everything except connections: event loops, and files that hoptax or its
-/// libraries open.
+/// Number of descriptors reserved for everything except connections: event loops, and files that hoptax or
+/// its libraries open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need more. Returns how many additional
-/// connections are possible after `connections` are open.
+/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need more. Returns how many
+/// additional connections are possible after `connections` are open.
 ///
 /// # Errors
 /// If even the hard limit is too low. The error contains the number of connections that are possible.
@@ -44,8 +44,8 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default, the kernel may delay
-/// the end of a sleep by up to 50 µs to save power (`PR_SET_TIMERSLACK`, prctl(2)).
+/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default, the kernel may
+/// delay the end of a sleep by up to 50 µs to save power (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn minimize_timer_slack() {
     // This cannot fail for a value above zero. If it did fail, the send lag would be higher.
     let _ = set_current_timer_slack(NonZeroU64::new(1));

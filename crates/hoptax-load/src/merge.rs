@@ -1,7 +1,7 @@
 //! Adds up the records of generators that sent the parts of one load ([`crate::spec::Part`]).
 //!
-//! Counts and histograms are added, never percentiles. All parts begin at the same moment, so windows with the same number
-//! cover the same time.
+//! Counts and histograms are added, never percentiles. All parts begin at the same moment, so windows with
+//! the same number cover the same time.
 
 use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use crate::record::{
@@ -13,8 +13,8 @@ use crate::recorder::sums;
 
 /// The record of the whole load. `None` without parts.
 ///
-/// The measured time begins with the first part and ends with the last one. The clock of the timestamps is absent if the
-/// generators have different clocks.
+/// The measured time begins with the first part and ends with the last one. The clock of the timestamps is
+/// absent if the generators have different clocks.
 ///
 /// # Errors
 /// If a histogram cannot be read.

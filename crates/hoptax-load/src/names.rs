@@ -1,7 +1,8 @@
 //! Host names: which of their addresses are used.
 //!
-//! A name can have several addresses. hoptax tries all of them, and uses those that accept connections and have the same
-//! family as the first of these: the IPv4 and the IPv6 addresses of a name usually belong to the same servers.
+//! A name can have several addresses. hoptax tries all of them, and uses those that accept connections and
+//! have the same family as the first of these: the IPv4 and the IPv6 addresses of a name usually belong to
+//! the same servers.
 
 use std::fmt::Write as _;
 use std::io;
@@ -56,7 +57,8 @@ impl Found {
     }
 }
 
-/// All addresses of `host`, without duplicates. The families alternate, beginning with that of the system's first address.
+/// All addresses of `host`, without duplicates. The families alternate, beginning with that of the system's
+/// first address.
 ///
 /// # Errors
 /// If the name cannot be resolved.
@@ -86,8 +88,8 @@ fn alternating(all: &[SocketAddr]) -> Vec<SocketAddr> {
     (0..longest).flat_map(|at| [own.get(at), other.get(at)]).flatten().copied().collect()
 }
 
-/// Chooses the addresses of `host` to connect to. If it has several, opens and closes a connection to each. With `from`,
-/// only addresses of its family are used.
+/// Chooses the addresses of `host` to connect to. If it has several, opens and closes a connection to each.
+/// With `from`, only addresses of its family are used.
 ///
 /// # Errors
 /// If the name cannot be resolved, or has no address of the family of `from`.

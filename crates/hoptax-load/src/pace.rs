@@ -1,33 +1,35 @@
 //! Limits how fast a worker connects while its connections fail.
 //!
-//! After a failure, each slot waits with exponential backoff ([`crate::worker`]). But a thousand waiting slots can
-//! still make a thousand attempts at once. Therefore, the whole worker connects at a limited rate while its
-//! connections fail. This includes connections that are refused, closed at once or reset before a response, and
-//! connects for which no port is free.
+//! After a failure, each slot waits with exponential backoff ([`crate::worker`]). But a thousand waiting
+//! slots can still make a thousand attempts at once. Therefore, the whole worker connects at a limited rate
+//! while its connections fail. This includes connections that are refused, closed at once or reset before a
+//! response, and connects for which no port is free.
 //!
-//! Failed attempts may take at most a tenth of the worker's time. An unsuccessful search for a free port keeps the
-//! kernel busy for milliseconds, and the worker reads no responses meanwhile.
+//! Failed attempts may take at most a tenth of the worker's time. An unsuccessful search for a free port
+//! keeps the kernel busy for milliseconds, and the worker reads no responses meanwhile.
 
 use crate::clock::MILLISECOND;
 
-/// Minimum time between two connects while connections fail. It allows at most 1,000 connects per second and worker.
+/// Minimum time between two connects while connections fail. It allows at most 1,000 connects per second and
+/// worker.
 const LEAST_GAP: u64 = MILLISECOND;
-/// After a failed attempt, the worker waits for the time that the attempt blocked the thread, multiplied by this
-/// factor.
+/// After a failed attempt, the worker waits for the time that the attempt blocked the thread, multiplied by
+/// this factor.
 const GAP_PER_COST: u64 = 9;
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
 /// Minimum number of failures in a row before connecting is regarded as hopeless.
 const HOPELESS_FAILURES: u32 = 5;
-/// Minimum time since the first failure in a row before connecting is regarded as hopeless. If ports or descriptors are
-/// exhausted, there is no minimum time. The value is the sum of the first four waits of a slot: 10, 20, 40 and 80 ms.
+/// Minimum time since the first failure in a row before connecting is regarded as hopeless. If ports or
+/// descriptors are exhausted, there is no minimum time. The value is the sum of the first four waits of a
+/// slot: 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     trouble: Option<Trouble>,
     not_before: u64,
-    /// True once a connection was useful. Before traffic, a connection is useful when it is established. During
-    /// traffic, it is useful when it has carried a response.
+    /// True once a connection was useful. Before traffic, a connection is useful when it is established.
+    /// During traffic, it is useful when it has carried a response.
     proven: bool,
 }
 
@@ -46,8 +48,8 @@ impl Pace {
         self.not_before
     }
 
-    /// Records a failure at `now`: a connect failed, or a connection failed before it was useful. `exhausted` is true
-    /// if no port or no descriptor was free.
+    /// Records a failure at `now`: a connect failed, or a connection failed before it was useful. `exhausted`
+    /// is true if no port or no descriptor was free.
     pub(crate) fn failed(&mut self, now: u64, exhausted: bool) {
         let Trouble { since, failures, .. } =
             self.trouble.unwrap_or(Trouble { since: now, failures: 0, exhausted });
@@ -69,7 +71,8 @@ impl Pace {
         self.not_before = self.not_before.max(from.saturating_add(gap));
     }
 
-    /// Records a connect that starts at `now`. While connections fail, this delays the next connect by [`LEAST_GAP`].
+    /// Records a connect that starts at `now`. While connections fail, this delays the next connect by
+    /// [`LEAST_GAP`].
     pub(crate) fn connecting(&mut self, now: u64) {
         if self.trouble.is_some() {
             self.put_off(now, LEAST_GAP);
@@ -81,8 +84,8 @@ impl Pace {
         self.trouble.is_some()
     }
 
-    /// Records a successful connect. It shows that a port and a descriptor were free. It does not show yet that the
-    /// connection is useful.
+    /// Records a successful connect. It shows that a port and a descriptor were free. It does not show yet
+    /// that the connection is useful.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();
@@ -102,9 +105,10 @@ impl Pace {
         self.not_before = 0;
     }
 
-    /// Called while connections are opened before traffic begins. Returns true if further attempts would be useless.
-    /// This requires several failures in a row and one of two further conditions. Either ports or descriptors are
-    /// exhausted, or the failures have lasted for some time and no connection was useful before.
+    /// Called while connections are opened before traffic begins. Returns true if further attempts would be
+    /// useless. This requires several failures in a row and one of two further conditions. Either ports or
+    /// descriptors are exhausted, or the failures have lasted for some time and no connection was useful
+    /// before.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         self.trouble.is_some_and(|trouble| {
             trouble.failures >= HOPELESS_FAILURES
@@ -135,8 +139,8 @@ mod tests {
     fn failing_connects_are_bounded_in_number_and_in_time() {
         let second = 1000 * MILLISECOND;
         assert!((900..=1001).contains(&attempts(&mut Pace::default(), second, 1000)));
-        // An unsuccessful search for a free port takes 1.5 ms. All searches together must take at most a tenth of the
-        // time.
+        // An unsuccessful search for a free port takes 1.5 ms. All searches together must take at most a
+        // tenth of the time.
         assert!((60..=68).contains(&attempts(&mut Pace::default(), second, 1_500_000)));
         // Even if one attempt takes very long, the worker must try again eventually.
         assert!(attempts(&mut Pace::default(), second, 50 * MILLISECOND) >= 6);

@@ -1,9 +1,9 @@
-//! Schedule of the requests of an open loop. Each time is calculated from the worker and the index of the request
-//! alone, so workers share nothing and errors do not accumulate.
+//! Schedule of the requests of an open loop. Each time is calculated from the worker and the index of the
+//! request alone, so workers share nothing and errors do not accumulate.
 //!
-//! Worker `w` of `n` sends the requests with the global indexes `w`, `w + n`, `w + 2n` and so on. No memory is needed
-//! to queue requests that are due but not sent, because these are the requests between the pacer's next scheduled time
-//! and the current time.
+//! Worker `w` of `n` sends the requests with the global indexes `w`, `w + n`, `w + 2n` and so on. No memory
+//! is needed to queue requests that are due but not sent, because these are the requests between the pacer's
+//! next scheduled time and the current time.
 
 mod refusal;
 mod schedule;
@@ -20,15 +20,15 @@ pub(crate) use refusal::refusal;
 pub const HIGHEST_RATE: f64 = 1e7;
 /// Minimum rate accepted above zero, requests per second: one request in a thousand seconds.
 pub const LOWEST_RATE: f64 = 1e-3;
-/// Maximum jitter accepted: a whole interval in each direction. With this jitter, two neighboring requests can swap
-/// places, but other requests cannot.
+/// Maximum jitter accepted: a whole interval in each direction. With this jitter, two neighboring requests
+/// can swap places, but other requests cannot.
 pub const LARGEST_JITTER: f64 = 1.0;
 
 /// Scheduled times of one worker, in order, either for the warm-up or for the measured time.
 ///
-/// Each request has a position, and the schedule converts the position to a time. With constant arrivals, request `k`
-/// has position `k`. Jitter shifts that position. With Poisson arrivals, the position is a sum of exponential gaps.
-/// Their mean is 1 for one worker and `n` for each of `n` workers.
+/// Each request has a position, and the schedule converts the position to a time. With constant arrivals,
+/// request `k` has position `k`. Jitter shifts that position. With Poisson arrivals, the position is a sum of
+/// exponential gaps. Their mean is 1 for one worker and `n` for each of `n` workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,
@@ -42,13 +42,13 @@ pub(crate) struct Pacer {
     origin: u64,
     poisson: Poisson,
     next: Option<u64>,
-    /// Used only with jitter: the later one of two computed times. It is kept back, so that two neighboring requests
-    /// are returned in order of time.
+    /// Used only with jitter: the later one of two computed times. It is kept back, so that two neighboring
+    /// requests are returned in order of time.
     held: Option<u64>,
 }
 
-/// State of the Poisson process. Each scheduled time of this process depends on all earlier times. With other kinds of
-/// arrivals, a scheduled time depends only on the index of the request.
+/// State of the Poisson process. Each scheduled time of this process depends on all earlier times. With other
+/// kinds of arrivals, a scheduled time depends only on the index of the request.
 #[derive(Debug, Clone)]
 struct Poisson {
     random: Random,
@@ -63,8 +63,8 @@ pub(crate) struct Share {
 }
 
 impl Pacer {
-    /// Creates the scheduled times, beginning at `origin`. With a fixed rate, they end before `end`. With stages, they
-    /// end with the last stage. All workers together have at most `limit` scheduled times.
+    /// Creates the scheduled times, beginning at `origin`. With a fixed rate, they end before `end`. With
+    /// stages, they end with the last stage. All workers together have at most `limit` scheduled times.
     pub(crate) fn new(
         (rate, arrivals): (&Rate, Arrivals),
         share: Share,
@@ -108,8 +108,8 @@ impl Pacer {
             let mut rest = self.clone();
             return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Constant arrivals are in order, so a binary search finds the first time that is not before `until`. `index`
-        // is the index of the request after `next`.
+        // Constant arrivals are in order, so a binary search finds the first time that is not before `until`.
+        // `index` is the index of the request after `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
@@ -138,10 +138,11 @@ impl Pacer {
             Arrivals::Poisson if self.index >= self.limit => None,
             Arrivals::Poisson => {
                 self.index = self.index.saturating_add(self.stride);
-                // n independent Poisson processes of rate r/n together are a Poisson process of rate r, so workers
-                // need not coordinate. A monotone function maps a Poisson process to another Poisson process. The rate
-                // of the result is the slope of the inverse function (Kingman, "Poisson Processes", 1993, sections 2.2
-                // and 2.3). A process of rate 1 in the space of positions can therefore produce any rate profile.
+                // n independent Poisson processes of rate r/n together are a Poisson process of rate r, so
+                // workers need not coordinate. A monotone function maps a Poisson process to another Poisson
+                // process. The rate of the result is the slope of the inverse function (Kingman, "Poisson
+                // Processes", 1993, sections 2.2 and 2.3). A process of rate 1 in the space of positions can
+                // therefore produce any rate profile.
                 let gap = self.poisson.random.exponential() * self.stride as f64;
                 self.poisson.position += (gap * REQUEST as f64) as u128;
                 self.moment(self.poisson.position)
@@ -155,9 +156,9 @@ impl Pacer {
         moment
     }
 
-    /// Scheduled time of request `index`, for constant and jittered arrivals. Jitter shifts a position by at most
-    /// `share` requests, and never moves it beyond the start or end of the schedule. The number of requests is
-    /// therefore the same as for constant arrivals.
+    /// Scheduled time of request `index`, for constant and jittered arrivals. Jitter shifts a position by at
+    /// most `share` requests, and never moves it beyond the start or end of the schedule. The number of
+    /// requests is therefore the same as for constant arrivals.
     fn at(&self, index: u64) -> Option<u64> {
         let position = u128::from(index) * REQUEST;
         if index >= self.limit || position >= self.schedule.total() {

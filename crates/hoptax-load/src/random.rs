@@ -1,8 +1,8 @@
-//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! 2014). [`from_system`] returns numbers that nobody can guess.
+//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+//! generators", 2014). [`from_system`] returns numbers that nobody can guess.
 //!
-//! The algorithm is implemented here because a recorded seed must give the same order and the same arrivals in every
-//! future version of hoptax. General libraries do not promise this.
+//! The algorithm is implemented here because a recorded seed must give the same order and the same arrivals
+//! in every future version of hoptax. General libraries do not promise this.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -36,14 +36,14 @@ impl Random {
         to_unit(self.next_u64())
     }
 
-    /// Returns an exponentially distributed number with mean 1, `-ln(1 - u)`: the gap between two arrivals of a
-    /// Poisson process.
+    /// Returns an exponentially distributed number with mean 1, `-ln(1 - u)`: the gap between two arrivals of
+    /// a Poisson process.
     pub fn exponential(&mut self) -> f64 {
         -(-self.unit()).ln_1p()
     }
 
-    /// Returns a number that is uniformly distributed in `0..bound` (Lemire's multiply-and-shift; the bias is below
-    /// `bound / 2^64`).
+    /// Returns a number that is uniformly distributed in `0..bound` (Lemire's multiply-and-shift; the bias is
+    /// below `bound / 2^64`).
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -60,8 +60,8 @@ impl Random {
     }
 }
 
-/// Returns a number from the operating system's generator, for seeds, names and tokens that nobody may guess. A number that
-/// is made from the clock and a process id can be guessed.
+/// Returns a number from the operating system's generator, for seeds, names and tokens that nobody may guess.
+/// A number that is made from the clock and a process id can be guessed.
 ///
 /// # Panics
 /// If the system returns no random numbers. No Linux since 3.17 does that.

@@ -28,8 +28,8 @@ pub struct LoadRecord {
     pub workers: u32,
     /// Start of the measured time in Unix nanoseconds, for display.
     pub started_unix_ns: u64,
-    /// Start of the measured time on the clock of [`crate::clock::now`]. It is used to align windows with samples of
-    /// other processes.
+    /// Start of the measured time on the clock of [`crate::clock::now`]. It is used to align windows with
+    /// samples of other processes.
     pub started_ns: u64,
     /// Length of the measured time, nanoseconds. It is shorter than requested if the trial was interrupted.
     pub measured_ns: u64,
@@ -40,11 +40,11 @@ pub struct LoadRecord {
     pub gave_up: bool,
     /// Outcomes of the requests scheduled in the measured time.
     pub counts: Counts,
-    /// Number of requests that completed inside the measured time, no matter when they were scheduled. Throughput is
-    /// this number divided by `measured_ns`.
+    /// Number of requests that completed inside the measured time, no matter when they were scheduled.
+    /// Throughput is this number divided by `measured_ns`.
     pub completed_in_time: u64,
-    /// Totals over the whole life of the generator, including warm-up and drain. They are compared with the totals in
-    /// the upstream's ledger.
+    /// Totals over the whole life of the generator, including warm-up and drain. They are compared with the
+    /// totals in the upstream's ledger.
     pub lifetime: Lifetime,
     /// Numbers of connections.
     pub connections: Connections,
@@ -71,8 +71,8 @@ pub struct LoadRecord {
     pub cpu: GeneratorCpu,
     /// Maximum resident set of the generator, bytes.
     pub rss_bytes_max: u64,
-    /// Windows, without gaps, beginning with the measured time. Empty if windows were not requested. Their length is
-    /// [`WINDOW_NS`], unless the spec sets another one.
+    /// Windows, without gaps, beginning with the measured time. Empty if windows were not requested. Their
+    /// length is [`WINDOW_NS`], unless the spec sets another one.
     pub windows: Vec<Window>,
 }
 
@@ -83,20 +83,21 @@ pub struct Counts {
     pub scheduled: u64,
     /// Requests that were sent: at least their first byte was passed to the kernel.
     pub sent: u64,
-    /// Requests that were sent again, on a new connection ([`crate::spec::Retry`]). A retry is not an outcome: the
-    /// request counts once in `sent` and has the outcome of its second attempt. Older versions sent no request again.
+    /// Requests that were sent again, on a new connection ([`crate::spec::Retry`]). A retry is not an
+    /// outcome: the request counts once in `sent` and has the outcome of its second attempt. Older versions
+    /// sent no request again.
     #[serde(default)]
     pub retried: u64,
     /// Requests with a complete, well-formed response, no matter which status it has.
     pub completed: u64,
-    /// Completed requests with a response that passes the target's checks. Without checks, the status must be 200 to
-    /// 399.
+    /// Completed requests with a response that passes the target's checks. Without checks, the status must be
+    /// 200 to 399.
     pub ok: u64,
     /// Completed requests by status code.
     pub status: BTreeMap<u16, u64>,
-    /// Completed requests with a response that failed a check, by a description of the first failed check. The sum is
-    /// `completed` − `ok`. If the target has no check of the status, a status outside 200 to 399 counts as a failed
-    /// check. Each check has at most nine descriptions.
+    /// Completed requests with a response that failed a check, by a description of the first failed check.
+    /// The sum is `completed` − `ok`. If the target has no check of the status, a status outside 200 to 399
+    /// counts as a failed check. Each check has at most nine descriptions.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
     /// Requests that were given up after a timeout: while connecting, waiting for the response or reading it.
@@ -109,15 +110,15 @@ pub struct Counts {
     pub bad_responses: u64,
     /// Requests that were due, but were not sent before the trial ended.
     pub unsent: u64,
-    /// Requests that were sent, but had no outcome when the trial ended. This happens because an interrupted trial
-    /// does not wait for outstanding responses.
+    /// Requests that were sent, but had no outcome when the trial ended. This happens because an interrupted
+    /// trial does not wait for outstanding responses.
     pub in_flight: u64,
-    /// Causes of failed requests. Each request in `timeouts`, `connect_errors`, `resets` and `bad_responses` has one
-    /// cause.
+    /// Causes of failed requests. Each request in `timeouts`, `connect_errors`, `resets` and `bad_responses`
+    /// has one cause.
     #[serde(default)]
     pub causes: BTreeMap<Cause, u64>,
-    /// Error messages, with the number of times that each occurred. Only the first distinct messages are listed. All
-    /// further messages are counted together.
+    /// Error messages, with the number of times that each occurred. Only the first distinct messages are
+    /// listed. All further messages are counted together.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -141,43 +142,45 @@ pub struct Connections {
     pub established: u64,
     /// Number of connections opened inside the measured time.
     pub opened: u64,
-    /// Number of requests of the measured time that were sent on a connection that had already carried another
-    /// request.
+    /// Number of requests of the measured time that were sent on a connection that had already carried
+    /// another request.
     pub reused: u64,
-    /// Number of connections that the peer closed inside the measured time, or announced to close, although the
-    /// generator had not asked the peer to do so.
+    /// Number of connections that the peer closed inside the measured time, or announced to close, although
+    /// the generator had not asked the peer to do so.
     pub closed_by_peer: u64,
-    /// Number of connections of `closed_by_peer` that the peer closed or reset after exactly one response, without
-    /// announcing this in the response. Zero in records of older versions, which did not count them.
+    /// Number of connections of `closed_by_peer` that the peer closed or reset after exactly one response,
+    /// without announcing this in the response. Zero in records of older versions, which did not count them.
     #[serde(default)]
     pub closed_after_first: u64,
-    /// Number of requests of the measured time that lost a reused connection: the peer closed or reset it before the
-    /// first byte of the response. Each of them was sent again or failed. Zero in records of older versions.
+    /// Number of requests of the measured time that lost a reused connection: the peer closed or reset it
+    /// before the first byte of the response. Each of them was sent again or failed. Zero in records of older
+    /// versions.
     #[serde(default)]
     pub closed_on_reuse: u64,
-    /// Number of connections that the generator closed because bytes arrived when no request was outstanding. This
-    /// count covers the generator's whole life. A server that sends such bytes may also have answered requests before
-    /// it received them.
+    /// Number of connections that the generator closed because bytes arrived when no request was outstanding.
+    /// This count covers the generator's whole life. A server that sends such bytes may also have answered
+    /// requests before it received them.
     #[serde(default)]
     pub unasked: u64,
 }
 
-/// How the connections were used. A connection here is one of those that the load requests; if it ends, the next
-/// connection in its place continues its counts.
+/// How the connections were used. A connection here is one of those that the load requests; if it ends, the
+/// next connection in its place continues its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Responses to requests of the measured time on each connection, as a histogram of counts.
     pub responses: Encoded,
     /// Number of connections that had a request, but got no response.
     pub unanswered: u64,
-    /// Time in which a request was in flight, summed over the connections, inside the measured time, nanoseconds.
+    /// Time in which a request was in flight, summed over the connections, inside the measured time,
+    /// nanoseconds.
     pub busy_ns: u64,
     /// Number of requests of the measured time that were due while no connection was free (open loop).
     pub waited: u64,
     /// The longest time inside the measured time in which requests were in flight and no response ended.
     pub silence: Silence,
-    /// The longest turn of a worker's event loop in the measured time, nanoseconds. A worker sleeps for at most 50 ms, so
-    /// a longer turn means that it did not run, or had too much to do.
+    /// The longest turn of a worker's event loop in the measured time, nanoseconds. A worker sleeps for at
+    /// most 50 ms, so a longer turn means that it did not run, or had too much to do.
     pub longest_turn_ns: u64,
 }
 
@@ -190,7 +193,8 @@ pub struct Silence {
     pub for_ns: u64,
 }
 
-/// Numbers of HTTP bytes, including heads. With TLS, bytes are counted before encryption and after decryption.
+/// Numbers of HTTP bytes, including heads. With TLS, bytes are counted before encryption and after
+/// decryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Bytes of requests, including heads.
@@ -201,8 +205,8 @@ pub struct Bytes {
     pub body: u64,
 }
 
-/// Histograms of a trial. A timeout counts in `response_time` and `service_time`. Its value is the time until the
-/// request was given up.
+/// Histograms of a trial. A timeout counts in `response_time` and `service_time`. Its value is the time until
+/// the request was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histograms {
     /// Completed − scheduled: the time that a user would wait.
@@ -213,14 +217,15 @@ pub struct Histograms {
     pub send_lag: Encoded,
     /// First response byte − actually sent.
     pub first_byte: Encoded,
-    /// Connection established − connect started, without TLS. Includes all connections of the generator's life.
+    /// Connection established − connect started, without TLS. Includes all connections of the generator's
+    /// life.
     pub connect: Encoded,
-    /// TLS handshake done − connection established. Includes all connections of the generator's life. Absent if the
-    /// load does not use TLS.
+    /// TLS handshake done − connection established. Includes all connections of the generator's life. Absent
+    /// if the load does not use TLS.
     #[serde(default)]
     pub tls_handshake: Option<Encoded>,
-    /// Received by the upstream − sent, for responses that carry the upstream's timestamps. Absent if the load did not
-    /// request timestamps.
+    /// Received by the upstream − sent, for responses that carry the upstream's timestamps. Absent if the
+    /// load did not request timestamps.
     #[serde(default)]
     pub request_path: Option<Encoded>,
     /// Completed − replied by the upstream, for the same responses as `request_path`.
@@ -236,7 +241,8 @@ pub struct StampTally {
     /// Number of responses without timestamps.
     pub missing: u64,
     /// Number of responses with unusable timestamps. The timestamps are not numbers, or they contradict the
-    /// generator's clock: the request was received before it was sent, or the response was sent after it was complete.
+    /// generator's clock: the request was received before it was sent, or the response was sent after it was
+    /// complete.
     pub impossible: u64,
     /// The clock of the generator. Absent if the kernel does not report it.
     #[serde(default)]
@@ -301,8 +307,8 @@ pub enum Cause {
     TlsTimeout,
     /// The server's certificate was not accepted.
     TlsCertificate,
-    /// The server refused the connection with an alert before its first response, or client and server have no TLS
-    /// parameters in common.
+    /// The server refused the connection with an alert before its first response, or client and server have
+    /// no TLS parameters in common.
     TlsRefused,
     /// The connection ended during the TLS handshake.
     TlsClosed,
@@ -391,11 +397,12 @@ pub struct Window {
     /// Causes of failures. Each failure in `timeouts` and `errors` has one cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<Cause, u64>,
-    /// Number of connections established. If the load uses keep-alive, these connections replace connections that have
-    /// ended.
+    /// Number of connections established. If the load uses keep-alive, these connections replace connections
+    /// that have ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub opened: u64,
-    /// Response times of the window's responses and timeouts, with two significant digits. Absent if there were none.
+    /// Response times of the window's responses and timeouts, with two significant digits. Absent if there
+    /// were none.
     pub response_time: Option<Encoded>,
 }
 
@@ -409,8 +416,8 @@ fn is_zero(count: &u64) -> bool {
 pub enum Progress {
     /// A phase has begun.
     Phase(PhaseLine),
-    /// Window `index` (from 0) of the measured time has ended in one worker. The receiver adds up the windows of all
-    /// workers. Reported only with [`crate::Watch::Windows`].
+    /// Window `index` (from 0) of the measured time has ended in one worker. The receiver adds up the windows
+    /// of all workers. Reported only with [`crate::Watch::Windows`].
     Window {
         /// Index of the window.
         index: u64,
@@ -428,8 +435,9 @@ pub struct PhaseLine {
     pub at_ns: u64,
 }
 
-/// A line that the generator writes to standard error for each second of the measured time, with the sums of all
-/// workers. It is written only on request, and is meant for display: the record contains the exact figures.
+/// A line that the generator writes to standard error for each second of the measured time, with the sums of
+/// all workers. It is written only on request, and is meant for display: the record contains the exact
+/// figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondLine {
     /// Number of the second, from 0.
@@ -459,8 +467,8 @@ pub struct SecondLine {
 pub enum Phase {
     /// The generator opens its connections, at a limited pace.
     Connecting,
-    /// All connections are open. The generator waits for the other generators of the load. Only parts of a load
-    /// ([`crate::spec::Part`]) have this phase.
+    /// All connections are open. The generator waits for the other generators of the load. Only parts of a
+    /// load ([`crate::spec::Part`]) have this phase.
     Connected,
     /// Requests are sent, but their results are discarded.
     Warmup,

@@ -1,9 +1,9 @@
 //! Records the results of one worker, and merges the results of all workers.
 //!
-//! Results cover one of two sets of requests. *Counts* and the histograms of a trial cover the requests that were
-//! scheduled in the measured time, no matter when they ended. *Throughput* (`completed_in_time`, bytes, windows) covers
-//! everything that happened in the measured time. It includes requests that were scheduled before the measured time and
-//! completed within it, because they are work done in that time.
+//! Results cover one of two sets of requests. *Counts* and the histograms of a trial cover the requests that
+//! were scheduled in the measured time, no matter when they ended. *Throughput* (`completed_in_time`, bytes,
+//! windows) covers everything that happened in the measured time. It includes requests that were scheduled
+//! before the measured time and completed within it, because they are work done in that time.
 
 pub(crate) mod occupancy;
 mod paths;
@@ -38,9 +38,9 @@ pub(crate) struct Recorder {
     status: Box<[u64; STATUSES]>,
     /// Number of requests that were sent exactly at their scheduled time. Their send lag is zero.
     on_time: u64,
-    /// Requests with equal response time, service time and time to first byte. In a closed loop with small responses,
-    /// nearly all requests are like this. The time of such a request is recorded once, here, instead of in three
-    /// histograms. At the end, this histogram is added to the other three.
+    /// Requests with equal response time, service time and time to first byte. In a closed loop with small
+    /// responses, nearly all requests are like this. The time of such a request is recorded once, here,
+    /// instead of in three histograms. At the end, this histogram is added to the other three.
     alike: Histogram<u64>,
     windows: Option<Windows>,
     /// Length of a window, ns.
@@ -95,8 +95,8 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Calls `report` for each window before window `index` that was not reported yet. The arguments are the window's
-    /// number and its results. If `keep` is true, the tally keeps these windows too.
+    /// Calls `report` for each window before window `index` that was not reported yet. The arguments are the
+    /// window's number and its results. If `keep` is true, the tally keeps these windows too.
     pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
             windows.report_until(index, keep, report);
@@ -116,8 +116,8 @@ impl Recorder {
         self.tally.counts.unsent += requests;
     }
 
-    /// Records that the first byte of a request was passed to the kernel at `sent`. `reused` is true if the connection
-    /// had already carried another request.
+    /// Records that the first byte of a request was passed to the kernel at `sent`. `reused` is true if the
+    /// connection had already carried another request.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
         self.tally.busy.sent(sent);
@@ -187,9 +187,9 @@ impl Recorder {
 
     /// Records a failed request. `text` describes the failure.
     ///
-    /// A timeout counts in the response time, because percentiles without these requests would look too good. If the
-    /// request was sent, the timeout also counts in the service time. Other failures are only counted, because the time
-    /// until a connection fails does not show how long a response takes.
+    /// A timeout counts in the response time, because percentiles without these requests would look too good.
+    /// If the request was sent, the timeout also counts in the service time. Other failures are only counted,
+    /// because the time until a connection fails does not show how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         self.no_longer_in_flight(times, now, false);
         self.tally.failures += 1;
@@ -258,7 +258,8 @@ impl Recorder {
         now >= self.start
     }
 
-    /// Number of failed requests while no response was complete, over the whole life. `None` once a response was complete.
+    /// Number of failed requests while no response was complete, over the whole life. `None` once a response
+    /// was complete.
     pub(crate) fn failures_without_response(&self) -> Option<u64> {
         (self.tally.lifetime.completed == 0).then_some(self.tally.failures)
     }
@@ -306,14 +307,14 @@ impl Recorder {
         }
     }
 
-    /// Records that the peer closed a connection, or announced to close it, although the generator had not asked the
-    /// peer to do so.
+    /// Records that the peer closed a connection, or announced to close it, although the generator had not
+    /// asked the peer to do so.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
 
-    /// Records that the peer closed a connection between two responses, without announcing this. `answered` is the
-    /// number of responses that had arrived on the connection.
+    /// Records that the peer closed a connection between two responses, without announcing this. `answered`
+    /// is the number of responses that had arrived on the connection.
     pub(crate) fn closed_unannounced(&mut self, now: u64, answered: u32) {
         self.closed_by_peer(now);
         let first = answered == 1 && self.start <= now && now < self.end;

@@ -8,8 +8,8 @@ pub fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The value of the header `location`, without query and fragment, because they can contain secrets. `None` if it is
-/// missing, too long, or not printable.
+/// The value of the header `location`, without query and fragment, because they can contain secrets. `None`
+/// if it is missing, too long, or not printable.
 pub(crate) fn location(head: &[u8]) -> Option<String> {
     let lines = head.split(|byte| *byte == b'\n');
     let mut values = lines.filter_map(|line| {

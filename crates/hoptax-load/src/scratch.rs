@@ -7,23 +7,24 @@ use hoptax_wire::http1::{HeadCache, ParsedResponse};
 /// Maximum number of bytes of memory that a worker keeps for incomplete input, for all its slots together.
 const KEPT: usize = 1 << 20;
 
-/// Memory that all slots of one worker share. An idle slot therefore holds no memory of its own, and a response that
-/// arrives in pieces allocates nothing.
+/// Memory that all slots of one worker share. An idle slot therefore holds no memory of its own, and a
+/// response that arrives in pieces allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// One cache per target. Different targets have different heads, but the responses of one target mostly have the
-    /// same head.
+    /// One cache per target. Different targets have different heads, but the responses of one target mostly
+    /// have the same head.
     pub(crate) heads: Vec<HeadCache<ParsedResponse>>,
     pub(crate) pieces: Spares,
-    /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if timestamps are
-    /// not read.
+    /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if
+    /// timestamps are not read.
     pub(crate) stamps: Vec<Place>,
     /// Where the first redirect pointed to.
     pub(crate) redirected_to: Option<String>,
 }
 
 impl Scratch {
-    /// Creates the memory for `targets` targets. `stamps` is true if responses carry the upstream's timestamps.
+    /// Creates the memory for `targets` targets. `stamps` is true if responses carry the upstream's
+    /// timestamps.
     pub(crate) fn new(targets: usize, stamps: bool) -> Self {
         let stamps = vec![Place::default(); if stamps { targets } else { 0 }];
         Self {

@@ -1,4 +1,5 @@
-//! Adds up the windows of all workers into seconds, for live views. This module does no I/O and reads no clock.
+//! Adds up the windows of all workers into seconds, for live views. This module does no I/O and reads no
+//! clock.
 
 use crate::clock::SECOND;
 use crate::histogram::{Encoded, WINDOW_DIGITS, empty};
@@ -6,8 +7,8 @@ use crate::record::{SecondLine, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
-/// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further behind, or
-/// has ended early, a second is returned without the windows of this worker.
+/// Maximum number of incomplete seconds that are kept, so that the memory is bounded. If a worker is further
+/// behind, or has ended early, a second is returned without the windows of this worker.
 const PENDING: usize = 2;
 
 /// Collects the seconds that are still incomplete.
@@ -41,7 +42,8 @@ impl Seconds {
         Self { workers, windows, next: 0, pending: VecDeque::new(), with_times: false }
     }
 
-    /// Sets whether seconds contain their response times, so that they can be added to those of other generators.
+    /// Sets whether seconds contain their response times, so that they can be added to those of other
+    /// generators.
     #[must_use]
     pub fn with_times(self, with_times: bool) -> Self {
         Self { with_times, ..self }
@@ -53,8 +55,8 @@ impl Seconds {
         Self { windows: (SECOND / ns.max(1)).max(1), ..self }
     }
 
-    /// Adds a window of one worker. Returns the second that this window completes, if any. Ignores the window if its
-    /// second was already returned.
+    /// Adds a window of one worker. Returns the second that this window completes, if any. Ignores the window
+    /// if its second was already returned.
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
         let place = usize::try_from((index / self.windows).checked_sub(self.next)?).ok()?;
         if place > PENDING {
@@ -98,8 +100,8 @@ impl Seconds {
     }
 }
 
-/// Adds up the same second of several generators. Their percentiles come from their response times, so a line without
-/// these adds only its counts. `None` without lines.
+/// Adds up the same second of several generators. Their percentiles come from their response times, so a line
+/// without these adds only its counts. `None` without lines.
 pub fn together(lines: &[SecondLine]) -> Option<SecondLine> {
     let mut times = empty(WINDOW_DIGITS);
     for part in lines.iter().filter_map(|line| line.response_time.as_ref()?.decode().ok()) {
@@ -131,8 +133,8 @@ impl Second {
         self.completed += window.completed;
         self.ok += window.ok;
         self.failed += window.timeouts + window.errors + window.completed.saturating_sub(window.ok);
-        // If the histogram cannot be decoded, only its response times are missing here. The error is reported when the
-        // record is read.
+        // If the histogram cannot be decoded, only its response times are missing here. The error is reported
+        // when the record is read.
         if let Some(Ok(times)) = window.response_time.as_ref().map(Encoded::decode) {
             let _ = self.response_time.add(&times);
         }

@@ -1,7 +1,7 @@
 //! The load spec: the input of the generator, one JSON document on standard input.
 //!
-//! The same document can start a generator locally, in a container, over ssh or in a pod. It includes the contents of
-//! all files that the load needs: tokens, certificates, bodies.
+//! The same document can start a generator locally, in a container, over ssh or in a pod. It includes the
+//! contents of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
 use crate::tunnel::Tunnel;
@@ -21,24 +21,26 @@ pub struct LoadSpec {
     pub schema: u32,
     /// Addresses to connect to. Connection `i` uses address `i mod n`, where `n` is the number of addresses.
     pub addresses: Vec<Address>,
-    /// Local addresses to connect from. Connection `i` uses source `(i / n) mod m`, where `n` is the number of
-    /// addresses and `m` is the number of sources. If empty, the kernel chooses.
+    /// Local addresses to connect from. Connection `i` uses source `(i / n) mod m`, where `n` is the number
+    /// of addresses and `m` is the number of sources. If empty, the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// Tunnel that every connection opens first: `addresses` are those of a forward proxy. Absent if there is no tunnel.
+    /// Tunnel that every connection opens first: `addresses` are those of a forward proxy. Absent if there is
+    /// no tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
     /// TLS settings for every connection. Absent if connections do not use TLS.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
-    /// Version of the PROXY protocol's header that each connection begins with, before TLS. Absent if none is sent.
+    /// Version of the PROXY protocol's header that each connection begins with, before TLS. Absent if none is
+    /// sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Maximum number of requests on a connection. After the last request, the connection is replaced. With 1, there is
-    /// no keep-alive. If absent, there is no limit.
+    /// Maximum number of requests on a connection. After the last request, the connection is replaced. With
+    /// 1, there is no keep-alive. If absent, there is no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Which requests are sent again instead of failing.
@@ -53,12 +55,14 @@ pub struct LoadSpec {
     pub shape: Shape,
     /// Number of connections of all workers together; at least one.
     pub connections: u32,
-    /// Duration of the warm-up before the measured time, nanoseconds. The results of the warm-up are discarded.
+    /// Duration of the warm-up before the measured time, nanoseconds. The results of the warm-up are
+    /// discarded.
     pub warmup_ns: u64,
-    /// Duration of the measured time, which follows the warm-up, nanoseconds. With stages, it is the sum of their
-    /// durations.
+    /// Duration of the measured time, which follows the warm-up, nanoseconds. With stages, it is the sum of
+    /// their durations.
     pub duration_ns: u64,
-    /// Maximum number of scheduled requests. The load stops at this number, even if `duration_ns` has not passed yet.
+    /// Maximum number of scheduled requests. The load stops at this number, even if `duration_ns` has not
+    /// passed yet.
     pub requests: Option<u64>,
     /// Timeouts of connects and responses.
     pub timeouts: Timeouts,
@@ -69,8 +73,8 @@ pub struct LoadSpec {
     /// True if other processes that handle the requests run on `cpus` too.
     #[serde(default)]
     pub shares_cpus: bool,
-    /// True to end the load early if nothing but failures comes back: no response was ever complete, and five requests per
-    /// connection failed.
+    /// True to end the load early if nothing but failures comes back: no response was ever complete, and five
+    /// requests per connection failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gives_up: bool,
     /// Seed of all random numbers.
@@ -80,12 +84,12 @@ pub struct LoadSpec {
     /// Length of a window, nanoseconds; at least 1 ms. Absent for [`crate::record::WINDOW_NS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ns: Option<u64>,
-    /// True if responses carry the upstream's timestamps ([`crate::stamp`]). The timestamps split a service time into
-    /// request path, the upstream's own time, and response path.
+    /// True if responses carry the upstream's timestamps ([`crate::stamp`]). The timestamps split a service
+    /// time into request path, the upstream's own time, and response path.
     #[serde(default)]
     pub stamps: bool,
-    /// Ignored, because there is only one event loop. Older specs could choose between two event loops, so the field
-    /// is still accepted.
+    /// Ignored, because there is only one event loop. Older specs could choose between two event loops, so
+    /// the field is still accepted.
     #[serde(default)]
     pub event_loop: EventLoopName,
     /// The part of the load that this generator sends. Absent if it sends the whole load.
@@ -95,10 +99,10 @@ pub struct LoadSpec {
 
 /// A part of a load that several generators send together.
 ///
-/// `shape`, `connections` and `requests` of the spec are those of the whole load. `workers` and `cpus` are those of this
-/// part; all parts must have the same number of workers. Worker `i` of this part is worker `i · of + index` of the whole
-/// load. So all parts together open the same connections and schedule the same requests as one generator with
-/// `workers · of` workers.
+/// `shape`, `connections` and `requests` of the spec are those of the whole load. `workers` and `cpus` are
+/// those of this part; all parts must have the same number of workers. Worker `i` of this part is worker `i ·
+/// of + index` of the whole load. So all parts together open the same connections and schedule the same
+/// requests as one generator with `workers · of` workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
@@ -162,8 +166,8 @@ pub enum EventLoopName {
 pub struct Timeouts {
     /// Time limit for each connect. The TLS handshake after it has a separate time limit of the same length.
     pub connect_ns: u64,
-    /// Maximum time from sending the request to the first byte of its response. It has no effect if it is not shorter
-    /// than `total_ns`.
+    /// Maximum time from sending the request to the first byte of its response. It has no effect if it is not
+    /// shorter than `total_ns`.
     pub first_byte_ns: u64,
     /// Maximum time from sending the request to the end of its response.
     pub total_ns: u64,
@@ -187,7 +191,8 @@ pub enum ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// The header at the start of a connection. `ends` are its source and its destination; absent for a Unix socket.
+    /// The header at the start of a connection. `ends` are its source and its destination; absent for a Unix
+    /// socket.
     pub fn header(self, ends: Option<Ends>) -> Vec<u8> {
         match self {
             Self::V1 => header_v1(ends),
@@ -199,8 +204,8 @@ impl ProxyProtocol {
 /// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
-    /// HTTP/1.0. The request has the header `connection: keep-alive` if its connection may carry more than one
-    /// request.
+    /// HTTP/1.0. The request has the header `connection: keep-alive` if its connection may carry more than
+    /// one request.
     #[serde(rename = "1.0")]
     Http10,
     /// HTTP/1.1.
@@ -216,14 +221,14 @@ pub enum Retry {
     /// None. Each request is sent once.
     #[default]
     Off,
-    /// A request on a reused connection that the peer closed or reset before the first byte of the response. If the
-    /// method is idempotent ([`is_idempotent`]), the request is sent once more, on a new connection, as HTTP clients do
-    /// (RFC 9112, section 9.3.1).
+    /// A request on a reused connection that the peer closed or reset before the first byte of the response.
+    /// If the method is idempotent ([`is_idempotent`]), the request is sent once more, on a new connection,
+    /// as HTTP clients do (RFC 9112, section 9.3.1).
     IdleClose,
 }
 
-/// True if a request with this method can be sent again without harm (RFC 9110, section 9.2.2). Methods that hoptax
-/// does not know count as not idempotent.
+/// True if a request with this method can be sent again without harm (RFC 9110, section 9.2.2). Methods that
+/// hoptax does not know count as not idempotent.
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "TRACE")
 }
@@ -310,9 +315,9 @@ pub enum Shape {
 pub enum Rate {
     /// A constant rate above zero.
     Fixed(f64),
-    /// Stages, one after another. There must be at least one stage with a rate above zero. A stage with rate zero is a
-    /// pause. During the warm-up, the rate is the mean rate of the first stage. If the first stage is a pause, the
-    /// warm-up therefore sends nothing.
+    /// Stages, one after another. There must be at least one stage with a rate above zero. A stage with rate
+    /// zero is a pause. During the warm-up, the rate is the mean rate of the first stage. If the first stage
+    /// is a pause, the warm-up therefore sends nothing.
     Stages(Vec<Stage>),
 }
 
@@ -322,8 +327,8 @@ pub enum Rate {
 pub struct Stage {
     /// Requests per second at the beginning of the stage; zero or more.
     pub from: f64,
-    /// Requests per second at the end of the stage; zero or more. If the rate is constant, this is the same value as
-    /// `from`.
+    /// Requests per second at the end of the stage; zero or more. If the rate is constant, this is the same
+    /// value as `from`.
     pub to: f64,
     /// Duration of the stage, nanoseconds; at least 1.
     pub for_ns: u64,
@@ -351,8 +356,8 @@ impl Rate {
         }
     }
 
-    /// Rate at `passed_ns` nanoseconds after the start of the measured time. After the last stage, it is the rate at
-    /// the end of that stage.
+    /// Rate at `passed_ns` nanoseconds after the start of the measured time. After the last stage, it is the
+    /// rate at the end of that stage.
     pub fn at(&self, passed_ns: u64) -> f64 {
         let stages = match self {
             Self::Fixed(rate) => return *rate,
@@ -384,8 +389,8 @@ impl Rate {
 pub enum Arrivals {
     /// One request every `1 / rate` seconds.
     Constant,
-    /// Like `Constant`, but each request is moved by a random part of the interval between requests. The value is the
-    /// maximum part in each direction: 0.1 is ±10 %. The parts are uniformly distributed.
+    /// Like `Constant`, but each request is moved by a random part of the interval between requests. The
+    /// value is the maximum part in each direction: 0.1 is ±10 %. The parts are uniformly distributed.
     Jitter(f64),
     /// Poisson arrivals: exponentially distributed gaps with mean `1 / rate`, as with independent users.
     Poisson,
@@ -393,23 +398,23 @@ pub enum Arrivals {
 
 /// A request of the mix, and the checks of its response.
 ///
-/// The following texts can contain templates: `path`, the values of headers and, if `body_is_template` is true, the
-/// body. Templates are `{{seq}}`, `{{uuid}}`, `{{random LOW HIGH}}`, `{{line FILE}}` and `{{base64 …}}`. `\{{` is a
-/// literal `{{`.
+/// The following texts can contain templates: `path`, the values of headers and, if `body_is_template` is
+/// true, the body. Templates are `{{seq}}`, `{{uuid}}`, `{{random LOW HIGH}}`, `{{line FILE}}` and `{{base64
+/// …}}`. `\{{` is a literal `{{`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
     /// Name of the target. It must be unique within the spec.
     pub name: String,
-    /// Weight of this target, at least 1. The target's share of the requests is this weight divided by the sum of all
-    /// weights.
+    /// Weight of this target, at least 1. The target's share of the requests is this weight divided by the
+    /// sum of all weights.
     pub weight: u32,
     /// HTTP method, for example `GET`.
     pub method: String,
     /// Path and query, beginning with `/` (origin form).
     pub path: String,
-    /// Headers in the order in which they are sent. `host` must be among them. `content-length` or, with `chunked`,
-    /// `transfer-encoding` is added if there is a body.
+    /// Headers in the order in which they are sent. `host` must be among them. `content-length` or, with
+    /// `chunked`, `transfer-encoding` is added if there is a body.
     pub headers: Vec<(String, String)>,
     /// Body of the request, in base64 in the JSON document. If empty, the request has no body.
     #[serde(with = "base64_bytes")]
@@ -420,8 +425,8 @@ pub struct TargetSpec {
     /// How the body is divided into chunks. Absent if it has a `content-length` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunked: Option<Chunked>,
-    /// Conditions that a successful response must meet. If none of them checks the status, the status must be 200 to
-    /// 399.
+    /// Conditions that a successful response must meet. If none of them checks the status, the status must be
+    /// 200 to 399.
     #[serde(default)]
     pub checks: Vec<Check>,
 }
@@ -449,8 +454,8 @@ impl TargetSpec {
 pub struct Chunked {
     /// Data in each chunk, bytes; at least 1. The last chunk can be shorter.
     pub chunk_bytes: u64,
-    /// Time between the beginnings of two chunks, nanoseconds. With 0, the whole request is sent at once. Otherwise the
-    /// head and the first chunk are sent together, and then one chunk at a time.
+    /// Time between the beginnings of two chunks, nanoseconds. With 0, the whole request is sent at once.
+    /// Otherwise the head and the first chunk are sent together, and then one chunk at a time.
     #[serde(default)]
     pub pause_ns: u64,
 }
@@ -472,8 +477,8 @@ impl Chunked {
     }
 }
 
-/// A condition that a response must meet to count as successful. A response that does not meet it still counts as
-/// completed.
+/// A condition that a response must meet to count as successful. A response that does not meet it still
+/// counts as completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {

@@ -1,14 +1,14 @@
-//! Timestamps that the upstream sends in a response header: the time when it had read the request, and the time when it
-//! replied. If generator and upstream run on one host, the timestamps split a service time into request path, the
-//! upstream's own time, and response path.
+//! Timestamps that the upstream sends in a response header: the time when it had read the request, and the
+//! time when it replied. If generator and upstream run on one host, the timestamps split a service time into
+//! request path, the upstream's own time, and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
 //!     request path    the upstream's own time    response path
 //! ```
 //!
-//! The sum of the three parts is exactly the service time, to the nanosecond. The upstream's own time belongs to
-//! neither path.
+//! The sum of the three parts is exactly the service time, to the nanosecond. The upstream's own time belongs
+//! to neither path.
 
 mod clock_id;
 
@@ -20,9 +20,9 @@ use hoptax_wire::http1::fields;
 /// [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's host.
 pub const HEADER: &str = "hoptax-stamp";
 
-/// Number of digits of each of the two numbers, including leading zeros. The upstream always writes all of them. The
-/// kernel counts time in 63 bits (`ktime_t`), which fits into 19 digits. The value of the header therefore has a fixed
-/// length and can be overwritten in place.
+/// Number of digits of each of the two numbers, including leading zeros. The upstream always writes all of
+/// them. The kernel counts time in 63 bits (`ktime_t`), which fits into 19 digits. The value of the header
+/// therefore has a fixed length and can be overwritten in place.
 pub const DIGITS: usize = 19;
 
 /// Length of the header's value when the upstream writes it.
@@ -60,15 +60,16 @@ impl Stamp {
         write_digits(&mut value[DIGITS + 1..], self.replied);
     }
 
-    /// Parses a value: two numbers of 1 to 20 digits, separated by a space. Returns `None` if the value is invalid.
+    /// Parses a value: two numbers of 1 to 20 digits, separated by a space. Returns `None` if the value is
+    /// invalid.
     pub fn read(value: &[u8]) -> Option<Self> {
         let blank = value.iter().position(|&byte| byte == b' ')?;
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
     }
 
-    /// Splits the service time of a request that the generator sent at `sent` and that was complete at `completed`.
-    /// Returns `None` if the timestamps contradict these times: a request cannot be received before it was sent, and a
-    /// response cannot be complete before the upstream sent it.
+    /// Splits the service time of a request that the generator sent at `sent` and that was complete at
+    /// `completed`. Returns `None` if the timestamps contradict these times: a request cannot be received
+    /// before it was sent, and a response cannot be complete before the upstream sent it.
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -80,7 +81,8 @@ impl Stamp {
     }
 }
 
-/// Writes `value` with leading zeros, two digits at a time. If `value` is too long, only its last digits are written.
+/// Writes `value` with leading zeros, two digits at a time. If `value` is too long, only its last digits are
+/// written.
 fn write_digits(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let two = (value % 100) as u8;
@@ -112,8 +114,8 @@ pub(crate) enum Stamped {
     With(Stamp),
 }
 
-/// Offset of the header in the last head, in bytes. In the heads of one target, the header usually has the same
-/// position.
+/// Offset of the header in the last head, in bytes. In the heads of one target, the header usually has the
+/// same position.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(usize);
 
@@ -126,8 +128,8 @@ impl Place {
         }
     }
 
-    /// Looks for the header at the remembered position. If a line there begins with the header's name, it must be the
-    /// header, because values of headers never contain a line feed.
+    /// Looks for the header at the remembered position. If a line there begins with the header's name, it
+    /// must be the header, because values of headers never contain a line feed.
     fn look(self, head: &[u8]) -> Option<Stamp> {
         const COLON: &[u8] = b": ";
         let before = self.0.checked_sub(1)?;
@@ -142,8 +144,8 @@ impl Place {
     fn search(&mut self, head: &[u8]) -> Stamped {
         let mut found = Stamped::No;
         let mut place = None;
-        // This cannot fail, because the decoder has already accepted this head. If it did fail, the header would count
-        // as absent.
+        // This cannot fail, because the decoder has already accepted this head. If it did fail, the header
+        // would count as absent.
         let _ = fields(head, |field| {
             if field.name.eq_ignore_ascii_case(HEADER) && found == Stamped::No {
                 place = Some(field.name.as_ptr() as usize - head.as_ptr() as usize);

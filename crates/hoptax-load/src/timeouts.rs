@@ -1,16 +1,17 @@
-//! Timeouts of connects, requests and retired connections. Each kind of timeout has its own queue: a linked list in an
-//! array that is indexed by slot.
+//! Timeouts of connects, requests and retired connections. Each kind of timeout has its own queue: a linked
+//! list in an array that is indexed by slot.
 //!
-//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A simple queue
-//! (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few memory writes.
+//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A
+//! simple queue (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few
+//! memory writes.
 
 use crate::clock::MILLISECOND;
 use crate::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum time that a peer has to close a retired connection. Servers that close by themselves do so at once. Others
-/// wait for the client, some without a limit.
+/// Maximum time that a peer has to close a retired connection. Servers that close by themselves do so at
+/// once. Others wait for the client, some without a limit.
 const LEAVING: u64 = MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub(crate) enum Kind {
 pub(crate) struct Timeouts {
     connect: Queue,
     first_byte: Queue,
-    /// False if the first-byte timeout is not shorter than the total timeout, because it would then never expire
-    /// first.
+    /// False if the first-byte timeout is not shorter than the total timeout, because it would then never
+    /// expire first.
     watches_first_byte: bool,
     total: Queue,
     leaving: Queue,
@@ -74,8 +75,8 @@ impl Timeouts {
         self.total.arm(slot, now);
     }
 
-    /// Called when the last piece of a request is sent at `now`, if no byte of the response has arrived. The time limit
-    /// for the first byte does not include the pauses of the request.
+    /// Called when the last piece of a request is sent at `now`, if no byte of the response has arrived. The
+    /// time limit for the first byte does not include the pauses of the request.
     pub(crate) fn sent_whole(&mut self, slot: u32, now: u64) {
         if self.watches_first_byte {
             self.first_byte.arm(slot, now);
@@ -138,8 +139,8 @@ const DISARMED: u32 = u32::MAX - 1;
 #[derive(Debug)]
 struct Queue {
     timeout: u64,
-    /// Links of the slots. The array grows up to the highest slot that was ever armed. A kind of timeout that is never
-    /// armed therefore uses no memory.
+    /// Links of the slots. The array grows up to the highest slot that was ever armed. A kind of timeout that
+    /// is never armed therefore uses no memory.
     links: Vec<Link>,
     first: u32,
     last: u32,

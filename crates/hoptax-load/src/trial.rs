@@ -62,15 +62,15 @@ pub(crate) enum Message {
 pub(crate) struct Reports {
     /// Channel for messages. Each message wakes the receiving thread.
     pub(crate) messages: Sender<Message>,
-    /// Channel for windows that have ended, with their numbers. Present if windows are reported. The receiver polls
-    /// this channel. If it were woken instead, the worker would lose time for a system call, and CPU time if both
-    /// share a CPU.
+    /// Channel for windows that have ended, with their numbers. Present if windows are reported. The receiver
+    /// polls this channel. If it were woken instead, the worker would lose time for a system call, and CPU
+    /// time if both share a CPU.
     pub(crate) windows: Option<Sender<(u64, Window)>>,
 }
 
 impl Reports {
-    /// If windows are reported, sends all windows before window `index`. Sending cannot fail while workers run, because
-    /// the receiver lives longer than the workers.
+    /// If windows are reported, sends all windows before window `index`. Sending cannot fail while workers
+    /// run, because the receiver lives longer than the workers.
     fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
             worker.recorder.report_windows(index, keep, |number, window| {
@@ -101,7 +101,8 @@ impl Shared<'_> {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// True if no worker has seen anything but failures. `counted` is true while this worker counts as one of them.
+    /// True if no worker has seen anything but failures. `counted` is true while this worker counts as one of
+    /// them.
     fn all_hopeless(&self, worker: &Worker<'_>, counted: &mut bool) -> bool {
         if !self.spec.gives_up {
             return false;
@@ -132,8 +133,8 @@ impl Shared<'_> {
             Shape::Open { rate, arrivals } => {
                 let share = Share { worker: index, workers: self.workers };
                 let warmup = Rate::Fixed(rate.of_warmup());
-                // The measured time has its own pacer, so that its requests do not depend on the length of the
-                // warm-up. Requests that are still due from the warm-up are sent first.
+                // The measured time has its own pacer, so that its requests do not depend on the length of
+                // the warm-up. Requests that are still due from the warm-up are sent first.
                 let pacer = |rate, seed, times, limit| {
                     Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
                 };
@@ -146,7 +147,8 @@ impl Shared<'_> {
     }
 }
 
-/// Runs all phases of a trial in one worker. `index` is its number among the workers of all parts of the load.
+/// Runs all phases of a trial in one worker. `index` is its number among the workers of all parts of the
+/// load.
 ///
 /// # Errors
 /// If the event loop fails.
@@ -212,11 +214,12 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Runs the warm-up and the measured time. Returns the end of the measured time, the CPU time used in it, and why the
-/// trial ended early, if it did.
+/// Runs the warm-up and the measured time. Returns the end of the measured time, the CPU time used in it, and
+/// why the trial ended early, if it did.
 ///
-/// The measured time ends at its latest end or at an interrupt. If the number of requests is limited, it also ends
-/// when the last request has its outcome. The returned end is the first nanosecond after the measured time.
+/// The measured time ends at its latest end or at an interrupt. If the number of requests is limited, it also
+/// ends when the last request has its outcome. The returned end is the first nanosecond after the measured
+/// time.
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -273,8 +276,8 @@ fn measure<L: EventLoop>(
     Ok((ended, cpu, early))
 }
 
-/// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect and a
-/// response together, for each time that a request can be sent.
+/// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect
+/// and a response together, for each time that a request can be sent.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,

@@ -28,14 +28,15 @@ const SHORTEST_REST: u64 = 10 * MILLISECOND;
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
 /// Maximum number of slots that get their first request before the loop reads responses again.
 const STARTS_AT_ONCE: usize = 128;
-/// Shortly before a request is due, a worker with its own CPU stops sleeping and polls. This is the duration of
-/// polling, nanoseconds. It covers the wake-up latency of common kernels.
+/// Shortly before a request is due, a worker with its own CPU stops sleeping and polls. This is the duration
+/// of polling, nanoseconds. It covers the wake-up latency of common kernels.
 const SPIN: u64 = 50_000;
-/// Maximum number of attempts per slot to open a connection before traffic begins. If the peer refuses them, there are
-/// fewer attempts.
+/// Maximum number of attempts per slot to open a connection before traffic begins. If the peer refuses them,
+/// there are fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
 
-/// A load without any response gives up after this many failures per slot. With the rests between them, they take 0.3 s.
+/// A load without any response gives up after this many failures per slot. With the rests between them, they
+/// take 0.3 s.
 const HOPELESS_FAILURES: u64 = 5;
 
 #[derive(Debug)]
@@ -48,7 +49,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) proxy_protocol: Option<spec::ProxyProtocol>,
     /// The request that opens a tunnel through a forward proxy.
     pub(crate) tunnel: Option<&'a [u8]>,
-    /// Maximum number of retired connections per worker that are open at the same time as the regular connections.
+    /// Maximum number of retired connections per worker that are open at the same time as the regular
+    /// connections.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
     pub(crate) retry: spec::Retry,
@@ -61,7 +63,8 @@ pub(crate) struct Setup<'a> {
 pub(crate) enum Spin {
     /// It always sleeps, because it has no CPU of its own.
     Never,
-    /// It polls while no request is in flight. It shares its CPU with processes that have nothing to do at that time.
+    /// It polls while no request is in flight. It shares its CPU with processes that have nothing to do at
+    /// that time.
     Unloaded,
     /// It always polls, because it has its own CPU.
     Always,
@@ -84,15 +87,15 @@ pub(crate) enum Source {
     /// No requests yet: connections are opened, and failed connects are retried.
     Opening,
     Quiet,
-    /// Closed loop. Until `end`, each free slot gets a request. From `start` on, requests are counted, and at most
-    /// `limit` of them are sent.
+    /// Closed loop. Until `end`, each free slot gets a request. From `start` on, requests are counted, and at
+    /// most `limit` of them are sent.
     Closed {
         start: u64,
         end: u64,
         limit: u64,
     },
-    /// Open loop. Each request that is due gets a free slot. Requests that are still due from the warm-up are sent
-    /// before the requests of the measured time.
+    /// Open loop. Each request that is due gets a free slot. Requests that are still due from the warm-up are
+    /// sent before the requests of the measured time.
     Open {
         warmup: Box<Pacer>,
         measured: Box<Pacer>,
@@ -103,8 +106,8 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Connections are numbered over all workers. Slot `s` has connection number `first_address + s * address_step`.
-    /// Connection `i` goes to address `i mod n`, where `n` is the number of addresses.
+    /// Connections are numbered over all workers. Slot `s` has connection number `first_address + s *
+    /// address_step`. Connection `i` goes to address `i mod n`, where `n` is the number of addresses.
     first_address: usize,
     address_step: usize,
     source: Source,
@@ -171,8 +174,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// True if every slot is connected or has used all its attempts. If connecting is hopeless, this function also
-    /// cancels further attempts.
+    /// True if every slot is connected or has used all its attempts. If connecting is hopeless, this function
+    /// also cancels further attempts.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
@@ -239,15 +242,15 @@ impl<'a> Worker<'a> {
     /// Does all work that is due, then waits for events until `until` or until more work is due.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, mut now: u64, until: u64) -> io::Result<()> {
         if self.timeouts.next() <= now {
-            // First process the bytes that have already arrived. They arrived in time, even if this thread reads them
-            // only after the timeout.
+            // First process the bytes that have already arrived. They arrived in time, even if this thread
+            // reads them only after the timeout.
             io.turn(self, Some(now))?;
             let looked = clock::now().max(now);
             while let Some((slot, kind)) = self.timeouts.expire(now) {
                 self.time_out(io, slot, kind, looked);
             }
-            // Processing the timeouts took time. Requests that are sent below must not get a timestamp from before
-            // this work.
+            // Processing the timeouts took time. Requests that are sent below must not get a timestamp from
+            // before this work.
             now = looked;
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
@@ -301,8 +304,8 @@ impl<'a> Worker<'a> {
         deadline
     }
 
-    /// Gives a slot its first request, or marks the slot as free. In a closed loop, the first request is due at once,
-    /// because no earlier response determines its time.
+    /// Gives a slot its first request, or marks the slot as free. In a closed loop, the first request is due
+    /// at once, because no earlier response determines its time.
     fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         if self.slots[slot as usize].is_free() {
             self.freed(io, slot, clock::now());
@@ -319,7 +322,8 @@ impl<'a> Worker<'a> {
                 }
             }
             Source::Open { .. } => {
-                // While slots get their first request, an empty list of free slots does not mean that all are busy.
+                // While slots get their first request, an empty list of free slots does not mean that all are
+                // busy.
                 let waited = self.free.is_empty() && self.starting.is_empty();
                 self.free.push_back(slot);
                 self.dispatch(io, now, waited);
@@ -327,7 +331,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// In an open loop, assigns requests that are due to free slots. `waited` is true if no slot was free until now.
+    /// In an open loop, assigns requests that are due to free slots. `waited` is true if no slot was free
+    /// until now.
     fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64, mut waited: bool) {
         while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
             let next = if warmup.peek().is_some() { warmup } else { measured };
@@ -360,8 +365,8 @@ impl<'a> Worker<'a> {
         self.queued.push_back(slot);
     }
 
-    /// Called when the connect or the request of `slot` failed. Records the outcome of the request and closes the
-    /// connection. The slot then waits before it connects again, so that a failing target is not flooded.
+    /// Called when the connect or the request of `slot` failed. Records the outcome of the request and closes
+    /// the connection. The slot then waits before it connects again, so that a failing target is not flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
@@ -425,7 +430,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Called when a response is complete. The slot sends its next request on the same connection or on a new one.
+    /// Called when a response is complete. The slot sends its next request on the same connection or on a new
+    /// one.
     fn complete<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -437,8 +443,8 @@ impl<'a> Worker<'a> {
         self.timeouts.completed(slot);
         self.pace.proved();
         let token = self.token(slot);
-        // If the request is not whole yet, the rest of it would come before the next request. So the connection is not
-        // used again.
+        // If the request is not whole yet, the rest of it would come before the next request. So the
+        // connection is not used again.
         let unsent = io.unsent(token);
         let is_cut = self.cancel_upload(slot) || unsent > 0;
         let state = &mut self.slots[slot as usize];
@@ -512,7 +518,8 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 }
 
 impl Worker<'_> {
-    /// Called when the connection leads to the server: TCP is connected, and the tunnel is open if there is one.
+    /// Called when the connection leads to the server: TCP is connected, and the tunnel is open if there is
+    /// one.
     fn reached<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         self.recorder.opened(self.slots[slot as usize].connect_started, now);
         match self.tls {
@@ -546,8 +553,8 @@ impl Worker<'_> {
             if self.awaits_tunnel(slot) {
                 return self.read_tunnel(io, slot, now, bytes);
             }
-            // A server that sends data without a request, for example status 408 on an idle connection, is about to
-            // close the connection.
+            // A server that sends data without a request, for example status 408 on an idle connection, is
+            // about to close the connection.
             io.close(token);
             self.slots[slot as usize].step(Event::Closed);
             self.recorder.unasked();
@@ -585,8 +592,8 @@ impl Worker<'_> {
                 return self.lost(slot, now);
             }
         }
-        // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can close a TCP
-        // connection.
+        // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can
+        // close a TCP connection.
         let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
         let times = state.request.expect("a busy slot has a request");
         let target = self.setup.mix.target(times.target);
@@ -599,8 +606,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Called when an idle connection has ended. This is not a failure, because the connection carried no request. The
-    /// slot connects again when it gets a request.
+    /// Called when an idle connection has ended. This is not a failure, because the connection carried no
+    /// request. The slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         let state = &mut self.slots[slot as usize];
         state.step(Event::Closed);

@@ -1,8 +1,8 @@
-//! Checks that a request allocates nothing once the load runs steadily. Each load runs twice, the second time with
-//! more requests. The additional allocations are compared with the additional work.
+//! Checks that a request allocates nothing once the load runs steadily. Each load runs twice, the second time
+//! with more requests. The additional allocations are compared with the additional work.
 //!
-//! This file must have a single test, because the counter covers the whole process, and the test harness allocates
-//! when a test ends.
+//! This file must have a single test, because the counter covers the whole process, and the test harness
+//! allocates when a test ends.
 
 // `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's allocator.
 #![allow(unsafe_code)]
@@ -82,7 +82,8 @@ const IN_PIECES: &[&[u8]] = &[
 ];
 
 /// A response with space for timestamps: the server overwrites the zeros.
-const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
+const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 \
+    0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
 struct Case {
     name: &'static str,
@@ -105,21 +106,21 @@ const FEW_AND_MANY: (u64, u64) = (500, 5500);
 const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
 /// Length of a large body, bytes. It is more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
-/// Number of allocations of a buffer that grows. The length of the unsent part of a large request varies, and the
-/// buffer grows at each new maximum.
+/// Number of allocations of a buffer that grows. The length of the unsent part of a large request varies, and
+/// the buffer grows at each new maximum.
 const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
-/// Number of allocations when the starting thread waits on its channel for the first time. This may happen only in the
-/// longer load.
+/// Number of allocations when the starting thread waits on its channel for the first time. This may happen
+/// only in the longer load.
 const BY_CHANCE: u64 = 4;
-/// Number of allocations of buffers for pieces. They happen when the number of incomplete responses reaches a new
-/// maximum.
+/// Number of allocations of buffers for pieces. They happen when the number of incomplete responses reaches a
+/// new maximum.
 const PIECES: u64 = BY_CHANCE + 3 * CONNECTIONS as u64;
-/// Number of allocations per window: one for the encoded histogram, one for the copy that the receiver gets, and one
-/// for space in the record and in the channel.
+/// Number of allocations per window: one for the encoded histogram, one for the copy that the receiver gets,
+/// and one for space in the record and in the channel.
 const PER_WINDOW: u64 = 3;
-/// Number of allocations that are independent of the number of windows. Some buffers grow when a window is larger than
-/// all earlier windows, and others double when they are full.
+/// Number of allocations that are independent of the number of windows. Some buffers grow when a window is
+/// larger than all earlier windows, and others double when they are full.
 const WINDOWS_TOGETHER: u64 = 16;
 
 #[test]
@@ -305,8 +306,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     let interrupt = AtomicBool::new(false);
     let mut before = 0;
     let record = hoptax_load::run(&spec, &interrupt, case.watch, |progress| {
-        // Counting starts here. The allocations before this point vary, because they depend on listing descriptors and
-        // starting threads.
+        // Counting starts here. The allocations before this point vary, because they depend on listing
+        // descriptors and starting threads.
         if matches!(progress, Progress::Phase(line) if line.phase == Phase::Warmup) {
             before = ALLOCATIONS.load(Ordering::Relaxed);
         }
@@ -324,16 +325,16 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     (allocations, record)
 }
 
-/// Answers every request with the pieces of the case, and sends each piece in its own segment. The server runs until
-/// the process ends.
+/// Answers every request with the pieces of the case, and sends each piece in its own segment. The server
+/// runs until the process ends.
 fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     // Limit the data that the server's socket can hold, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
     let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
-    // Each thread is started only once. Starting a thread allocates, and the thread can become exempt only after it
-    // has started.
+    // Each thread is started only once. Starting a thread allocates, and the thread can become exempt only
+    // after it has started.
     for _ in 0..CONNECTIONS {
         let (listener, tls) = (listener.try_clone().expect("a descriptor"), tls.clone());
         thread::spawn(move || {
@@ -392,8 +393,8 @@ fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     piece.into()
 }
 
-/// Reads one request. Returns false if the client sends no further request. The head is short, so it arrives in one
-/// piece.
+/// Reads one request. Returns false if the client sends no further request. The head is short, so it arrives
+/// in one piece.
 fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
     let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
     let text = String::from_utf8_lossy(&buffer[..read]);

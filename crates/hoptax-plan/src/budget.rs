@@ -12,8 +12,9 @@ pub struct Budget {
     pub metric: Metric,
     /// The load points that the limit applies to. By default, it applies to all load points.
     pub load: LoadSelector,
-    /// Label of a contender in the same run. Relative limits apply to the change from this contender to the gateway. If
-    /// absent, they apply to the change from the gateway that has the same label in the baseline run.
+    /// Label of a contender in the same run. Relative limits apply to the change from this contender to the
+    /// gateway. If absent, they apply to the change from the gateway that has the same label in the baseline
+    /// run.
     pub against: Option<String>,
     /// Highest allowed value, in the metric's unit.
     pub max: Option<f64>,
@@ -46,7 +47,8 @@ impl Budget {
     }
 }
 
-/// Selects the load points that match all fields that are set. If no field is set, it selects all load points.
+/// Selects the load points that match all fields that are set. If no field is set, it selects all load
+/// points.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadSelector {
     /// `true` selects open loops, `false` selects closed loops.

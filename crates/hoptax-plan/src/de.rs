@@ -1,9 +1,9 @@
 //! A serde deserializer for the tree of nodes. Every error contains the place of the wrong value.
 //!
 //! Three type names have a special meaning, so that the structs of [`super::raw`] can derive `Deserialize`. A
-//! [`PLACED`] type receives a value with its place. A [`SWEEP`] type accepts a single value as a list with one element.
-//! A [`SHORT`] type distinguishes a bare word from a mapping. Unknown keys are collected, so that all of them are
-//! reported at once.
+//! [`PLACED`] type receives a value with its place. A [`SWEEP`] type accepts a single value as a list with
+//! one element. A [`SHORT`] type distinguishes a bare word from a mapping. Unknown keys are collected, so
+//! that all of them are reported at once.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
@@ -28,8 +28,8 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     let mut faults = unknown_keys.into_inner();
     match outcome {
         Ok(value) if faults.is_empty() => Ok(value),
-        // A missing key is often a mistyped key. The mistyped key is already reported as an unknown key, so the missing
-        // key is not reported too.
+        // A missing key is often a mistyped key. The mistyped key is already reported as an unknown key, so
+        // the missing key is not reported too.
         Err(Error(fault)) if faults.is_empty() || !fault.message.starts_with("missing key") => {
             faults.push(fault);
             Err(faults)

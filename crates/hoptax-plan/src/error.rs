@@ -15,8 +15,8 @@ pub(crate) struct Place {
     pub(crate) length: u32,
 }
 
-/// An error that is not rendered yet. Serde creates some errors without a place. Such an error gets the place of
-/// the innermost node that contains the wrong value.
+/// An error that is not rendered yet. Serde creates some errors without a place. Such an error gets the place
+/// of the innermost node that contains the wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Option<Place>,
@@ -63,8 +63,8 @@ impl Sources<'_> {
                 (format!("--set {set}"), set)
             }
         };
-        // If something is missing at the end of the text, the parser reports the line after the last line. The error is
-        // shown at the end of the last line instead, because there is no line after it.
+        // If something is missing at the end of the text, the parser reports the line after the last line.
+        // The error is shown at the end of the last line instead, because there is no line after it.
         let last = lines(text).count().max(1) as u32;
         let excerpt = lines(text).nth(place.line.clamp(1, last) as usize - 1).unwrap_or_default();
         let end = excerpt.chars().count() as u32 + 1;
@@ -77,8 +77,8 @@ impl Sources<'_> {
             line,
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
-            // A tab counts as one column but is wider on the screen. Replace it with a space, so that the caret is
-            // below the right character.
+            // A tab counts as one column but is wider on the screen. Replace it with a space, so that the
+            // caret is below the right character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
             help: fault.help,
@@ -86,8 +86,8 @@ impl Sources<'_> {
     }
 }
 
-/// Splits a text into lines as YAML does. A carriage return without a line feed also ends a line (YAML 1.2, section
-/// 5.4).
+/// Splits a text into lines as YAML does. A carriage return without a line feed also ends a line (YAML 1.2,
+/// section 5.4).
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = (!text.is_empty()).then_some(text);
     std::iter::from_fn(move || {

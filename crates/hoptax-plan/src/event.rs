@@ -15,8 +15,8 @@ pub struct Event {
     pub at: Duration,
     /// The action to perform.
     pub action: Action,
-    /// Label of a gateway. The event happens only in trials of this gateway. If absent, the event happens in trials of
-    /// all gateways.
+    /// Label of a gateway. The event happens only in trials of this gateway. If absent, the event happens in
+    /// trials of all gateways.
     pub gateway: Option<String>,
 }
 
@@ -25,7 +25,8 @@ pub struct Event {
 pub enum Action {
     /// The gateway loads its configuration again, without changes.
     Reload,
-    /// The gateway gets a new route. The new route replaces the route that the previous event of this kind added.
+    /// The gateway gets a new route. The new route replaces the route that the previous event of this kind
+    /// added.
     ChangeRoute {
         /// Position of the new route among the other routes.
         route: RoutePosition,

@@ -1,14 +1,15 @@
 //! Features of gateways, such as authentication or TLS. A plan enables each feature separately.
 //!
-//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list the features
-//! that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and its proof.
+//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list the
+//! features that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and
+//! its proof.
 
 use hoptax_load::spec::ProxyProtocol;
 use std::fmt;
 use std::str::FromStr;
 
-/// Default rate limit, in requests per second. No gateway is fast enough to reach this limit, so a run measures only
-/// the cost of counting requests.
+/// Default rate limit, in requests per second. No gateway is fast enough to reach this limit, so a run
+/// measures only the cost of counting requests.
 pub const DEFAULT_RATE_LIMIT: u32 = 1_000_000;
 
 /// Maximum number of routes of a gateway.
@@ -31,15 +32,16 @@ pub enum Feature {
         /// Requests per second.
         per_second: u32,
     },
-    /// The gateway writes an access log to a file in its default format. This overrides the plan's `access_log`.
+    /// The gateway writes an access log to a file in its default format. This overrides the plan's
+    /// `access_log`.
     AccessLog,
-    /// TLS between clients and gateway. All gateways use version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA P-256
-    /// certificate.
+    /// TLS between clients and gateway. All gateways use version 1.3, TLS_AES_128_GCM_SHA256 and an ECDSA
+    /// P-256 certificate.
     Tls,
     /// TLS between clients and gateway. Clients must also present a certificate.
     Mtls,
-    /// Connections from clients begin with a header of the PROXY protocol. The gateway passes its source address on to
-    /// the upstream.
+    /// Connections from clients begin with a header of the PROXY protocol. The gateway passes its source
+    /// address on to the upstream.
     ProxyProtocol(ProxyProtocol),
     /// TLS between gateway and upstream. The gateway verifies the upstream's certificate.
     UpstreamTls,
@@ -62,7 +64,8 @@ pub enum Feature {
         /// Position of the route that requests use.
         ask: RoutePosition,
     },
-    /// The gateway knows several consumers, each with its own key, password or token. Requests use them in turn.
+    /// The gateway knows several consumers, each with its own key, password or token. Requests use them in
+    /// turn.
     Consumers {
         /// Number of consumers.
         count: u32,
@@ -72,11 +75,11 @@ pub enum Feature {
         /// Number of instances. If absent, the gateway uses all of them.
         instances: Option<u32>,
     },
-    /// Before the gateway forwards a request, it asks the upstream whether the request's bearer token is valid. The
-    /// gateway asks by sending a token review, as Kubernetes webhooks do.
+    /// Before the gateway forwards a request, it asks the upstream whether the request's bearer token is
+    /// valid. The gateway asks by sending a token review, as Kubernetes webhooks do.
     TokenReview {
-        /// Time for which the gateway caches the result of a review, in seconds. 0 means that the gateway caches no
-        /// results.
+        /// Time for which the gateway caches the result of a review, in seconds. 0 means that the gateway
+        /// caches no results.
         cache_s: u32,
     },
 }
@@ -186,7 +189,8 @@ impl Feature {
     /// Key under `unsupported` in packs of gateways that cannot present a certificate to upstreams.
     pub const CLIENT_CERTIFICATE: &str = "client-certificate";
 
-    /// Key under `unsupported` in packs of gateways that cannot use a real Kubernetes API server for token reviews.
+    /// Key under `unsupported` in packs of gateways that cannot use a real Kubernetes API server for token
+    /// reviews.
     pub const REVIEW_ELSEWHERE: &str = "token-review-external";
 
     /// Whether this is `token-review` with a cache.

@@ -1,7 +1,7 @@
 //! Fixes a plan that cannot be read, so that the mistakes in its other parts are found too.
 //!
-//! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. What they were meant to say
-//! is not known, so errors that may follow from them are not reported.
+//! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. What they
+//! were meant to say is not known, so errors that may follow from them are not reported.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
@@ -12,7 +12,8 @@ const LISTS: [&str; 3] = ["gateways", "load", "target"];
 const REQUIRED: [&str; 2] = ["gateways", "load"];
 /// Keys whose parts belong together. With a mistake in them, nothing else can be checked.
 const WHOLE: [&str; 2] = ["hosts", "roles"];
-/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem wrong.
+/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem
+/// wrong.
 const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
 const REFERRING: [&str; 3] = ["budget", "events", "roles"];
 

@@ -32,7 +32,8 @@ pub struct PackInfo {
     pub intercepts: bool,
 }
 
-/// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot contain `@`.
+/// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot
+/// contain `@`.
 pub fn variant_name(pack: &str, variant: &str) -> String {
     format!("{pack}@{variant}")
 }
@@ -80,13 +81,15 @@ pub enum GatewayKind {
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// Id of the gateway's process. The CPU time and the memory of this process and its descendants are measured.
+        /// Id of the gateway's process. The CPU time and the memory of this process and its descendants are
+        /// measured.
         pid: Option<u32>,
         /// TLS settings and credentials.
         access: Access,
         /// Prometheus that knows the gateway's CPU time and memory. Only if `pid` is absent.
         prometheus: Option<Prometheus>,
-        /// Pods whose control groups know the gateway's CPU time and memory. Only if the two before are absent.
+        /// Pods whose control groups know the gateway's CPU time and memory. Only if the two before are
+        /// absent.
         pods: Option<WatchedPods>,
     },
 }

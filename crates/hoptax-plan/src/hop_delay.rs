@@ -1,5 +1,5 @@
-//! Known delays and known warm-ups of the built-in hop. Users add a delay to check that hoptax measures it correctly.
-//! They add a warm-up to check that hoptax detects when a gateway is warm.
+//! Known delays and known warm-ups of the built-in hop. Users add a delay to check that hoptax measures it
+//! correctly. They add a warm-up to check that hoptax detects when a gateway is warm.
 
 use super::units::{show_duration, show_share};
 use serde::Deserialize;

@@ -10,10 +10,11 @@ pub struct Host {
     pub name: String,
     /// How hoptax reaches the host.
     pub kind: HostKind,
-    /// IP address at which the other hosts reach it. If roles are on several hosts, each host on which hoptax starts a
-    /// gateway or an upstream has one.
+    /// IP address at which the other hosts reach it. If roles are on several hosts, each host on which hoptax
+    /// starts a gateway or an upstream has one.
     pub address: Option<IpAddr>,
-    /// Path of the program hoptax on the host. It satisfies [`is_plain_word`]. `None` if hoptax copies itself there.
+    /// Path of the program hoptax on the host. It satisfies [`is_plain_word`]. `None` if hoptax copies itself
+    /// there.
     pub hoptax: Option<String>,
 }
 
@@ -28,8 +29,8 @@ impl Host {
         self.kind.command()
     }
 
-    /// The name of each machine of this host. A single machine has the name of the host. Several are numbered from 1:
-    /// `clients-1`, `clients-2`.
+    /// The name of each machine of this host. A single machine has the name of the host. Several are numbered
+    /// from 1: `clients-1`, `clients-2`.
     pub fn machine_names(&self) -> Vec<String> {
         match self.kind.machines() {
             1 => vec![self.name.clone()],
@@ -61,9 +62,9 @@ pub enum HostKind {
 
 /// Options of `ssh`. They replace what the user's configuration says about the same subject.
 ///
-/// Standard input and output carry messages, so there is no terminal, and nothing asks for a password. A host that does
-/// not answer is an error after 10 s. A connection that breaks is an error within 12 s, even if nothing is sent. No
-/// process of `ssh` remains in the background, and no ports are forwarded.
+/// Standard input and output carry messages, so there is no terminal, and nothing asks for a password. A host
+/// that does not answer is an error after 10 s. A connection that breaks is an error within 12 s, even if
+/// nothing is sent. No process of `ssh` remains in the background, and no ports are forwarded.
 const SSH_OPTIONS: [&str; 13] = [
     "-T",
     "-o",
@@ -81,13 +82,14 @@ const SSH_OPTIONS: [&str; 13] = [
 ];
 
 impl HostKind {
-    /// For each machine of the host, the words to put before the words of a command that runs there. For the local
-    /// machine there are none. Machines that are not known yet have no commands: see [`Self::is_known`]. Standard input and
-    /// output of the whole command are those of the command on the host.
+    /// For each machine of the host, the words to put before the words of a command that runs there. For the
+    /// local machine there are none. Machines that are not known yet have no commands: see
+    /// [`Self::is_known`]. Standard input and output of the whole command are those of the command on the
+    /// host.
     ///
-    /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`, `kubectl` and
-    /// most other commands pass the words on as they are. So all words of the command must satisfy [`is_plain_word`]:
-    /// such words mean the same to both.
+    /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`,
+    /// `kubectl` and most other commands pass the words on as they are. So all words of the command must
+    /// satisfy [`is_plain_word`]: such words mean the same to both.
     pub fn command(&self) -> Vec<Vec<String>> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
         match self {
@@ -147,8 +149,8 @@ impl HostKind {
     }
 }
 
-/// A command as messages show it: without the options that hoptax adds for `ssh`. What this does not change in a terminal is
-/// whether the command works.
+/// A command as messages show it: without the options that hoptax adds for `ssh`. What this does not change
+/// in a terminal is whether the command works.
 pub fn shown_words(words: &[String]) -> Vec<String> {
     let is_ours = words.first().is_some_and(|first| first == "ssh")
         && words.len() > SSH_OPTIONS.len() + 1
@@ -184,8 +186,8 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_command() {
-        let ssh = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=3 -o ServerAliveCountMax=3 \
-                   -o ControlMaster=no -o ClearAllForwardings=yes";
+        let ssh = "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=3 -o \
+                   ServerAliveCountMax=3 -o ControlMaster=no -o ClearAllForwardings=yes";
         let pod = |container: Option<&str>, namespace: Option<&str>, context: Option<&str>| {
             let owned = |text: Option<&str>| text.map(str::to_owned);
             HostKind::Kubernetes(Pods {

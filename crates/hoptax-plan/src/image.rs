@@ -1,7 +1,7 @@
 //! Names of container images.
 
-/// Checks that `image` can be the name of a container image. A name must not look like an option of a command, and must
-/// not contain characters that a shell would interpret.
+/// Checks that `image` can be the name of a container image. A name must not look like an option of a
+/// command, and must not contain characters that a shell would interpret.
 ///
 /// # Errors
 /// If the name is not valid. The error says how to fix it.

@@ -1,7 +1,7 @@
 //! Reads plans from YAML, checks them, and defines the types that the rest of the program uses for plans.
 //!
-//! `raw` mirrors the YAML. `meaning` converts it to the types below, or to errors that show a line, a column and a fix.
-//! Code outside this crate does not need to know YAML, units or defaults.
+//! `raw` mirrors the YAML. `meaning` converts it to the types below, or to errors that show a line, a column
+//! and a fix. Code outside this crate does not need to know YAML, units or defaults.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -15,7 +15,8 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Measured time of one trial. With stages, this is the sum of their durations.
     pub duration: Duration,
-    /// Number of requests after which the trial stops, even if its duration is not over. If absent, there is no limit.
+    /// Number of requests after which the trial stops, even if its duration is not over. If absent, there is
+    /// no limit.
     pub requests: Option<u64>,
     /// Number of requests per connection. 1 means no keep-alive. If absent, there is no limit.
     pub requests_per_connection: Option<u32>,
@@ -25,11 +26,12 @@ pub struct LoadPoint {
     pub http: HttpVersion,
     /// Name of the host that sends this load. `None` for the host of the role `generator`.
     pub from: Option<String>,
-    /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is only the
-    /// first rate that the search tries.
+    /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is
+    /// only the first rate that the search tries.
     pub search: Option<Search>,
-    /// Why the run leaves this load point out, for every contender: the machine has too few descriptors or ports for its
-    /// connections. Absent if the load point is measured. No plan contains it; it is decided before a run begins.
+    /// Why the run leaves this load point out, for every contender: the machine has too few descriptors or
+    /// ports for its connections. Absent if the load point is measured. No plan contains it; it is decided
+    /// before a run begins.
     pub left_out: Option<String>,
 }
 
@@ -42,16 +44,16 @@ pub struct Search {
     pub from: f64,
     /// Highest rate that the search tries, requests/s.
     pub to: f64,
-    /// Precision of the result, as a share of the highest rate. The search estimates the highest rate with an interval.
-    /// It ends when half the width of this interval is below this share.
+    /// Precision of the result, as a share of the highest rate. The search estimates the highest rate with an
+    /// interval. It ends when half the width of this interval is below this share.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
 impl Search {
-    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. If there are several objectives, shows
-    /// only their number.
+    /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. If there are several
+    /// objectives, shows only their number.
     pub fn describe(&self) -> String {
         let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
         match self.objectives.as_slice() {
@@ -108,8 +110,8 @@ impl LoadPoint {
         }
     }
 
-    /// Describes how the load point differs from HTTP/1.1 with keep-alive and without retries, sent by the host of the role
-    /// `generator`.
+    /// Describes how the load point differs from HTTP/1.1 with keep-alive and without retries, sent by the
+    /// host of the role `generator`.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.http == HttpVersion::Http10 {

@@ -4,12 +4,12 @@ use super::error::{Fault, Place, lines};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
 
-/// Maximum depth of nesting. No real plan is nested this deeply. The limit prevents hostile input from overflowing the
-/// stack.
+/// Maximum depth of nesting. No real plan is nested this deeply. The limit prevents hostile input from
+/// overflowing the stack.
 const DEEPEST: usize = 32;
 
-/// Maximum number of nodes. No real plan has this many nodes. The limit prevents aliases of aliases from using up the
-/// memory.
+/// Maximum number of nodes. No real plan has this many nodes. The limit prevents aliases of aliases from
+/// using up the memory.
 const MOST_NODES: usize = 100_000;
 
 /// Help for a template without quotes. Because of its braces, YAML reads such a template as a mapping.
@@ -77,8 +77,8 @@ impl Node {
     }
 }
 
-/// Reads one YAML document. `source` and `column` are the place in the user's input where `text` begins. This can be
-/// the middle of a `--set` argument, where the value begins.
+/// Reads one YAML document. `source` and `column` are the place in the user's input where `text` begins. This
+/// can be the middle of a `--set` argument, where the value begins.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -152,8 +152,8 @@ impl<'a> Reader<'a> {
     fn place(&self, span: Span) -> Place {
         let start: Marker = span.start;
         let line = start.line().max(1) as u32;
-        // In a `--set` argument, the key comes before the value. The key shifts the columns of the value's first line
-        // only.
+        // In a `--set` argument, the key comes before the value. The key shifts the columns of the value's
+        // first line only.
         let shift = if line == 1 { self.column } else { 0 };
         Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
     }
@@ -187,7 +187,8 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    /// Copies the node with this anchor. The places in it are copied too, so that errors point to the original text.
+    /// Copies the node with this anchor. The places in it are copied too, so that errors point to the
+    /// original text.
     fn alias(&mut self, anchor: usize, place: Place) -> Result<Node, Fault> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             return Err(Fault::new(

@@ -139,7 +139,8 @@ fn errors_in_sets_point_into_the_argument() {
         ("gateways.x=1", "1:10+1 the list `gateways` has no entry `x`; use 0, its only entry"),
         (
             "gateways.0.workers=2",
-            "1:12+7 `gateways.0` is a single value and has no `workers`; set the whole value: --set 'gateways.0={ … }'",
+            "1:12+7 `gateways.0` is a single value and has no `workers`; set the whole value: --set \
+            'gateways.0={ … }'",
         ),
         ("load..x=1", "1:6+0 a part of the key is empty"),
         ("trials=[1", "malformed YAML"),

@@ -3,8 +3,8 @@
 use super::units::{UnitError, duration, nearest, share, show_duration, show_share};
 use std::time::Duration;
 
-/// A rate counts as reached if at least this share of the due requests succeeds. An objective can set another share.
-/// The finding `rate-missed` also uses this share.
+/// A rate counts as reached if at least this share of the due requests succeeds. An objective can set another
+/// share. The finding `rate-missed` also uses this share.
 pub const REACHED: f64 = 0.99;
 
 /// A set of limits. A trial meets the objective if it meets all limits.
@@ -41,8 +41,8 @@ pub enum Term {
 /// A statistic of the response times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// A percentile, as a share from 0 to 1. For example, 0.99 is the time within which 99 % of all due requests were
-    /// answered.
+    /// A percentile, as a share from 0 to 1. For example, 0.99 is the time within which 99 % of all due
+    /// requests were answered.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -54,7 +54,8 @@ impl Objective {
     /// Parses an objective.
     ///
     /// # Errors
-    /// If the text is wrong. Returns the wrong part of the text, which the message marks with carets, and the error.
+    /// If the text is wrong. Returns the wrong part of the text, which the message marks with carets, and the
+    /// error.
     pub fn parse(text: &str) -> Result<Self, (&str, UnitError)> {
         let parts = split_at_and(text);
         let mut terms = Vec::new();
@@ -138,8 +139,8 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// Splits a text at each `and` and at each comma. A comma that is followed by `and` separates only once. The parts are
-/// trimmed.
+/// Splits a text at each `and` and at each comma. A comma that is followed by `and` separates only once. The
+/// parts are trimmed.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at, mut after_comma) = (0, 0, false);

@@ -20,8 +20,8 @@ pub struct Context {
     pub directory: PathBuf,
 }
 
-/// Reads another kind of YAML document, such as a pack's manifest. Errors show line, column and caret, like the errors
-/// in plans.
+/// Reads another kind of YAML document, such as a pack's manifest. Errors show line, column and caret, like
+/// the errors in plans.
 ///
 /// # Errors
 /// All errors found in the document.
@@ -35,8 +35,8 @@ pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, Pl
 
 /// Parses and checks a plan.
 ///
-/// `file_name` is shown in messages. `sets` are arguments of the form `key.path=value`, which override values of the
-/// file.
+/// `file_name` is shown in messages. `sets` are arguments of the form `key.path=value`, which override values
+/// of the file.
 ///
 /// # Errors
 /// All errors, each with its place and how to fix it.

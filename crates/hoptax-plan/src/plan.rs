@@ -19,8 +19,9 @@ pub struct Plan {
     pub upstream: Upstream,
     /// The gateways, with unique labels. The list does not contain direct, which is always measured.
     pub gateways: Vec<Gateway>,
-    /// Gateways that are measured only if another one is not installed. After [`Plan::replace_missing`], and in the plan of
-    /// a run, the list has only the replacements that are measured, and `gateways` lacks the gateways that they replace.
+    /// Gateways that are measured only if another one is not installed. After [`Plan::replace_missing`], and
+    /// in the plan of a run, the list has only the replacements that are measured, and `gateways` lacks the
+    /// gateways that they replace.
     pub replacements: Vec<Replacement>,
     /// The targets, with unique names. There is at least one target.
     pub targets: Vec<Target>,
@@ -28,14 +29,15 @@ pub struct Plan {
     pub imported: Option<Imported>,
     /// For each file name in `{{line FILE}}`, the path of the file.
     pub files: BTreeMap<String, PathBuf>,
-    /// Files with secret values of headers, each on one line. Empty in a plan that was read from a run's record.
+    /// Files with secret values of headers, each on one line. Empty in a plan that was read from a run's
+    /// record.
     pub secrets: Vec<PathBuf>,
     /// The load points in the order of the plan. Sweeps are expanded.
     pub load: Vec<LoadPoint>,
     /// Number of rounds. Each round measures every case once.
     pub trials: Trials,
-    /// Measures starts of gateways instead of trials. The plan then has one load point, which lasts as long as the load
-    /// after each start. `trials` has no meaning.
+    /// Measures starts of gateways instead of trials. The plan then has one load point, which lasts as long
+    /// as the load after each start. `trials` has no meaning.
     pub start: Option<Start>,
     /// Time of unmeasured traffic before each trial.
     pub warmup: Duration,
@@ -45,7 +47,8 @@ pub struct Plan {
     pub pause: Duration,
     /// Timeouts of connects and requests.
     pub timeout: Timeouts,
-    /// Local addresses that the generator connects from, in turn. If the list is empty, the kernel chooses the address.
+    /// Local addresses that the generator connects from, in turn. If the list is empty, the kernel chooses
+    /// the address.
     pub sources: Vec<IpAddr>,
     /// Settings of gateways: equalised or stock.
     pub profile: Profile,
@@ -61,7 +64,8 @@ pub struct Plan {
     pub idle: Option<Idle>,
     /// Whether to restart each gateway for each of its trials, instead of starting it once per run.
     pub isolate: bool,
-    /// Seed for the order of trials and for arrivals. If absent, the run chooses a random seed and records it.
+    /// Seed for the order of trials and for arrivals. If absent, the run chooses a random seed and records
+    /// it.
     pub seed: Option<u64>,
     /// Events during trials, sorted by time.
     pub events: Vec<Event>,
@@ -82,13 +86,15 @@ impl Plan {
             Some(Imported { from, requests, represented }) => {
                 let share = (represented * 1000.0).floor() / 10.0;
                 format!(
-                    "traffic of {from}, with targets of their own for {share} % of {requests} requests: {targets}"
+                    "traffic of {from}, with targets of their own for {share} % of {requests} requests: \
+                    {targets}"
                 )
             }
         }
     }
 
-    /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs hoptax.
+    /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs
+    /// hoptax.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|host| host.name == name)
     }
@@ -103,7 +109,8 @@ impl Plan {
         point.from.as_deref().unwrap_or(&self.roles.generator)
     }
 
-    /// Names of all hosts that send load: first that of the role `generator`, then those that loads name in `from`.
+    /// Names of all hosts that send load: first that of the role `generator`, then those that loads name in
+    /// `from`.
     pub fn generators(&self) -> Vec<&str> {
         let mut names = vec![self.roles.generator.as_str()];
         for name in self.load.iter().filter_map(|point| point.from.as_deref()) {
@@ -114,7 +121,8 @@ impl Plan {
         names
     }
 
-    /// The roles, each with its name and the name of its host. `generator` is repeated for each host that sends load.
+    /// The roles, each with its name and the name of its host. `generator` is repeated for each host that
+    /// sends load.
     pub fn each_role(&self) -> Vec<(&'static str, &str)> {
         let generators = self.generators().into_iter().map(|host| ("generator", host));
         generators.chain([("gateway", &*self.roles.gateway), ("upstream", &*self.roles.upstream)]).collect()
@@ -125,16 +133,17 @@ impl Plan {
         self.host(host).map_or_else(|| vec![host.to_owned()], Host::machine_names)
     }
 
-    /// Decides for each replacement which of the two gateways is measured, and removes the other one from the plan. Returns
-    /// a line for each decision.
+    /// Decides for each replacement which of the two gateways is measured, and removes the other one from the
+    /// plan. Returns a line for each decision.
     ///
-    /// - If the gateway that can be replaced is installed, the replacement is not measured. Budgets that refer to the
-    ///   replacement are removed.
-    /// - If only the replacement is installed, it is measured. Budgets that refer to the other gateway remain, and cannot
-    ///   be kept.
+    /// - If the gateway that can be replaced is installed, the replacement is not measured. Budgets that
+    ///   refer to the replacement are removed.
+    /// - If only the replacement is installed, it is measured. Budgets that refer to the other gateway
+    ///   remain, and cannot be kept.
     /// - If neither is installed, both remain in the plan, so that both are reported as missing.
     ///
-    /// A replacement for a gateway that the plan no longer has, because of `--only`, is measured like any other gateway.
+    /// A replacement for a gateway that the plan no longer has, because of `--only`, is measured like any
+    /// other gateway.
     pub fn replace_missing(&mut self, is_missing: impl Fn(&Gateway) -> bool) -> Vec<String> {
         let mut lines = Vec::new();
         for one in std::mem::take(&mut self.replacements) {
@@ -198,7 +207,8 @@ impl Trials {
         }
     }
 
-    /// Describes the number of rounds: `5 rounds`, `5 to 30 rounds, at most 10m`, or `as many rounds as fit into 3m`.
+    /// Describes the number of rounds: `5 rounds`, `5 to 30 rounds, at most 10m`, or `as many rounds as fit
+    /// into 3m`.
     pub fn describe(&self) -> String {
         match self {
             Self::Fixed(1) => "1 round".to_owned(),

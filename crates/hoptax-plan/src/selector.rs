@@ -1,5 +1,5 @@
-//! Selectors find a number in the response of a status endpoint. The response can be Prometheus text, CSV, JSON or any
-//! text.
+//! Selectors find a number in the response of a status endpoint. The response can be Prometheus text, CSV,
+//! JSON or any text.
 
 pub use hoptax_record::plan::SelectorKind;
 use regex_lite::Regex;
@@ -66,7 +66,8 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| format!("not a valid regular expression: {error}"))
 }
 
-/// A selector `name` or `name{label="value",…}`. It selects the sum of all series with this name and these labels.
+/// A selector `name` or `name{label="value",…}`. It selects the sum of all series with this name and these
+/// labels.
 #[derive(Debug, PartialEq, Eq)]
 struct PrometheusSelector {
     name: String,
@@ -135,8 +136,8 @@ fn unescaped(text: &str) -> String {
     text.replace("\\\"", "\"").replace("\\n", "\n").replace("\\\\", "\\")
 }
 
-/// A selector `column[other=value,…]`. It selects the sum of a column over all rows that have these values in the other
-/// columns.
+/// A selector `column[other=value,…]`. It selects the sum of a column over all rows that have these values in
+/// the other columns.
 #[derive(Debug, PartialEq, Eq)]
 struct CsvSelector {
     column: String,

@@ -1,7 +1,7 @@
 //! Rates that change over time: `100/s for 10s, ramp to 5000/s over 60s`.
 //!
-//! A stage is `RATE for TIME`, `ramp to RATE over TIME` or `ramp from RATE to RATE over TIME`. A ramp without `from`
-//! starts at the rate where the previous stage ended, or at zero if it is the first stage.
+//! A stage is `RATE for TIME`, `ramp to RATE over TIME` or `ramp from RATE to RATE over TIME`. A ramp without
+//! `from` starts at the rate where the previous stage ended, or at zero if it is the first stage.
 
 use super::units::{UnitError, duration, nearest, rate, rate_or_zero, show_duration, show_rate};
 use hoptax_load::spec::{Rate, Stage};
@@ -83,14 +83,16 @@ fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64,
     }
 }
 
-/// Splits a list of words at the first word that equals `at`. `None` if there is no such word, or if one side is empty.
+/// Splits a list of words at the first word that equals `at`. `None` if there is no such word, or if one side
+/// is empty.
 fn split_at_word(words: &[&str], at: &str) -> Option<(String, String)> {
     let middle = words.iter().position(|word| *word == at)?;
     let (left, right) = (&words[..middle], &words[middle + 1..]);
     (!left.is_empty() && !right.is_empty()).then(|| (left.join(" "), right.join(" ")))
 }
 
-/// Creates the error for text that is not a stage. If a keyword is misspelled, the error suggests the right keyword.
+/// Creates the error for text that is not a stage. If a keyword is misspelled, the error suggests the right
+/// keyword.
 fn not_a_stage<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
     let misspelt = words.iter().find_map(|word| {
         let is_word = word.len() > 1 && word.chars().all(char::is_alphabetic) && !known.contains(word);
@@ -154,7 +156,8 @@ mod tests {
 
     #[test]
     fn stages_follow_one_another() {
-        let text = "100/s for 10s, ramp to 5000/s over 60s, ramp from 1000/s to 0/s over 1m, 0/s for 2s,ramp to 60/m over 5s";
+        let text = "100/s for 10s, ramp to 5000/s over 60s, ramp from 1000/s to 0/s over 1m, 0/s for 2s,ramp \
+            to 60/m over 5s";
         let expected = [
             second(100.0, 100.0, 10),
             second(100.0, 5000.0, 60),

@@ -10,15 +10,15 @@ use std::path::PathBuf;
 pub struct Target {
     /// Name of the target, unique in the plan. By default, the name consists of the method and the path.
     pub name: String,
-    /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of all
-    /// weights.
+    /// Weight in the mix, at least 1. The target's share of the requests is its weight divided by the sum of
+    /// all weights.
     pub weight: u32,
     /// Method.
     pub method: String,
     /// Path and query, as a template. It starts with `/`.
     pub path: String,
-    /// Headers in the order in which they are sent. Values are templates. If no header `host` is given, requests carry
-    /// the address of the gateway or of the upstream as `host`.
+    /// Headers in the order in which they are sent. Values are templates. If no header `host` is given,
+    /// requests carry the address of the gateway or of the upstream as `host`.
     pub headers: Vec<(String, String)>,
     /// Request body.
     pub body: Option<Body>,
@@ -55,8 +55,8 @@ impl Target {
         }
     }
 
-    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST /login)`. Of many targets,
-    /// only the most frequent are listed.
+    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST
+    /// /login)`. Of many targets, only the most frequent are listed.
     pub fn describe_all(targets: &[Self]) -> String {
         if let [only] = targets {
             return format!("{} {}", only.method, only.path);

@@ -1,7 +1,7 @@
 //! Parsing and printing of values with units: `250ms`, `1000/s`, `64KiB`, `1%`.
 //!
-//! A number without a unit is an error if a unit is needed, because `timeout: 3` could mean seconds or milliseconds.
-//! The command line uses the same parsers.
+//! A number without a unit is an error if a unit is needed, because `timeout: 3` could mean seconds or
+//! milliseconds. The command line uses the same parsers.
 
 pub use super::stages::{pace, show_pace, stages};
 use super::{Answer, Delay, Metric};
@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Jitter of `jitter` without an argument. Each request is moved by up to ±10 % of the interval between requests.
+/// Jitter of `jitter` without an argument. Each request is moved by up to ±10 % of the interval between
+/// requests.
 pub const DEFAULT_JITTER: f64 = 0.1;
 
-/// Longest accepted duration: a year. A longer duration is a typing error. Durations in nanoseconds must also fit into
-/// 64 bits.
+/// Longest accepted duration: a year. A longer duration is a typing error. Durations in nanoseconds must also
+/// fit into 64 bits.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why a value is not valid, and how to fix it.
@@ -39,8 +40,8 @@ impl UnitError {
 const TIME_UNITS: [(&str, f64); 6] =
     [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
 
-/// Units of size with their lengths in bytes. Only the first four are used to show sizes. They are sorted, longest
-/// first.
+/// Units of size with their lengths in bytes. Only the first four are used to show sizes. They are sorted,
+/// longest first.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -97,7 +98,8 @@ pub fn show_duration(duration: Duration) -> String {
 
 const RATE_EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
 
-/// Parses a rate into requests per second. A rate is a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
+/// Parses a rate into requests per second. A rate is a number, `/`, and `s`, `m` or `h`, as in `1000/s` or
+/// `60/m`.
 ///
 /// # Errors
 /// If the text has another form, or the rate is zero.
@@ -154,8 +156,8 @@ pub fn show_rate(per_second: f64) -> String {
     format!("{per_second}/s")
 }
 
-/// Parses a size into bytes. A size is a number followed by `B`, `KiB`, `MiB`, `GiB` (powers of 1024) or `kB`, `MB`,
-/// `GB` (powers of 1000).
+/// Parses a size into bytes. A size is a number followed by `B`, `KiB`, `MiB`, `GiB` (powers of 1024) or
+/// `kB`, `MB`, `GB` (powers of 1000).
 ///
 /// # Errors
 /// If there is no number, no unit, an unknown unit, or a fraction of a byte.
@@ -409,8 +411,8 @@ impl fmt::Display for Delay {
     }
 }
 
-/// Parses a budget's limit in the unit of its metric. Times are returned in microseconds, sizes in bytes, and ratios
-/// and shares as numbers.
+/// Parses a budget's limit in the unit of its metric. Times are returned in microseconds, sizes in bytes, and
+/// ratios and shares as numbers.
 ///
 /// # Errors
 /// If the limit is not in the metric's unit.
@@ -494,15 +496,15 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The value of the `host` header for a host name, or an address without brackets. It leaves out the default port of the
-/// scheme, as browsers and curl do: some servers do not know their own name with it.
+/// The value of the `host` header for a host name, or an address without brackets. It leaves out the default
+/// port of the scheme, as browsers and curl do: some servers do not know their own name with it.
 pub fn host_header(tls: bool, host: &str, port: u16) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     if port == if tls { 443 } else { 80 } { host } else { format!("{host}:{port}") }
 }
 
-/// The value of the `host` header for an address. See [`host_header`]. It is `localhost` for a Unix socket, as curl users
-/// write it.
+/// The value of the `host` header for an address. See [`host_header`]. It is `localhost` for a Unix socket,
+/// as curl users write it.
 pub fn host_header_of(tls: bool, address: &Address) -> String {
     match address {
         Address::Tcp(address) => host_header(tls, &address.ip().to_string(), address.port()),
@@ -513,8 +515,8 @@ pub fn host_header_of(tls: bool, address: &Address) -> String {
 /// Host of requests to a Unix socket.
 pub const LOCALHOST: &str = "localhost";
 
-/// Maximum length of the path of a Unix socket, bytes (unix(7)), and the length of the end that hoptax appends for TLS and
-/// for further instances.
+/// Maximum length of the path of a Unix socket, bytes (unix(7)), and the length of the end that hoptax
+/// appends for TLS and for further instances.
 const LONGEST_SOCKET: usize = 107;
 const LONGEST_END: usize = ".256.tls".len();
 
@@ -546,8 +548,8 @@ impl fmt::Display for UnixSocket {
     }
 }
 
-/// Parses `http+unix:/path` and `https+unix:/path`. Also accepts `unix:/path`, two slashes before the path, and a path with
-/// `%2F` for each slash. Returns `None` for other URLs.
+/// Parses `http+unix:/path` and `https+unix:/path`. Also accepts `unix:/path`, two slashes before the path,
+/// and a path with `%2F` for each slash. Returns `None` for other URLs.
 pub fn unix_socket(url: &str) -> Option<Result<UnixSocket, UnitError>> {
     let (scheme, rest) = url.split_once(':')?;
     let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -568,8 +570,8 @@ pub fn unix_socket(url: &str) -> Option<Result<UnixSocket, UnitError>> {
 /// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
 ///
 /// # Errors
-/// If the scheme is neither `http` nor `https`, the host or the port is not valid, or the URL has a path, a query or a
-/// user.
+/// If the scheme is neither `http` nor `https`, the host or the port is not valid, or the URL has a path, a
+/// query or a user.
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
     const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
@@ -650,8 +652,8 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Splits a plain decimal number from the text that follows it. Signs and exponents are not accepted: `1e3s` is more
-/// likely a typing error than a thousand seconds.
+/// Splits a plain decimal number from the text that follows it. Signs and exponents are not accepted: `1e3s`
+/// is more likely a typing error than a thousand seconds.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -37,7 +37,8 @@ pub struct BuiltInUpstream {
     pub delay: Delay,
     /// Share of the requests that get status 500, from 0 to 1.
     pub failures: f64,
-    /// Port of the first instance. The other instances use the ports after it. If absent, the kernel chooses the ports.
+    /// Port of the first instance. The other instances use the ports after it. If absent, the kernel chooses
+    /// the ports.
     pub port: Option<u16>,
     /// Whether it listens on ports or on Unix sockets.
     pub listen: Listen,

@@ -1,20 +1,22 @@
-//! Sets trials aside that do not show what a gateway costs: trials that the hypervisor disturbed, trials for which it had
-//! moved a CPU, and trials in which a process was still warming up.
+//! Sets trials aside that do not show what a gateway costs: trials that the hypervisor disturbed, trials for
+//! which it had moved a CPU, and trials in which a process was still warming up.
 //!
-//! A run with a time limit has many short trials, so it can do without some of them. On a rented machine, the response
-//! times of disturbed trials are often several times as long as those of the other trials, and a few of them make every
-//! interval wide.
+//! A run with a time limit has many short trials, so it can do without some of them. On a rented machine, the
+//! response times of disturbed trials are often several times as long as those of the other trials, and a few
+//! of them make every interval wide.
 //!
-//! The rules are fixed in advance, are the same for direct and for gateways, and never look at response times or at a
-//! tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the record.
+//! The rules are fixed in advance, are the same for direct and for gateways, and never look at response times
+//! or at a tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the
+//! record.
 
 use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, TrialRecord};
 use hoptax_load::record::LoadRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Marks the trials of a run that are set aside. `until_settled` says whether the run warmed processes up until they had
-/// settled. With a fixed warm-up, every trial after it counts, however slow the process still is.
+/// Marks the trials of a run that are set aside. `until_settled` says whether the run warmed processes up
+/// until they had settled. With a fixed warm-up, every trial after it counts, however slow the process still
+/// is.
 pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
     mark_disturbed(trials);
     mark_moved(trials);
@@ -23,15 +25,16 @@ pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
     }
 }
 
-/// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The finding
-/// `host-noisy` has the same limit. The kernel counts steal in ticks of 10 ms. In a
-/// trial of 300 ms on two CPUs, three ticks are not more than the limit.
+/// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The
+/// finding `host-noisy` has the same limit. The kernel counts steal in ticks of 10 ms. In a trial of 300 ms
+/// on two CPUs, three ticks are not more than the limit.
 const STEAL: f64 = 0.05;
 
-/// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the load point, on
-/// any machine that its requests pass. So on the word of one machine at most half of its trials at a load point are set
-/// aside, also if it is always disturbed. The median of a gateway's machine is one of trials via gateways alone. Failed
-/// trials, trials of searches and trials in which any request failed always count: errors must not disappear from a report.
+/// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the
+/// load point, on any machine that its requests pass. So on the word of one machine at most half of its
+/// trials at a load point are set aside, also if it is always disturbed. The median of a gateway's machine is
+/// one of trials via gateways alone. Failed trials, trials of searches and trials in which any request failed
+/// always count: errors must not disappear from a report.
 fn mark_disturbed(trials: &mut [TrialRecord]) {
     let mut by_machine: BTreeMap<(u32, Option<String>), Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_eligible(trial)) {
@@ -53,7 +56,8 @@ fn mark_disturbed(trials: &mut [TrialRecord]) {
 
 /// Fewest trials with a distance of two CPUs from which their usual distance is computed.
 const LEAST_DISTANCES: usize = 8;
-/// Two distances are different from this factor on. Repeated measurements in one placement differ by up to a half.
+/// Two distances are different from this factor on. Repeated measurements in one placement differ by up to a
+/// half.
 const APART: f64 = 2.0;
 
 /// How two CPUs were placed during a run.
@@ -99,8 +103,9 @@ pub fn placements(trials: &[TrialRecord]) -> Vec<Placement> {
     distances.into_iter().map(placement).collect()
 }
 
-/// Sets aside the trials before or after which two CPUs were closer together or farther apart than usual in this run. Where
-/// the hypervisor places the CPUs decides what each message between generator, gateway and upstream costs.
+/// Sets aside the trials before or after which two CPUs were closer together or farther apart than usual in
+/// this run. Where the hypervisor places the CPUs decides what each message between generator, gateway and
+/// upstream costs.
 fn mark_moved(trials: &mut [TrialRecord]) {
     let usual: BTreeMap<[u32; 2], f64> =
         placements(trials).into_iter().map(|one| (one.cpus, one.usual_ns)).collect();
@@ -117,17 +122,19 @@ fn mark_moved(trials: &mut [TrialRecord]) {
 
 /// Smallest number of trials of a process to look for a warm-up among them.
 const LEAST_TRIALS: usize = 8;
-/// Smallest fall of the CPU time per request that counts as the end of a warm-up, as a difference of logarithms: 5 %.
+/// Smallest fall of the CPU time per request that counts as the end of a warm-up, as a difference of
+/// logarithms: 5 %.
 const FALL: f64 = 0.05;
-/// Smallest fall in standard errors. Above 5, chance is no explanation, although the best split was searched for.
+/// Smallest fall in standard errors. Above 5, chance is no explanation, although the best split was searched
+/// for.
 const FALL_IN_ERRORS: f64 = 5.0;
 
-/// Sets aside the first trials of each gateway if its CPU time per request fell after them, for example because it
-/// compiled code. At most half of a gateway's trials are set aside.
+/// Sets aside the first trials of each gateway if its CPU time per request fell after them, for example
+/// because it compiled code. At most half of a gateway's trials are set aside.
 ///
-/// A neighbor of a virtual machine can make everything slower for some seconds. So the CPU time is seen in relation to the
-/// one that the upstream needs per request in the round's direct trials, which no gateway touches. An upstream on another
-/// machine says nothing about the gateway's.
+/// A neighbor of a virtual machine can make everything slower for some seconds. So the CPU time is seen in
+/// relation to the one that the upstream needs per request in the round's direct trials, which no gateway
+/// touches. An upstream on another machine says nothing about the gateway's.
 fn mark_warming(trials: &mut [TrialRecord]) {
     let machine = machine_by_round(trials);
     let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
@@ -149,8 +156,8 @@ fn mark_warming(trials: &mut [TrialRecord]) {
     }
 }
 
-/// How slow the machine was in each round of each load point: the logarithm of the upstream's CPU time per request in the
-/// round's direct trials, less its median at this load point.
+/// How slow the machine was in each round of each load point: the logarithm of the upstream's CPU time per
+/// request in the round's direct trials, less its median at this load point.
 fn machine_by_round(trials: &[TrialRecord]) -> BTreeMap<(u32, u32), f64> {
     let direct = trials.iter().filter(|trial| trial.contender == DIRECT);
     let mut rounds: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
@@ -174,8 +181,8 @@ fn cpu_per_request(trial: &TrialRecord) -> Option<f64> {
     (used > 0 && completed > 0).then(|| used as f64 / completed as f64)
 }
 
-/// The values of all load points as one series in the order of time. Each load point has a level of its own, so from each
-/// value the median of the later half of its load point is subtracted.
+/// The values of all load points as one series in the order of time. Each load point has a level of its own,
+/// so from each value the median of the later half of its load point is subtracted.
 fn relative(series: &[(usize, u32, f64)]) -> Vec<f64> {
     let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (_, load, value) in series {
@@ -232,7 +239,8 @@ mod tests {
     use crate::{Failure, Stage, TrialHost};
     use std::path::Path;
 
-    /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its steal.
+    /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its
+    /// steal.
     fn marked(trials: &[(u32, f64)]) -> String {
         let made = |&(load, steal): &(u32, f64)| {
             let mut trial = trial(0);
@@ -261,8 +269,8 @@ mod tests {
         assert_eq!(at_one_load(&[0.5]), ".");
     }
 
-    /// Marks each trial: `x` if it is set aside because a CPU was moved. Each trial is given as the round trip before and
-    /// after it, ns.
+    /// Marks each trial: `x` if it is set aside because a CPU was moved. Each trial is given as the round
+    /// trip before and after it, ns.
     fn moved(trials: &[(f64, f64)]) -> String {
         let made = |&(before_ns, after_ns): &(f64, f64)| {
             let mut trial = trial(0);
@@ -324,7 +332,8 @@ mod tests {
     fn steal_counts_on_the_machines_that_requests_pass() {
         let (direct, via) = (('d', 0.3), ('g', 0.3));
         assert_eq!(marked_elsewhere(&[direct, ('g', 0.0), via, ('g', 0.0), direct]), "..x..");
-        // Direct trials, in which nothing runs on the gateway's machine, do not lower the limit of the others.
+        // Direct trials, in which nothing runs on the gateway's machine, do not lower the limit of the
+        // others.
         assert_eq!(marked_elsewhere(&[('d', 0.0), via, ('d', 0.0), ('d', 0.0), via, ('g', 0.4)]), ".....x");
     }
 

@@ -1,7 +1,7 @@
 //! Reads files that users name. Each kind of file has a size limit.
 //!
-//! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, and a run directory may come from
-//! someone else. Such a file is rejected with an error before it can use up memory or block hoptax.
+//! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, and a run directory may
+//! come from someone else. Such a file is rejected with an error before it can use up memory or block hoptax.
 
 #[cfg(target_os = "linux")]
 use rustix::fs::{Mode, OFlags};
@@ -17,15 +17,15 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Maximum size of a plan, and of a list of targets or budgets. Users can put longer texts into separate files, and
-/// name these files in the plan.
+/// Maximum size of a plan, and of a list of targets or budgets. Users can put longer texts into separate
+/// files, and name these files in the plan.
 pub const PLAN: u64 = 16 * MIB;
 /// Maximum size of a body. The generator and the upstream keep bodies in memory.
 pub const BODY: u64 = GIB;
 /// Maximum size of a file from which templates take lines. The generator keeps the file in memory.
 pub const LINES: u64 = GIB;
-/// Maximum size of a file that contains certificates or a key. The certificates of all authorities that a system trusts
-/// take about 256 KiB.
+/// Maximum size of a file that contains certificates or a key. The certificates of all authorities that a
+/// system trusts take about 256 KiB.
 pub const PEM: u64 = 4 * MIB;
 /// Maximum size of a token file.
 pub const TOKEN: u64 = 64 * KIB;
@@ -38,12 +38,12 @@ pub const RUN: u64 = 64 * MIB;
 /// Maximum size of `trials.jsonl`, enough for about 500,000 trials.
 pub const TRIALS: u64 = 4 * GIB;
 
-/// Reads the file at `path`, which can have up to `most` bytes. Anonymous pipes (`<(…)`, `/dev/stdin`) and `/dev/null`
-/// are accepted like files. Other devices, sockets and named pipes are rejected.
+/// Reads the file at `path`, which can have up to `most` bytes. Anonymous pipes (`<(…)`, `/dev/stdin`) and
+/// `/dev/null` are accepted like files. Other devices, sockets and named pipes are rejected.
 ///
 /// # Errors
-/// If `path` is not such a file, is too large, or cannot be read. If the solution is not obvious, the message says what
-/// to do.
+/// If `path` is not such a file, is too large, or cannot be read. If the solution is not obvious, the message
+/// says what to do.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     if is_endless(&found) {
@@ -68,8 +68,8 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
 
-/// Like [`read_text`], without a byte order mark at the beginning. For tokens, certificates and other values: some editors
-/// write a mark, which is not part of the value.
+/// Like [`read_text`], without a byte order mark at the beginning. For tokens, certificates and other values:
+/// some editors write a mark, which is not part of the value.
 ///
 /// # Errors
 /// The errors of [`read_text`].
@@ -108,7 +108,8 @@ pub fn read_stdin_text(most: u64) -> io::Result<String> {
     text(read_stdin(most)?)
 }
 
-/// Like [`read_stdin_text`], but a zero byte ends the text too. Also returns whether one did: then standard input goes on.
+/// Like [`read_stdin_text`], but a zero byte ends the text too. Also returns whether one did: then standard
+/// input goes on.
 ///
 /// # Errors
 /// The errors of [`read_stdin_text`].
@@ -156,8 +157,8 @@ fn too_large(most: u64) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, message)
 }
 
-/// Opens an anonymous pipe. Rejects a named pipe, because a read from a named pipe without a writer could block
-/// forever.
+/// Opens an anonymous pipe. Rejects a named pipe, because a read from a named pipe without a writer could
+/// block forever.
 #[cfg(target_os = "linux")]
 fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -165,7 +166,8 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
     // linux/magic.h: PIPEFS_MAGIC.
     if rustix::fs::fstatfs(&pipe)?.f_type as u64 != 0x5049_5045 {
         return Err(refused(
-            "it is a named pipe, and reading from a named pipe may never end; name a file, or pass <(COMMAND)",
+            "it is a named pipe, and reading from a named pipe may never end; name a file, or pass \
+            <(COMMAND)",
         ));
     }
     let flags = rustix::fs::fcntl_getfl(&pipe)?;

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 
-/// Number of deaths of a gateway in one case after which hoptax leaves out the rest of the case. A single death can have
-/// a cause outside of the case.
+/// Number of deaths of a gateway in one case after which hoptax leaves out the rest of the case. A single
+/// death can have a cause outside of the case.
 pub const DEATHS_IN_CASE: usize = 2;
 
 /// One death of a gateway: its process ended, although nobody had stopped it.
@@ -18,7 +18,8 @@ pub struct Death {
     pub load: Option<u32>,
     /// How the gateway ended, with its last log lines.
     pub failure: Failure,
-    /// Position of the first trial after hoptax had started the gateway again. Absent if it was not started again.
+    /// Position of the first trial after hoptax had started the gateway again. Absent if it was not started
+    /// again.
     pub started_again: Option<u32>,
 }
 

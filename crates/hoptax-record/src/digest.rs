@@ -1,5 +1,5 @@
-//! Non-cryptographic digests, which show whether two configurations, plans or bodies differ. They do not protect
-//! against forgery.
+//! Non-cryptographic digests, which show whether two configurations, plans or bodies differ. They do not
+//! protect against forgery.
 
 /// FNV-1a with 64 bits (offset basis and prime of draft-eastlake-fnv).
 #[derive(Debug, Clone, Copy)]

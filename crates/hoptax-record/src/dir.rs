@@ -44,8 +44,8 @@ pub struct Run<P = Plan, L = LoadPoint> {
     pub starts: Vec<StartRecord>,
     /// Content of `profiles.jsonl`, in the order in which the passes were recorded. Empty without that file.
     pub profiles: Vec<PassRecord>,
-    /// A message for each line of `trials.jsonl`, `starts.jsonl` or `profiles.jsonl` that cannot be read. If the run was
-    /// killed, the last line may be truncated.
+    /// A message for each line of `trials.jsonl`, `starts.jsonl` or `profiles.jsonl` that cannot be read. If
+    /// the run was killed, the last line may be truncated.
     pub unreadable: Vec<String>,
 }
 
@@ -115,8 +115,8 @@ impl RunDir {
             .write(true)
             .open(path.join(TRIALS))
             .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
-        // The path must be absolute. A relative path would be wrong for services, because they start in directories
-        // below the run directory and may change their working directory.
+        // The path must be absolute. A relative path would be wrong for services, because they start in
+        // directories below the run directory and may change their working directory.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, trials, starts: None, profiles: None })
     }
@@ -164,10 +164,12 @@ impl RunDir {
         })
     }
 
-    /// Appends a trial to `trials.jsonl` and syncs the file to the disk, so that a crash cannot lose the trial.
+    /// Appends a trial to `trials.jsonl` and syncs the file to the disk, so that a crash cannot lose the
+    /// trial.
     ///
     /// # Errors
-    /// If the trial cannot be written. A partial line is then removed, so that earlier trials remain readable.
+    /// If the trial cannot be written. A partial line is then removed, so that earlier trials remain
+    /// readable.
     pub fn append(&mut self, trial: &TrialRecord) -> Result<(), DirError> {
         append_line(&mut self.trials, trial)
             .map_err(|source| DirError::Write { path: self.path.join(TRIALS), source })
@@ -242,8 +244,8 @@ pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     read_record(&path.join(RUN))
 }
 
-/// Maximum number of bytes to read from a rendered file. If a file contains a thousand similar routes, the first ones
-/// are enough to see how they are configured.
+/// Maximum number of bytes to read from a rendered file. If a file contains a thousand similar routes, the
+/// first ones are enough to see how they are configured.
 const MOST_RENDERED: usize = 16 << 10;
 
 /// A rendered configuration file that a gateway used.
@@ -323,8 +325,8 @@ fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T>
     serde_json::from_value(value)
 }
 
-/// The records in a file with one JSON document per line, and a message for each line that cannot be read. A missing file
-/// has none.
+/// The records in a file with one JSON document per line, and a message for each line that cannot be read. A
+/// missing file has none.
 fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<T>, Vec<String>), DirError> {
     let path = directory.join(name);
     let bytes = match read_file(&path, bounded::TRIALS) {
@@ -346,8 +348,8 @@ fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<
 /// Number of characters of [`stamp`].
 const STAMP: usize = 16;
 
-/// The newest run directly below `below`, by the time in the name that `hoptax run` gave its directory. With `plan`, the
-/// newest run of the plan with this name. `None` if there is none.
+/// The newest run directly below `below`, by the time in the name that `hoptax run` gave its directory. With
+/// `plan`, the newest run of the plan with this name. `None` if there is none.
 pub fn newest(below: &Path, plan: Option<&str>) -> Option<PathBuf> {
     // Two runs of one second differ in a number behind the name.
     let parts = |name: &str| {
@@ -394,7 +396,8 @@ fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     unreachable!("there are fewer directories than numbers")
 }
 
-/// A timestamp such as `20260930T174501Z`. Names that begin with it sort by time and need no quoting in a shell.
+/// A timestamp such as `20260930T174501Z`. Names that begin with it sort by time and need no quoting in a
+/// shell.
 fn stamp(now: SystemTime) -> String {
     humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "")
 }

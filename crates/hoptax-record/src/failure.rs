@@ -10,7 +10,8 @@ pub struct Failure {
     pub stage: Stage,
     /// What happened and what to do, in one or a few sentences.
     pub message: String,
-    /// The last lines of the log. After a failed verification: the answers of direct and of the gateway. May be empty.
+    /// The last lines of the log. After a failed verification: the answers of direct and of the gateway. May
+    /// be empty.
     pub detail: String,
 }
 
@@ -34,8 +35,8 @@ pub enum Stage {
     Verify,
     /// The contender ended or became unreachable during a trial.
     Trial,
-    /// The machine has too few descriptors or ports for the load point, so that nothing was measured there. Only in
-    /// reports: [`LoadPoint::left_out`](crate::plan::LoadPoint::left_out).
+    /// The machine has too few descriptors or ports for the load point, so that nothing was measured there.
+    /// Only in reports: [`LoadPoint::left_out`](crate::plan::LoadPoint::left_out).
     #[serde(rename = "left-out")]
     LeftOut,
 }

@@ -43,8 +43,8 @@ pub struct RunHost {
     pub address: Option<IpAddr>,
     /// The machine.
     pub environment: Environment,
-    /// How exactly hoptax knew the difference between this host's clock and its own at the start of the run, ns: half of the
-    /// shortest round trip. 0 if both have the same clock.
+    /// How exactly hoptax knew the difference between this host's clock and its own at the start of the run,
+    /// ns: half of the shortest round trip. 0 if both have the same clock.
     pub clock_uncertainty_ns: u64,
     /// Checks of the host before the first trial. Absent for the generator's host, whose checks are
     /// those of the run.
@@ -62,14 +62,14 @@ impl RunHost {
     }
 }
 
-/// The network from one host of a run to another: the leg of a request that one host sends and the other answers. It is
-/// measured with messages of hoptax alone, before the first trial and after the last one.
+/// The network from one host of a run to another: the leg of a request that one host sends and the other
+/// answers. It is measured with messages of hoptax alone, before the first trial and after the last one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leg {
     /// Name of the host that connects.
     pub from: String,
-    /// Name of the host that answers. If it is the same host, the leg is the way through this host's own network stack,
-    /// which says how much of a round trip is not the network's.
+    /// Name of the host that answers. If it is the same host, the leg is the way through this host's own
+    /// network stack, which says how much of a round trip is not the network's.
     pub to: String,
     /// Address at which `from` reaches `to`; absent if `to` has none.
     #[serde(default)]
@@ -113,8 +113,8 @@ pub struct RoundTrips {
     pub p50_ns_by_batch: Vec<u64>,
 }
 
-/// Throughput of one connection between two processes: of one machine over its loopback device, or of two hosts over the
-/// network.
+/// Throughput of one connection between two processes: of one machine over its loopback device, or of two
+/// hosts over the network.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Length of a message, bytes.
@@ -126,18 +126,19 @@ pub struct Link {
 /// A host other than the generator's, in one trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialHost {
-    /// The roles on its machine: `gateway`, `upstream`, and `generator` if it is not the first one. `usage` concerns them.
+    /// The roles on its machine: `gateway`, `upstream`, and `generator` if it is not the first one. `usage`
+    /// concerns them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<Role>,
     /// The roles in its network. `network` concerns them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_roles: Vec<Role>,
-    /// How its CPUs were used during the measured time. Absent if it is the generator's machine under another name: then
-    /// the trial's `host` says it.
+    /// How its CPUs were used during the measured time. Absent if it is the generator's machine under another
+    /// name: then the trial's `host` says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<HostUsage>,
-    /// The counters of its kernel for its network, for the time between the start and the end of the generator. Absent if they
-    /// cannot be read.
+    /// The counters of its kernel for its network, for the time between the start and the end of the
+    /// generator. Absent if they cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUsage>,
 }
@@ -168,7 +169,8 @@ pub struct Environment {
     pub idle: Option<Idle>,
 }
 
-/// How the CPUs of the host were used during the measured time. A share of 1 is the time of all CPUs together.
+/// How the CPUs of the host were used during the measured time. A share of 1 is the time of all CPUs
+/// together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUsage {
     /// Share of the CPU time that the hypervisor took.
@@ -187,8 +189,8 @@ pub struct HostUsage {
     /// One-minute load average at the end of the measured time; absent in older runs.
     #[serde(default)]
     pub load_average: Option<f64>,
-    /// The process outside of the run that used the most CPU time. Absent if no such process used 10 ms, and in older
-    /// runs.
+    /// The process outside of the run that used the most CPU time. Absent if no such process used 10 ms, and
+    /// in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_foreign: Option<ForeignProcess>,
 }
@@ -204,16 +206,16 @@ pub struct ForeignProcess {
 
 /// Time that the hypervisor took from each CPU in each window.
 ///
-/// The kernel counts this time in ticks of 10 ms, and notices it only when the CPU runs again. So the time can appear
-/// in a later window. The lists therefore begin before the measured time and end after it.
+/// The kernel counts this time in ticks of 10 ms, and notices it only when the CPU runs again. So the time
+/// can appear in a later window. The lists therefore begin before the measured time and end after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stolen {
     /// Number of windows at the start of each list that lie before the measured time.
     pub before: u32,
     /// Number of windows at the end of each list that lie after the measured time.
     pub after: u32,
-    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU in the list of online CPUs
-    /// in `/proc/stat`, from 0. If the hypervisor took no time from a CPU, this CPU is left out.
+    /// Time that the hypervisor took in each window, ns. The key is the position of the CPU in the list of
+    /// online CPUs in `/proc/stat`, from 0. If the hypervisor took no time from a CPU, this CPU is left out.
     pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 

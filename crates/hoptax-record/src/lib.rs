@@ -1,7 +1,7 @@
 //! Types for the files of a run: `run.json`, `trials.jsonl` and its siblings.
 //!
-//! The analysis and the reports need only these files, so a report can be created again without a new measurement.
-//! Increase [`SCHEMA`] for each change that an older hoptax would misread.
+//! The analysis and the reports need only these files, so a report can be created again without a new
+//! measurement. Increase [`SCHEMA`] for each change that an older hoptax would misread.
 #![forbid(unsafe_code)]
 
 mod aside;
@@ -43,19 +43,19 @@ use plan::{Event, LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the format of the run directory. Since version 2, a plan has targets and three timeouts. Since version 3,
-/// the number of rounds can be decided during the run, and a trial can be a step of a search. Versions 1 and 2 can
-/// still be read.
+/// Version of the format of the run directory. Since version 2, a plan has targets and three timeouts. Since
+/// version 3, the number of rounds can be decided during the run, and a trial can be a step of a search.
+/// Versions 1 and 2 can still be read.
 pub const SCHEMA: u32 = 3;
 
 /// Label of the baseline. No gateway can have this label.
 pub const DIRECT: &str = "direct";
 
-/// The content of `run.json`. hoptax writes the file before the first trial. At the end of the run, hoptax writes it
-/// again, with `ended`.
+/// The content of `run.json`. hoptax writes the file before the first trial. At the end of the run, hoptax
+/// writes it again, with `ended`.
 ///
-/// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to the types
-/// of hoptax-plan, with [`RunRecord::with_plan`].
+/// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to
+/// the types of hoptax-plan, with [`RunRecord::with_plan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// Version of the format: [`SCHEMA`].
@@ -87,11 +87,12 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// Checks of the host after the last trial; absent while the run is in progress, and in older runs.
     #[serde(default)]
     pub host_at_end: Option<HostLook>,
-    /// Throughput of the loopback device. It is measured only if bodies are large. Absent otherwise, and in older runs.
+    /// Throughput of the loopback device. It is measured only if bodies are large. Absent otherwise, and in
+    /// older runs.
     #[serde(default)]
     pub link: Option<Link>,
-    /// The hosts of the run, by name. Empty if hoptax itself ran all roles on its own host, and in older runs.
-    /// `environment`, `host_at_start` and `host_at_end` are those of the generator's host.
+    /// The hosts of the run, by name. Empty if hoptax itself ran all roles on its own host, and in older
+    /// runs. `environment`, `host_at_start` and `host_at_end` are those of the generator's host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, RunHost>,
     /// The network between the hosts. Empty if there is only one host, and in older runs.
@@ -160,33 +161,36 @@ pub struct Contender {
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
     /// configurations.
     pub rendered: BTreeMap<String, String>,
-    /// Which addresses of the service's name were used, in words: for direct, of the upstream's name. Absent if it has only
-    /// one, and in older runs.
+    /// Which addresses of the service's name were used, in words: for direct, of the upstream's name. Absent
+    /// if it has only one, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_note: Option<String>,
-    /// Response headers that differed from direct's headers and were left out of the comparison. Empty in older runs.
+    /// Response headers that differed from direct's headers and were left out of the comparison. Empty in
+    /// older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_headers: Vec<IgnoredHeader>,
-    /// The process of a service that already runs, if hoptax found it by its listening socket. Absent in older runs, and if
-    /// the plan names it.
+    /// The process of a service that already runs, if hoptax found it by its listening socket. Absent in
+    /// older runs, and if the plan names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_process: Option<FoundProcess>,
-    /// A header of the gateway's answer to a repeated request that says that a cache gave it, such as `x-cache: HIT`. Absent
-    /// if there was none, and in older runs.
+    /// A header of the gateway's answer to a repeated request that says that a cache gave it, such as
+    /// `x-cache: HIT`. Absent if there was none, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<String>,
-    /// Targets for which the gateway's body in verification was longer or shorter than direct's. Empty in older runs.
+    /// Targets for which the gateway's body in verification was longer or shorter than direct's. Empty in
+    /// older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bodies: Vec<BodyLengths>,
-    /// Warm-ups of the contender's process: one after each of its starts. For direct, these are warm-ups of the upstream.
-    /// Empty if the plan has a fixed warm-up, and in older runs.
+    /// Warm-ups of the contender's process: one after each of its starts. For direct, these are warm-ups of
+    /// the upstream. Empty if the plan has a fixed warm-up, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_ups: Vec<WarmUp>,
-    /// Deaths of the gateway during the run, in order. Empty in older runs, which did not start a dead gateway again.
+    /// Deaths of the gateway during the run, in order. Empty in older runs, which did not start a dead
+    /// gateway again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Death>,
-    /// Why the contender was not measured, for example because it was not installed, did not start or gave a wrong
-    /// answer. Its cases are reported as failed. Absent if the contender was measured.
+    /// Why the contender was not measured, for example because it was not installed, did not start or gave a
+    /// wrong answer. Its cases are reported as failed. Absent if the contender was measured.
     pub failed: Option<Failure>,
 }
 
@@ -267,7 +271,8 @@ pub struct Ended {
     pub unix_ns: u64,
     /// Whether a signal ended the run before its last trial.
     pub interrupted: bool,
-    /// Why the run ended before its last trial. Absent if all trials were measured, and if a signal ended the run.
+    /// Why the run ended before its last trial. Absent if all trials were measured, and if a signal ended the
+    /// run.
     #[serde(default)]
     pub failed: Option<Failure>,
 }
@@ -290,7 +295,8 @@ pub struct TrialRecord {
     /// The step of the capacity search; absent if the trial belongs to no search.
     #[serde(default)]
     pub step: Option<SearchStep>,
-    /// Why the trial failed; absent if it succeeded. The other members contain what was measured before the failure.
+    /// Why the trial failed; absent if it succeeded. The other members contain what was measured before the
+    /// failure.
     pub failed: Option<Failure>,
     /// What the generator recorded; absent if the generator could not report its results.
     pub load_record: Option<LoadRecord>,
@@ -300,38 +306,42 @@ pub struct TrialRecord {
     /// Each generator, in the order of the plan, if there are several. Empty otherwise, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generators: Vec<GeneratorTrial>,
-    /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a pid.
+    /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a
+    /// pid.
     pub gateway: Option<RoleUsage>,
-    /// CPU and memory of the upstream; absent if hoptax did not start the upstream and the plan contains no pid.
+    /// CPU and memory of the upstream; absent if hoptax did not start the upstream and the plan contains no
+    /// pid.
     pub upstream: Option<RoleUsage>,
-    /// The generator's host during the measured time. With several generators, it is the host of the first one.
+    /// The generator's host during the measured time. With several generators, it is the host of the first
+    /// one.
     pub host: HostUsage,
     /// The other hosts of the run, by name. Empty if there is only one host, and in older runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, TrialHost>,
-    /// Growth of the upstream's ledger between the start and the end of the generator; absent if the upstream has no
-    /// ledger.
+    /// Growth of the upstream's ledger between the start and the end of the generator; absent if the upstream
+    /// has no ledger.
     pub ledger: Option<LedgerDelta>,
-    /// The clock that the upstream uses for its timestamps. Absent in older runs, and if the upstream is external or
-    /// does not report its clock.
+    /// The clock that the upstream uses for its timestamps. Absent in older runs, and if the upstream is
+    /// external or does not report its clock.
     #[serde(default)]
     pub upstream_clock: Option<ClockId>,
-    /// The kernel's network counters for the time between the start and the end of the generator; absent in older runs.
+    /// The kernel's network counters for the time between the start and the end of the generator; absent in
+    /// older runs.
     #[serde(default)]
     pub network: Option<NetworkUsage>,
-    /// Number of bytes that the gateway wrote to its logs between the start and the end of the generator. Absent for
-    /// direct, for external gateways, and in older runs.
+    /// Number of bytes that the gateway wrote to its logs between the start and the end of the generator.
+    /// Absent for direct, for external gateways, and in older runs.
     #[serde(default)]
     pub gateway_log_bytes: Option<u64>,
-    /// Growth of the gateway's counters between the start and the end of the generator. The keys are the names of the
-    /// counters in the pack. Empty if the pack defines no counters.
+    /// Growth of the gateway's counters between the start and the end of the generator. The keys are the
+    /// names of the counters in the pack. Empty if the pack defines no counters.
     #[serde(default)]
     pub gateway_counters: BTreeMap<String, f64>,
     /// Events of the plan during this trial, in the order of the plan. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
-    /// How far the CPUs of the roles were from each other. Empty if roles are not pinned to different CPUs, and in older
-    /// runs.
+    /// How far the CPUs of the roles were from each other. Empty if roles are not pinned to different CPUs,
+    /// and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_round_trips: Vec<CpuRoundTrip>,
     /// Why the trial does not count, although it did not fail. Decided when the run is analysed:
@@ -350,8 +360,8 @@ impl TrialRecord {
     }
 }
 
-/// Time that a cache line takes from one CPU to another and back. It changes if the hypervisor moves one of the CPUs to
-/// another core.
+/// Time that a cache line takes from one CPU to another and back. It changes if the hypervisor moves one of
+/// the CPUs to another core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuRoundTrip {
     /// The two CPUs, the lower number first.
@@ -373,21 +383,22 @@ pub enum Aside {
     Warming,
 }
 
-/// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of windows.
+/// One event of a trial. All times are in nanoseconds since the start of the measured time, like the times of
+/// windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventRecord {
     /// The planned event.
     pub event: Event,
     /// Start of the event, ns; absent if the trial ended before the event started.
     pub at_ns: Option<u64>,
-    /// End of the event, ns. Depending on the action, this is the time at which the signal was sent, the command ended,
-    /// the instance listened again, or the gateway was ready again. Absent if the event did not happen or did not
-    /// finish.
+    /// End of the event, ns. Depending on the action, this is the time at which the signal was sent, the
+    /// command ended, the instance listened again, or the gateway was ready again. Absent if the event did
+    /// not happen or did not finish.
     pub done_ns: Option<u64>,
     /// Why the event did not happen or did not finish; absent if it finished.
     pub failed: Option<String>,
-    /// The first answer of the new route, for the event `change-route`. Absent for other events, and if the route never
-    /// answered.
+    /// The first answer of the new route, for the event `change-route`. Absent for other events, and if the
+    /// route never answered.
     #[serde(default)]
     pub new_route: Option<NewRoute>,
 }
@@ -397,7 +408,8 @@ pub struct EventRecord {
 pub struct NewRoute {
     /// Time from the start of the event to the answer, ns.
     pub after_ns: u64,
-    /// Number of requests that were sent to the route until it answered, including the request that was answered.
+    /// Number of requests that were sent to the route until it answered, including the request that was
+    /// answered.
     pub questions: u64,
 }
 
@@ -447,12 +459,12 @@ pub struct LedgerDelta {
     pub http_version: BTreeMap<String, u64>,
     /// Number of requests that each instance answered.
     pub by_instance: Vec<u64>,
-    /// Number of requests after which the client closes the connection: `Connection: close`, or HTTP/1.0 without keep-alive.
-    /// Absent if the upstream did not count them.
+    /// Number of requests after which the client closes the connection: `Connection: close`, or HTTP/1.0
+    /// without keep-alive. Absent if the upstream did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<u64>,
-    /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are unknown,
-    /// although they are zero here.
+    /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are
+    /// unknown, although they are zero here.
     #[serde(default)]
     pub requests_only: bool,
 }

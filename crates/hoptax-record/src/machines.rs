@@ -3,8 +3,9 @@
 use crate::{DIRECT, HostUsage, NetworkUsage, Role, TrialHost, TrialRecord};
 
 impl TrialRecord {
-    /// The machines that the requests of this trial pass: the generator's, the upstream's and, unless the trial is direct,
-    /// the gateway's. Each with its name, which is absent for the generator's machine, and how its CPUs were used.
+    /// The machines that the requests of this trial pass: the generator's, the upstream's and, unless the
+    /// trial is direct, the gateway's. Each with its name, which is absent for the generator's machine, and
+    /// how its CPUs were used.
     pub fn machines(&self) -> impl Iterator<Item = (Option<&str>, &HostUsage)> {
         let is_direct = self.contender == DIRECT;
         let passes = move |role: &Role| *role != Role::Gateway || !is_direct;
@@ -13,7 +14,8 @@ impl TrialRecord {
         std::iter::once((None, &self.host)).chain(others)
     }
 
-    /// Name of the machine of a role; absent if it is the generator's machine. Of several generators, it is the first one's.
+    /// Name of the machine of a role; absent if it is the generator's machine. Of several generators, it is
+    /// the first one's.
     pub fn machine_of(&self, role: Role) -> Option<&str> {
         if role == Role::Generator {
             return None;
@@ -21,8 +23,8 @@ impl TrialRecord {
         self.hosts.iter().find(|(_, host)| host.roles.contains(&role)).map(|(name, _)| name.as_str())
     }
 
-    /// The networks that the requests of this trial pass, as [`Self::machines`] lists machines. The last value says whether
-    /// the gateway connects from there.
+    /// The networks that the requests of this trial pass, as [`Self::machines`] lists machines. The last
+    /// value says whether the gateway connects from there.
     pub fn networks(&self) -> impl Iterator<Item = (Option<&str>, &NetworkUsage, bool)> {
         let is_direct = self.contender == DIRECT;
         let passes = move |role: &Role| *role != Role::Gateway || !is_direct;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A metric of budgets and comparisons. Times are in µs. A ratio of 1 means that no throughput is lost. Shares are 0 to
-/// 1.
+/// A metric of budgets and comparisons. Times are in µs. A ratio of 1 means that no throughput is lost.
+/// Shares are 0 to 1.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -25,11 +25,11 @@ pub enum Metric {
     ExtraUpstreamRequests,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
-    /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean of their
-    /// largest values.
+    /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
+    /// of their largest values.
     MemoryRssBytes,
-    /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. With several trials, the mean of
-    /// their largest values.
+    /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. With several trials, the
+    /// mean of their largest values.
     MemoryPssBytes,
     /// Response time at the median, µs.
     P50,
@@ -44,8 +44,8 @@ pub enum Metric {
     P999,
     /// Throughput, requests/s.
     Throughput,
-    /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below, it exists
-    /// only in runs with `start`.
+    /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below,
+    /// it exists only in runs with `start`.
     Listening,
     /// Time from the start of the gateway's process until its first right answer, µs.
     Ready,
@@ -79,8 +79,8 @@ struct Properties {
     quantity: Quantity,
     /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
     quantile: Option<f64>,
-    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For example, added
-    /// response times are computed from response times. Absent for other metrics.
+    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For
+    /// example, added response times are computed from response times. Absent for other metrics.
     plain: Option<Metric>,
 }
 
@@ -202,8 +202,8 @@ impl Metric {
         self.properties().quantile
     }
 
-    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For example, added
-    /// response times are computed from response times. Absent for other metrics.
+    /// The metric from which this metric is computed, if this metric compares a gateway with direct. For
+    /// example, added response times are computed from response times. Absent for other metrics.
     pub fn plain(self) -> Option<Self> {
         self.properties().plain
     }

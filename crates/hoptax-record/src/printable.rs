@@ -1,7 +1,7 @@
 //! Texts of foreign programs, made safe for a terminal.
 
-/// `text` with its control characters escaped, as in `\u{1b}`. Line ends and tabs remain. A gateway's answer or log must
-/// not be able to drive the terminal that shows it.
+/// `text` with its control characters escaped, as in `\u{1b}`. Line ends and tabs remain. A gateway's answer
+/// or log must not be able to drive the terminal that shows it.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

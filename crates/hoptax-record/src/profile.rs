@@ -1,11 +1,11 @@
-//! Profiles of gateways: what a run with `cpu_profile` records after its rounds. Each line of `profiles.jsonl` is one
-//! [`PassRecord`].
+//! Profiles of gateways: what a run with `cpu_profile` records after its rounds. Each line of
+//! `profiles.jsonl` is one [`PassRecord`].
 
 use super::Failure;
 use serde::{Deserialize, Serialize};
 
-/// One pass: a gateway had the load of a load point while a profiler recorded its stacks. No figure of a trial comes from
-/// a pass.
+/// One pass: a gateway had the load of a load point while a profiler recorded its stacks. No figure of a
+/// trial comes from a pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord {
     /// Position among all passes of the run, from 0.
@@ -55,7 +55,8 @@ pub enum PassKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Callers {
-    /// From the unwind tables of the program (DWARF, in `.eh_frame`). Most packages of distributions have them.
+    /// From the unwind tables of the program (DWARF, in `.eh_frame`). Most packages of distributions have
+    /// them.
     #[default]
     Dwarf,
     /// From frame pointers. Go keeps them, and the compilers of Node.js and of Java can.
@@ -98,7 +99,7 @@ pub struct Slice {
     pub requests: u64,
     /// CPU time of the gateway in the slice, from the CPU clocks of its processes, ns; absent if unknown.
     pub cpu_ns: Option<u64>,
-    /// The stacks that were seen: index of the stack, and its time, ns. For [`PassKind::Cpu`], this is the number of samples
-    /// × the time between two samples.
+    /// The stacks that were seen: index of the stack, and its time, ns. For [`PassKind::Cpu`], this is the
+    /// number of samples × the time between two samples.
     pub stacks: Vec<(u32, u64)>,
 }

@@ -12,7 +12,8 @@ pub const START_WINDOW_NS: u64 = 10 * MILLISECOND;
 /// Number of requests that are sent one after the other, on one connection, right after a start.
 pub const FIRST_REQUESTS: usize = 1000;
 
-/// One start or reload of a gateway, or the same traffic to direct, which shows what generator and upstream add.
+/// One start or reload of a gateway, or the same traffic to direct, which shows what generator and upstream
+/// add.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Position among all starts of the run, from 0.
@@ -25,8 +26,8 @@ pub struct StartRecord {
     pub kind: StartKind,
     /// The traffic that followed.
     pub traffic: StartTraffic,
-    /// Monotonic time at which the gateway's process was created, or the reload began, ns. For direct, the time at
-    /// which the first request was sent.
+    /// Monotonic time at which the gateway's process was created, or the reload began, ns. For direct, the
+    /// time at which the first request was sent.
     pub began_ns: u64,
     /// Time from `began_ns` until a connection was accepted, ns. Absent for reloads and for direct.
     #[serde(default)]
@@ -40,8 +41,8 @@ pub struct StartRecord {
     /// CPU time and memory of the gateway when it was ready. Absent for direct.
     #[serde(default)]
     pub at_ready: Option<UsedAtReady>,
-    /// Response times of the first requests, in order, ns. The first one is the request with the first right answer; its
-    /// time includes the connect. Empty if `traffic` is [`StartTraffic::Load`].
+    /// Response times of the first requests, in order, ns. The first one is the request with the first right
+    /// answer; its time includes the connect. Empty if `traffic` is [`StartTraffic::Load`].
     #[serde(default)]
     pub response_times_ns: Vec<u64>,
     /// Results of the load. Absent if `traffic` is [`StartTraffic::OneByOne`].
@@ -50,8 +51,8 @@ pub struct StartRecord {
     /// CPU use of the host from `began_ns` to the end of the traffic.
     #[serde(default)]
     pub host: HostUsage,
-    /// The same for other machines that the requests pass, by name: the gateway's, and the upstream's if there was a load.
-    /// Empty if all roles are on one machine, and in older runs.
+    /// The same for other machines that the requests pass, by name: the gateway's, and the upstream's if
+    /// there was a load. Empty if all roles are on one machine, and in older runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostUsage>,
     /// Why the start could not be measured. Absent if it was.
@@ -60,7 +61,8 @@ pub struct StartRecord {
 }
 
 impl StartRecord {
-    /// The machines that the requests of this start pass. Each with its name, which is absent for the generator's machine.
+    /// The machines that the requests of this start pass. Each with its name, which is absent for the
+    /// generator's machine.
     pub fn machines(&self) -> impl Iterator<Item = (Option<&str>, &HostUsage)> {
         let others = self.hosts.iter().map(|(name, usage)| (Some(name.as_str()), usage));
         std::iter::once((None, &self.host)).chain(others)
@@ -116,8 +118,8 @@ pub struct StartLoad {
     /// Number of requests without an answer when the load ended.
     #[serde(default)]
     pub unanswered: u64,
-    /// Windows of [`START_WINDOW_NS`], without gaps, from the start of the load. A request belongs to the window in
-    /// which its answer ended.
+    /// Windows of [`START_WINDOW_NS`], without gaps, from the start of the load. A request belongs to the
+    /// window in which its answer ended.
     pub windows: Vec<StartWindow>,
     /// Resources that the gateway used during the load. Absent for direct.
     #[serde(default)]

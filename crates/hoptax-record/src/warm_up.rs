@@ -34,7 +34,8 @@ pub struct Burst {
     pub requests: u64,
     /// Median response time, ns.
     pub p50_ns: u64,
-    /// CPU time of the process per request, ns. For direct, this is the upstream's. Absent if it is not watched.
+    /// CPU time of the process per request, ns. For direct, this is the upstream's. Absent if it is not
+    /// watched.
     pub cpu_ns_per_request: Option<f64>,
 }
 

@@ -5,11 +5,12 @@ use super::text::{listed, place, with_interval};
 use hoptax_analysis::headline::{Ranked, Ranking};
 use hoptax_stats::Estimate;
 
-/// The answer states the differences of at most this many gateways, so that it remains short. It only names the others.
+/// The answer states the differences of at most this many gateways, so that it remains short. It only names
+/// the others.
 const MOST_DIFFERENCES: usize = 4;
 
-/// The ranking in words. It names the winner, or the gateways that share the lead, and says how much more the others
-/// add.
+/// The ranking in words. It names the winner, or the gateways that share the lead, and says how much more the
+/// others add.
 pub(super) fn in_words(ranking: &Ranking<'_>) -> String {
     let at = format!("at the median {}", place(ranking.load));
     let mut left = MOST_DIFFERENCES;
@@ -74,8 +75,8 @@ fn shared(leaders: &[Ranked<'_>], ranking: &Ranking<'_>, at: &str, left: &mut us
     format!("No clear winner {at}: {first} adds {tax}; {others} cannot be told apart from it{noise}.")
 }
 
-/// How much more these gateways add than the first leader: `haproxy adds 9 µs more (4–14) and envoy 99 µs more
-/// (90–108)`. `than` follows the first amount.
+/// How much more these gateways add than the first leader: `haproxy adds 9 µs more (4–14) and envoy 99 µs
+/// more (90–108)`. `than` follows the first amount.
 fn behind(gateways: &[Ranked<'_>], than: &str, left: &mut usize) -> String {
     let (mut told, mut named) = (Vec::new(), Vec::new());
     for one in gateways {
@@ -139,8 +140,8 @@ mod tests {
     use crate::sentence;
     use hoptax_analysis::fixture::{Run, via};
 
-    /// The answer for gateways with these response times, µs, in rounds of their own. Direct takes `direct` µs in the
-    /// two trials of each round.
+    /// The answer for gateways with these response times, µs, in rounds of their own. Direct takes `direct`
+    /// µs in the two trials of each round.
     fn answer(direct: [u64; 2], gateways: &[(&str, &[u64])]) -> String {
         let mut run = Run::closed(1);
         for round in 0..5 {

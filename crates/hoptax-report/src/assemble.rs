@@ -97,7 +97,8 @@ fn unseen_logs(run: &Run) -> Option<String> {
     names.dedup();
     (!names.is_empty()).then(|| {
         format!(
-            "Whether these wrote an access log cannot be seen (no `pid`, or they log to a pipe or a socket): {}.",
+            "Whether these wrote an access log cannot be seen (no `pid`, or they log to a pipe or a socket): \
+            {}.",
             names.join(", ")
         )
     })
@@ -113,7 +114,8 @@ fn hosts(run: &RunRecord) -> BTreeMap<String, RunHost> {
     hosts
 }
 
-/// Number of planned rounds. For starts, and with `trials: auto`, this is the number of rounds that were started.
+/// Number of planned rounds. For starts, and with `trials: auto`, this is the number of rounds that were
+/// started.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
         _ if !analysis.starts.is_empty() => starts::rounds(analysis),
@@ -126,8 +128,8 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     }
 }
 
-/// Says which headers of each gateway differed from direct's and were not compared. Gateways with the same differences
-/// share a line.
+/// Says which headers of each gateway differed from direct's and were not compared. Gateways with the same
+/// differences share a line.
 fn ignored_headers(run: &RunRecord) -> Vec<String> {
     let mut groups: Vec<(Vec<String>, &[IgnoredHeader])> = Vec::new();
     for one in run.contenders.iter().filter(|one| !one.ignored_headers.is_empty()) {
@@ -209,8 +211,8 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     Some(match run.stopped? {
         Stopped::Narrow => format!("Rounds continued until each headline tax was known within {within}."),
         Stopped::Budget => format!(
-            "Rounds stopped because another round would not have fit into {}: not every headline tax is known within \
-             {within}.",
+            "Rounds stopped because another round would not have fit into {}: not every headline tax is \
+             known within {within}.",
             show_duration(auto.at_most)
         ),
         Stopped::Rounds => format!(
@@ -220,8 +222,8 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     })
 }
 
-/// Names the load points that were known well enough before the others, and so have fewer rounds. `None` if there are
-/// none, or if the number of rounds does not depend on a precision.
+/// Names the load points that were known well enough before the others, and so have fewer rounds. `None` if
+/// there are none, or if the number of rounds does not depend on a precision.
 fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     run.plan.trials.time_only()?;
     let direct = || analysis.cases.iter().filter(|case| case.gateway == DIRECT);
@@ -249,11 +251,12 @@ fn set_aside(analysis: &Analysis) -> Option<String> {
     })
 }
 
-/// Smallest ratio of the first CPU time per request to the settled one for which the report says how slow a process was.
+/// Smallest ratio of the first CPU time per request to the settled one for which the report says how slow a
+/// process was.
 const SLOWER: f64 = 1.1;
 
-/// Says how long processes were warmed up, and names those that were slow at first. `None` with a fixed warm-up, and in a run
-/// of starts, which warms up only the upstream.
+/// Says how long processes were warmed up, and names those that were slow at first. `None` with a fixed
+/// warm-up, and in a run of starts, which warms up only the upstream.
 fn warm_ups(analysis: &Analysis) -> Option<String> {
     if !analysis.starts.is_empty() {
         return None;
@@ -268,10 +271,16 @@ fn warm_ups(analysis: &Analysis) -> Option<String> {
         .filter_map(|one| {
             let fall = one.cpu_us_per_request.unwrap_or(one.p50_us);
             let times = fall.first / fall.settled;
-            let what = if one.cpu_us_per_request.is_some() { "the CPU time per request" } else { "the response time" };
+            let what = if one.cpu_us_per_request.is_some() {
+                "the CPU time per request"
+            } else {
+                "the \
+                response time"
+            };
             (times >= SLOWER && one.slow_requests > 0).then(|| {
                 format!(
-                    "{} first took {times:.1} times {what}, and was as fast as later after {} of load ({} requests)",
+                    "{} first took {times:.1} times {what}, and was as fast as later after {} of load ({} \
+                    requests)",
                     if one.contender == DIRECT { "the upstream" } else { &one.contender },
                     seconds(one.slow_s),
                     grouped(one.slow_requests as f64)
@@ -337,15 +346,15 @@ fn about_upstream(upstream: &Running) -> String {
     let unwatched = upstream.pid.is_none();
     match (&upstream.ledger, unwatched) {
         (None, true) => format!(
-            "The upstream at {url} is external. It has no ledger, so extra upstream requests are unknown. Its CPU time \
-             was not measured."
+            "The upstream at {url} is external. It has no ledger, so extra upstream requests are unknown. \
+             Its CPU time was not measured."
         ),
         (None, false) => format!(
             "The upstream at {url} is external and has no ledger, so extra upstream requests are unknown."
         ),
         (Some(_), true) => format!(
-            "The upstream at {url} is external. Its ledger has only its own count of requests. Its CPU time was not \
-             measured."
+            "The upstream at {url} is external. Its ledger has only its own count of requests. Its CPU time \
+             was not measured."
         ),
         (Some(_), false) => {
             format!("The upstream at {url} is external. Its ledger has only its own count of requests.")
@@ -357,8 +366,9 @@ fn about_upstream(upstream: &Running) -> String {
 fn kinds_of_connection(run: &RunRecord) -> Option<String> {
     let differ = run.plan.upstream.is_on_unix_socket() && run.contenders.len() > 1;
     differ.then(|| {
-        "Direct connects to the upstream's Unix socket, and so do the gateways. The generator reaches the gateways over \
-         TCP. So a gateway's added time includes the difference between the two kinds of connection."
+        "Direct connects to the upstream's Unix socket, and so do the gateways. The generator reaches the \
+         gateways over TCP. So a gateway's added time includes the difference between the two kinds of \
+         connection."
             .to_owned()
     })
 }
@@ -448,8 +458,8 @@ mod tests {
             }];
         }
         let model = run.model();
-        let line = "Not compared with direct: headers of nginx and nginx.gzip: `cache-control` is `private, private` \
-                    instead of `private` (as the plan says).";
+        let line = "Not compared with direct: headers of nginx and nginx.gzip: `cache-control` is `private, \
+                    private` instead of `private` (as the plan says).";
         assert!(model.notes.iter().any(|note| note == line), "{:?}", model.notes);
         for text in in_every_format(&model) {
             assert!(text.contains("Not compared with direct: headers of nginx and nginx.gzip"), "{text}");
@@ -486,8 +496,8 @@ mod tests {
         let of_kong = Budget { gateway: Some("kong".into()), max: Some(1e6), ..Budget::of(Metric::P99) };
         run.record.plan.budget = vec![of_kong];
         for text in in_every_format(&run.model()) {
-            let note = "kong is not installed here, and nginx-lua replaces it. What cannot be compared: its router \
-                        and its plugins.";
+            let note = "kong is not installed here, and nginx-lua replaces it. What cannot be compared: its \
+                        router and its plugins.";
             assert!(text.contains(note), "{text}");
         }
         let [terminal, ..] = in_every_format(&run.model());

@@ -49,8 +49,8 @@ pub(super) fn codes(model: &Model) -> Vec<&'static str> {
     codes_of(model, |finding| finding.concerns.answer && finding.severity == gravest)
 }
 
-/// Sentences about figures that the answer does not rest on, and about what is unknown, each after a space. Empty if these
-/// figures have no finding that is worse than a note, and nothing is unknown.
+/// Sentences about figures that the answer does not rest on, and about what is unknown, each after a space.
+/// Empty if these figures have no finding that is worse than a note, and nothing is unknown.
 pub(super) fn others(model: &Model) -> String {
     other_findings(model) + &unknown_origin(model)
 }
@@ -74,7 +74,8 @@ fn unknown_origin(model: &Model) -> String {
     names.sort_unstable();
     names.dedup();
     format!(
-        " Unknown: whether the upstream or a cache answered the requests to {} (give `upstream` a `ledger` or its `pid`).",
+        " Unknown: whether the upstream or a cache answered the requests to {} (give `upstream` a `ledger` \
+        or its `pid`).",
         listed(&names)
     )
 }

@@ -1,8 +1,8 @@
 //! The sentence about medians that are lower at a higher rate.
 //!
-//! Readers take such a median for a mistake. It is none: the longer a CPU idles, the deeper it sleeps, and the longer it takes
-//! to wake up for the next request (R. Schöne and others, "Wake-up latencies for processor idle states on current x86
-//! processors", 2015).
+//! Readers take such a median for a mistake. It is none: the longer a CPU idles, the deeper it sleeps, and
+//! the longer it takes to wake up for the next request (R. Schöne and others, "Wake-up latencies for
+//! processor idle states on current x86 processors", 2015).
 
 use super::model::Model;
 use super::sweeps::sweeps;
@@ -80,8 +80,8 @@ mod tests {
         let words = line(&run.model()).expect("lower");
         assert_eq!(
             words,
-            "The medians of direct and nginx are lower at 1,000/s than at 200/s: CPUs that idle longer sleep deeper and \
-             take longer to wake up."
+            "The medians of direct and nginx are lower at 1,000/s than at 200/s: CPUs that idle longer \
+             sleep deeper and take longer to wake up."
         );
         run.record.environment.idle = Some(Idle::Poll);
         assert!(line(&run.model()).expect("lower").contains("clock rates"));

@@ -1,5 +1,5 @@
-//! Shows the results of capacity searches in each format. A result is the highest rate at which a contender meets an
-//! objective.
+//! Shows the results of capacity searches in each format. A result is the highest rate at which a contender
+//! meets an objective.
 
 use super::charts;
 use super::format::Scale;
@@ -43,7 +43,8 @@ fn cells(one: &Capacity) -> [String; 4] {
     [rate, of_direct, confirmed, limit]
 }
 
-/// Rates of longer trials, how many of these trials held the objective, and how many there were. The lowest rate comes last.
+/// Rates of longer trials, how many of these trials held the objective, and how many there were. The lowest
+/// rate comes last.
 fn longer_trials(one: &Capacity) -> Vec<(f64, u32, u32)> {
     let mut rates: Vec<(f64, u32, u32)> = Vec::new();
     for step in one.steps.iter().filter(|step| step.purpose == StepPurpose::Confirm) {
@@ -66,7 +67,8 @@ fn unconfirmed(one: &Capacity) -> Option<String> {
     let tried = longer_trials(one);
     let Some((lowest, ..)) = tried.last() else {
         return Some(format!(
-            "{who}: the search ended before its longer trials. Let it finish, with more `time` if the plan limits it."
+            "{who}: the search ended before its longer trials. Let it finish, with more `time` if the plan \
+            limits it."
         ));
     };
     let tried: Vec<String> = tried
@@ -74,8 +76,8 @@ fn unconfirmed(one: &Capacity) -> Option<String> {
         .map(|(rate, held, trials)| format!("{held} of {trials} at {}/s", value(*rate)))
         .collect();
     Some(format!(
-        "{who}: of the longer trials, too few held it ({}). Plan with less than {} requests/s, or search again on a quieter \
-         machine.",
+        "{who}: of the longer trials, too few held it ({}). Plan with less than {} requests/s, or search \
+         again on a quieter machine.",
         listed(&tried),
         value(*lowest)
     ))
@@ -133,9 +135,8 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
     objectives
 }
 
-/// Formats the searches for a terminal. Each search has a block, with a table for each objective. Empty if there are no
-/// searches.
-/// searches.
+/// Formats the searches for a terminal. Each search has a block, with a table for each objective. Empty if
+/// there are no searches. searches.
 pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
@@ -220,8 +221,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     searches(model).into_iter().map(of).collect()
 }
 
-/// Adds the rates from searches to the summaries. If a gateway was measured only by searches, the rates replace its
-/// sentence. If it was also measured in rounds, the rates become a detail of its summary.
+/// Adds the rates from searches to the summaries. If a gateway was measured only by searches, the rates
+/// replace its sentence. If it was also measured in rounds, the rates become a detail of its summary.
 pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
         let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);

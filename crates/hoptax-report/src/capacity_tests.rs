@@ -8,8 +8,8 @@ use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
 use std::time::Duration;
 
-/// A run with searches. With a p99 below 10 ms, direct reaches 8,000/s and nginx 3,000/s. With a p99 below 2 ms, nginx
-/// reaches 1,500/s. Each contender was tried at a few rates.
+/// A run with searches. With a p99 below 10 ms, direct reaches 8,000/s and nginx 3,000/s. With a p99 below 2
+/// ms, nginx reaches 1,500/s. Each contender was tried at a few rates.
 fn searched() -> Run {
     let mut point = searched_point();
     let search = point.search.as_mut().expect("a search");
@@ -182,8 +182,9 @@ fn with_longer_trials(of_nginx: Option<u64>) -> Run {
 #[test]
 fn an_unconfirmed_rate_says_why_and_what_to_do() {
     let broken = with_longer_trials(Some(80_000)).model();
-    let why = "No rate of nginx is confirmed under p99 < 10ms and errors < 0.1%: of the longer trials, too few held it (0 of 2 at \
-               2.7 k/s). Plan with less than 2.7 k requests/s, or search again on a quieter machine.";
+    let why = "No rate of nginx is confirmed under p99 < 10ms and errors < 0.1%: of the longer trials, too \
+               few held it (0 of 2 at 2.7 k/s). Plan with less than 2.7 k requests/s, or search again on a \
+               quieter machine.";
     assert!(terminal(&broken, 300, false).contains(why), "{}", terminal(&broken, 300, false));
     for text in [terminal(&broken, 300, false), markdown(&broken), words(&broken)] {
         assert!(text.contains("No rate of nginx is confirmed") && text.contains("no (0"), "{text}");

@@ -9,13 +9,14 @@ use hoptax_record::{DIRECT, report};
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
-/// Marks a row with a difference that is not distinguishable from noise. The table of a run uses the same mark.
+/// Marks a row with a difference that is not distinguishable from noise. The table of a run uses the same
+/// mark.
 const MARK: &str = "~";
 /// What the marks of the tables mean.
 const MARKS: &str = "~: not distinguishable. *: the verdict rests on these rows.";
 
-/// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. A line
-/// says how many rows are not listed.
+/// Tables for a terminal. If `all` is false, only headline rows and distinguishable differences are listed. A
+/// line says how many rows are not listed.
 pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     let width = usize::from(width);
     let mut text = wrapped(&headline(comparison), width);
@@ -47,8 +48,8 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     text
 }
 
-/// Markdown for a pull request: the verdict, a table of the rows that the verdict is based on, and a folded part with
-/// the other rows.
+/// Markdown for a pull request: the verdict, a table of the rows that the verdict is based on, and a folded
+/// part with the other rows.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
     for line in reasons(comparison) {
@@ -153,8 +154,8 @@ pub fn words(comparison: &Comparison) -> Words {
 /// Formats a figure of a metric with its interval.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // The points of a trend do not contain a number of trials. If there is no interval, pass 1 trial, so that the text
-    // says `one trial`.
+    // The points of a trend do not contain a number of trials. If there is no interval, pass 1 trial, so that
+    // the text says `one trial`.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
@@ -221,12 +222,13 @@ fn caveats(comparison: &Comparison) -> Vec<String> {
 fn chance(comparison: &Comparison) -> String {
     let rows = comparison.rows.len();
     let mut text = format!(
-        "If nothing differed, at most 1 of 20 comparisons would call any of these {rows} rows better or worse."
+        "If nothing differed, at most 1 of 20 comparisons would call any of these {rows} rows better or \
+        worse."
     );
     if !comparison.paired {
         text.push_str(
-            " A difference of two runs counts only if it exceeds what separate runs scatter. To see smaller differences, measure both \
-             variants in one run and compare its labels.",
+            " A difference of two runs counts only if it exceeds what separate runs scatter. To see smaller \
+             differences, measure both variants in one run and compare its labels.",
         );
     }
     text
@@ -257,8 +259,8 @@ fn labels(row: &Row) -> String {
     }
 }
 
-/// The change as a share of the first subject's figure. `None` if there are several trials but no interval, because the
-/// first subject's figure may then be zero.
+/// The change as a share of the first subject's figure. `None` if there are several trials but no interval,
+/// because the first subject's figure may then be zero.
 fn relative(row: &Row) -> Option<&Estimate> {
     row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
 }
@@ -368,7 +370,8 @@ mod tests {
         assert!(text.contains("| \\*CPU per request |") && !text.contains("cpu\\_us"), "{text}");
     }
 
-    /// The first sentence, the reasons and the rows agree, and a `~` that its interval contradicts has a reason.
+    /// The first sentence, the reasons and the rows agree, and a `~` that its interval contradicts has a
+    /// reason.
     #[test]
     fn the_first_sentence_agrees_with_the_rows() {
         let run = sample();

@@ -1,4 +1,5 @@
-//! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in µs.
+//! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in
+//! µs.
 
 use super::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
@@ -6,8 +7,8 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
 use serde::Serialize;
 
-/// The report as CSV, with a line of headings. If a figure was not measured, its cell is empty. A run of starts has a table of
-/// its own.
+/// The report as CSV, with a line of headings. If a figure was not measured, its cell is empty. A run of
+/// starts has a table of its own.
 pub fn csv(model: &Model) -> String {
     if model.measured_starts() {
         let rows = super::starts::csv_rows(model);
@@ -226,8 +227,8 @@ mod tests {
         assert!(text.contains("\"exited, it said \"\"no\"\"\""), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        // The label of the load point contains a comma in the line of each case. In envoy's line, the failure also
-        // contains a comma.
+        // The label of the load point contains a comma in the line of each case. In envoy's line, the failure
+        // also contains a comma.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
         let mut failing = Run::closed(1);

@@ -1,5 +1,5 @@
-//! Shows what clients saw around the plan's events. Each case has a section. In this section, each event has a line or
-//! a row.
+//! Shows what clients saw around the plan's events. Each case has a section. In this section, each event has
+//! a line or a row.
 
 use super::format::{Scale, grouped};
 use super::model::Model;
@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 pub(super) const HEADING: &str = "Around the events";
 
 /// Explains which period each figure covers.
-const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: the rest of the \
-                    same trials. The case's figures above include both. Vertical lines in the throughput charts mark the \
-                    events.";
+const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: \
+                    the rest of the same trials. The case's figures above include both. Vertical lines in \
+                    the throughput charts mark the events.";
 
 const COLUMNS: [&str; 8] = [
     "at",
@@ -27,8 +27,8 @@ const COLUMNS: [&str; 8] = [
     "connections replaced around (quiet)",
 ];
 
-/// Lines for the terminal, not wrapped yet: the heading, a line for each event, and the note. Empty if there are no
-/// events.
+/// Lines for the terminal, not wrapped yet: the heading, a line for each event, and the note. Empty if there
+/// are no events.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let mut lines = Vec::new();
     for case in eventful(model) {
@@ -66,7 +66,8 @@ pub(super) fn html(model: &Model) -> String {
             case.events.iter().map(|event| format!("<tr>{}</tr>\n", cells("td", &row(event)))).collect();
         let _ = write!(
             page,
-            "<h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n",
+            "<h3>{}</h3>\n<div \
+            class=\"scroll\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n",
             HtmlEscape(&case.case)
         );
     }

@@ -1,6 +1,7 @@
 //! Groups failures that have the same cause, so that each cause is shown only once.
 //!
-//! The messages and logs of two variants of a gateway are alike, except for the label, ports, process IDs and times.
+//! The messages and logs of two variants of a gateway are alike, except for the label, ports, process IDs and
+//! times.
 
 use hoptax_record::Failure;
 
@@ -15,8 +16,9 @@ pub struct FailureGroup<'m> {
     pub others: Vec<&'m str>,
 }
 
-/// True if two contenders failed with the same cause. Each contender is given by its label and its failure. `variants`
-/// is true if the contenders are variants of the same gateway. Their labels may then differ in messages and logs.
+/// True if two contenders failed with the same cause. Each contender is given by its label and its failure.
+/// `variants` is true if the contenders are variants of the same gateway. Their labels may then differ in
+/// messages and logs.
 pub fn same_cause(one: (&str, &Failure), other: (&str, &Failure), variants: bool) -> bool {
     let of = |pick: fn(&Failure) -> &str, simplify: fn(&str) -> String| {
         same_text((one.0, pick(one.1)), (other.0, pick(other.1)), variants, simplify)
@@ -38,15 +40,16 @@ fn same_text(
     simplify: fn(&str) -> String,
 ) -> bool {
     let same = |one: &str, other: &str| simplify(one) == simplify(other);
-    // A label may also be the name of the pack, and then some places that contain it do not differ. So both directions
-    // are tried.
+    // A label may also be the name of the pack, and then some places that contain it do not differ. So both
+    // directions are tried.
     same(text, other)
         || variants
             && (same(&text.replace(label, other_label), other)
                 || same(text, &other.replace(other_label, label)))
 }
 
-/// Removes the digits of ports, such as in `127.0.0.1:8080`. Other numbers may be a part of the cause, such as a status.
+/// Removes the digits of ports, such as in `127.0.0.1:8080`. Other numbers may be a part of the cause, such
+/// as a status.
 fn without_ports(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut in_port = false;

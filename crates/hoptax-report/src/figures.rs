@@ -5,8 +5,8 @@ use hoptax_analysis::{BudgetResult, ChangeResult, Outcome};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
-/// Chooses the unit for values of a metric that are about as large as `size`. `None` for bytes, because [`bytes`]
-/// formats them.
+/// Chooses the unit for values of a metric that are about as large as `size`. `None` for bytes, because
+/// [`bytes`] formats them.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
     match metric.quantity() {
         Quantity::Time => Some(Scale::of_us(size)),
@@ -91,8 +91,8 @@ pub(super) fn measured(result: &BudgetResult) -> String {
     }
 }
 
-/// A figure whose upper end, or which itself, is only known to exceed a bound: `more than 10 s`, `8.2 s (5.1 to more than
-/// 10 s)`.
+/// A figure whose upper end, or which itself, is only known to exceed a bound: `more than 10 s`, `8.2 s (5.1
+/// to more than 10 s)`.
 fn more_than(metric: Metric, measured: &Estimate, bound: f64) -> String {
     let more = format!("more than {}", value(metric, bound));
     match measured.low {
@@ -115,7 +115,8 @@ pub(super) fn sentence(result: &BudgetResult) -> String {
     format!("{}: {} must be {}; {measured}.", result.case, result.metric.name(), limit(result))
 }
 
-/// Why a budget is inconclusive, or why it was not measured. For an inconclusive one, how long a run would decide it.
+/// Why a budget is inconclusive, or why it was not measured. For an inconclusive one, how long a run would
+/// decide it.
 pub(super) fn reason(result: &BudgetResult) -> Option<String> {
     let would_decide = result.would_decide.map(|one| {
         let unit = if result.metric.is_start() { "starts" } else { "rounds" };

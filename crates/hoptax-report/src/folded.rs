@@ -1,5 +1,5 @@
-//! Fits a report into a comment on GitHub. The key results come first, followed by folded parts. If there is not enough
-//! room, the parts with the highest rank are dropped.
+//! Fits a report into a comment on GitHub. The key results come first, followed by folded parts. If there is
+//! not enough room, the parts with the highest rank are dropped.
 
 use super::text::inline;
 
@@ -26,7 +26,8 @@ impl Part {
     }
 }
 
-/// Returns the first part and as many of the other parts as fit. If parts are dropped, a line at the end names them.
+/// Returns the first part and as many of the other parts as fit. If parts are dropped, a line at the end
+/// names them.
 pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     let mut left_out = Vec::new();
     loop {
@@ -35,7 +36,8 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
         if text.chars().count() + SPARE <= MOST_CHARACTERS {
             return text;
         }
-        // If several parts have the same rank, the last part is dropped first. Load points are in the plan's order.
+        // If several parts have the same rank, the last part is dropped first. Load points are in the plan's
+        // order.
         let next = parts.iter().enumerate().max_by_key(|(_, part)| part.rank).map(|(at, _)| at);
         match next {
             Some(at) => left_out.push(parts.remove(at).title),
@@ -54,7 +56,8 @@ fn about(left_out: &[String]) -> String {
     let more = left_out.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
     format!(
-        "\nLeft out, because a comment on GitHub is limited to {MOST_CHARACTERS} characters: {}{more}. The HTML and JSON reports are complete.\n",
+        "\nLeft out, because a comment on GitHub is limited to {MOST_CHARACTERS} characters: {}{more}. The \
+        HTML and JSON reports are complete.\n",
         named.join("; ")
     )
 }

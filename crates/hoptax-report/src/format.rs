@@ -64,15 +64,16 @@ impl Scale {
         }
     }
 
-    /// Formats an interval without its unit: `38–44`, or `−3 to 5` if a dash could be mistaken for a minus sign.
+    /// Formats an interval without its unit: `38–44`, or `−3 to 5` if a dash could be mistaken for a minus
+    /// sign.
     pub(super) fn interval(self, low: f64, high: f64) -> String {
         let between = if low < 0.0 || high < 0.0 { " to " } else { "–" };
         let (low, high) = ends(low / self.divisor, high / self.divisor);
         format!("{low}{between}{high}")
     }
 
-    /// Formats an estimate in this unit. If three digits would put it outside of its own interval, it gets the interval's
-    /// decimals.
+    /// Formats an estimate in this unit. If three digits would put it outside of its own interval, it gets
+    /// the interval's decimals.
     pub(super) fn estimate(self, estimate: &Estimate) -> String {
         let value = estimate.estimate / self.divisor;
         let rounded = (value / step(value)).round() * step(value);
@@ -93,15 +94,16 @@ impl Scale {
     }
 }
 
-/// Formats the ends of an interval. The width of the interval determines the number of decimals, so that rounding moves
-/// an end by at most 5 % of the width. If the width is zero, both ends are formatted like any other number.
+/// Formats the ends of an interval. The width of the interval determines the number of decimals, so that
+/// rounding moves an end by at most 5 % of the width. If the width is zero, both ends are formatted like any
+/// other number.
 fn ends(low: f64, high: f64) -> (String, String) {
     let width = high - low;
     if width <= 0.0 || !width.is_finite() {
         return (number(low), number(high));
     }
-    // A step of 1 in the last decimal is at most a tenth of the width. Rounding moves an end by at most half a step.
-    // More than three decimals do not help.
+    // A step of 1 in the last decimal is at most a tenth of the width. Rounding moves an end by at most half
+    // a step. More than three decimals do not help.
     let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
     let rounded = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());

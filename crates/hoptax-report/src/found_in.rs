@@ -10,8 +10,8 @@ pub(super) struct Group<'m> {
     loads: Vec<&'m str>,
 }
 
-/// All cases of a finding, in the order of the report. Load points with the same contenders form one group. Empty if the finding
-/// concerns at most one case.
+/// All cases of a finding, in the order of the report. Load points with the same contenders form one group.
+/// Empty if the finding concerns at most one case.
 pub(super) fn groups<'m>(model: &'m Model, first: Option<&'m str>, others: &[&'m str]) -> Vec<Group<'m>> {
     if others.is_empty() {
         return Vec::new();
@@ -47,8 +47,8 @@ impl Group<'_> {
     }
 }
 
-/// The groups as a sentence after a space: ` All 4 cases: nginx, haproxy at closed loop, 1 connection; closed loop, 8 connections.`
-/// Empty if there are none.
+/// The groups as a sentence after a space: ` All 4 cases: nginx, haproxy at closed loop, 1 connection; closed
+/// loop, 8 connections.` Empty if there are none.
 pub(super) fn sentence<'m>(model: &'m Model, first: Option<&'m str>, others: &[&'m str]) -> String {
     let told: Vec<String> = groups(model, first, others)
         .iter()
@@ -85,8 +85,8 @@ mod tests {
         let others = [case("haproxy", 0), case("nginx", 1), case("haproxy", 1), case("nginx", 2)];
         assert_eq!(
             sentence(&model, Some(case("nginx", 0)), &others),
-            " All 5 cases: nginx, haproxy at closed loop, 1 connection; closed loop, 8 connections and nginx at closed loop, 64 \
-             connections."
+            " All 5 cases: nginx, haproxy at closed loop, 1 connection; closed loop, 8 connections and \
+             nginx at closed loop, 64 connections."
         );
         assert_eq!(sentence(&model, Some(case("nginx", 0)), &[]), "");
         assert_eq!(sentence(&model, None, &[]), "");

@@ -6,7 +6,8 @@ use super::figures::{limit, measured, reason, sentence};
 use super::text::{inline, wrapped};
 use hoptax_analysis::Outcome;
 
-/// Text for the terminal. The headline comes first, then the budgets that were not kept, then the budgets that were.
+/// Text for the terminal. The headline comes first, then the budgets that were not kept, then the budgets
+/// that were.
 pub fn terminal(model: &Model, width: u16) -> String {
     let mut text = wrapped(&headline(model), usize::from(width));
     for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {

@@ -14,8 +14,8 @@ const TITLE: &str = "Gateways against each other";
 /// Headings of the table, after the column with the names of the two gateways.
 pub(super) const HEADINGS: [&str; 3] = ["verdict", "added p50", "CPU/req"];
 
-/// If there are more pairs, the table only compares each gateway with the one that adds least. Six gateways have 15
-/// pairs.
+/// If there are more pairs, the table only compares each gateway with the one that adds least. Six gateways
+/// have 15 pairs.
 const MOST_ROWS: usize = 15;
 
 /// The pairs of all gateways that compete for the answer.
@@ -86,7 +86,8 @@ impl<'m> PairTable<'m> {
             others => format!(" The JSON report has the other {others} pairs."),
         };
         format!(
-            "Each row: the first gateway minus the second, in the same rounds. {MARK}: not distinguishable.{verdicts}{others}"
+            "Each row: the first gateway minus the second, in the same rounds. {MARK}: not \
+            distinguishable.{verdicts}{others}"
         )
     }
 }

@@ -1,4 +1,5 @@
-//! A table of the generators of each load point, if there are several. Each case has a row for each generator.
+//! A table of the generators of each load point, if there are several. Each case has a row for each
+//! generator.
 
 use super::layout::{Line, MARK};
 use super::model::Model;
@@ -16,8 +17,8 @@ pub(super) const HEADINGS: [&str; 5] = ["requests/s", "p50", "p99", "added p50",
 /// Explains the table.
 fn note() -> String {
     format!(
-        "Each generator sent an equal share of the load. Its added p50 is its median minus its own median of direct. {MARK}: not \
-         distinguishable."
+        "Each generator sent an equal share of the load. Its added p50 is its median minus its own median \
+         of direct. {MARK}: not distinguishable."
     )
 }
 
@@ -59,7 +60,8 @@ fn cells(one: &GeneratorFigures) -> [Cell; 5] {
     ]
 }
 
-/// The tables for the terminal. `title` formats a title, `table` lays out the lines, and `wrap` wraps the note.
+/// The tables for the terminal. `title` formats a title, `table` lays out the lines, and `wrap` wraps the
+/// note.
 pub(super) fn terminal(
     model: &Model,
     title: impl Fn(&str) -> String,
@@ -98,7 +100,8 @@ pub(super) fn html(model: &Model) -> String {
         let rows: String = table.rows.iter().map(html_row).collect();
         let _ = write!(
             text,
-            "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" \
+            "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th \
+             scope=\"col\" \
              class=\"words\">generator</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
              class=\"quiet\">{}</p></section>\n",
             HtmlEscape(&table.title),

@@ -1,11 +1,11 @@
-//! Describes how suitable the host was for measurements. The host was checked before the first trial and after the last
-//! trial.
+//! Describes how suitable the host was for measurements. The host was checked before the first trial and
+//! after the last trial.
 
 use hoptax_record::report::HostLooks;
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// Items that one of the two checks rated as bad or as a warning. Each item appears once, and the worst items come
-/// first.
+/// Items that one of the two checks rated as bad or as a warning. Each item appears once, and the worst items
+/// come first.
 pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
     let mut doubts: Vec<&Fitness> = Vec::new();
     for item in [&looks.at_start, &looks.at_end].into_iter().flatten().flat_map(|look| &look.items) {

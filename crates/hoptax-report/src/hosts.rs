@@ -20,21 +20,24 @@ const LEGS: &str = "The network between the hosts";
 const LEG_HEADINGS: [&str; 4] = ["round trip", "shortest", "there", "back"];
 const SPLIT_HEADINGS: [&str; 3] = ["added p50", "network", "gateway"];
 
-const ABOUT_LEGS: &str = "Median round trip of one message on an idle connection, before the first trial and after the last. There and \
-                          back: bandwidth of one connection in the direction of requests and of responses, the mean of both \
-                          moments, without an interval.";
-const ABOUT_SPLITS: &str = "Network: round trips on the way via the gateway, less those of direct and less one within the gateway's own \
-                            host. Gateway: the rest, including the waiting that load causes in the network.";
-const SAME_WAY: &str = "Requests via gateways pass the network between the same hosts as direct requests, so each tax is the \
-                        gateway's alone";
+const ABOUT_LEGS: &str = "Median round trip of one message on an idle connection, before the first trial \
+                          and after the last. There and back: bandwidth of one connection in the direction \
+                          of requests and of responses, the mean of both moments, without an interval.";
+const ABOUT_SPLITS: &str = "Network: round trips on the way via the gateway, less those of direct and less \
+                            one within the gateway's own host. Gateway: the rest, including the waiting \
+                            that load causes in the network.";
+const SAME_WAY: &str = "Requests via gateways pass the network between the same hosts as direct requests, \
+                        so each tax is the gateway's alone";
 
-/// Sentences about the hosts: one for each host, then why legs were not measured. Empty if the run has only one host.
+/// Sentences about the hosts: one for each host, then why legs were not measured. Empty if the run has only
+/// one host.
 pub(super) fn sentences(model: &Model) -> Vec<String> {
     let hosts = model.hosts.iter().map(|(name, one)| format!("{name}: {}", described(one)));
     hosts.chain(failures(model)).chain(same_way(model)).collect()
 }
 
-/// The tables of the legs, of the splits and of the loads from several hosts. Empty if the run has only one host.
+/// The tables of the legs, of the splits and of the loads from several hosts. Empty if the run has only one
+/// host.
 pub(super) fn tables(model: &Model) -> Vec<Table> {
     let rows: Vec<Line> = model.network.legs.iter().map(leg_row).collect();
     let of_legs = (!rows.is_empty()).then(|| Table {

@@ -1,9 +1,9 @@
-//! The report as an HTML page in a single file. The file contains all data, charts and scripts, so the page needs no
-//! network.
+//! The report as an HTML page in a single file. The file contains all data, charts and scripts, so the page
+//! needs no network.
 //!
-//! Sentences, verdict and tables are in the page itself. The script adds charts and controls. If scripts are disabled,
-//! the page still shows a chart of the tax. The page's security policy forbids all network requests. It also forbids
-//! all scripts except the scripts of this page.
+//! Sentences, verdict and tables are in the page itself. The script adds charts and controls. If scripts are
+//! disabled, the page still shows a chart of the tax. The page's security policy forbids all network
+//! requests. It also forbids all scripts except the scripts of this page.
 
 use super::assets::{CHARTS, STYLE};
 use super::belief;
@@ -183,12 +183,14 @@ fn policy(scripts: &[&str]) -> String {
     };
     let digests: Vec<String> = scripts.iter().map(digest).collect();
     format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+        form-action 'none'",
         digests.join(" ")
     )
 }
 
-/// The chart for pages without scripts: the tax at the load point of the latency headline, or response times after starts.
+/// The chart for pages without scripts: the tax at the load point of the latency headline, or response times
+/// after starts.
 fn fallback(model: &Model) -> Result<String, ChartError> {
     if model.measured_starts() {
         let wide = charts::after_starts(model, Width::Wide)?.unwrap_or_default();
@@ -293,9 +295,9 @@ fn of_failures(case: &Case) -> Vec<(String, String)> {
     causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
 }
 
-/// Cells about connections and TLS. They contain the number of opened connections, the connect time (p50, p99), the
-/// time to the first byte (p50, p99), the number of TLS handshakes, the number of resumed handshakes, and the handshake
-/// time (p50, p99). If a figure is missing, its cell contains a dash.
+/// Cells about connections and TLS. They contain the number of opened connections, the connect time (p50,
+/// p99), the time to the first byte (p50, p99), the number of TLS handshakes, the number of resumed
+/// handshakes, and the handshake time (p50, p99). If a figure is missing, its cell contains a dash.
 fn of_connects(case: &Case) -> Vec<String> {
     let time = |estimate: Option<&Estimate>| table::time(estimate).value;
     let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
@@ -334,8 +336,8 @@ fn of_counts(counts: &hoptax_load::record::Counts, retry: Retry) -> Vec<String> 
     outcomes.into_iter().chain(retried).map(|count| grouped(count as f64)).collect()
 }
 
-/// Cells about work: upstream requests per request, upstream connections per request, HTTP versions, bytes per
-/// response, the generator's CPU share, and the gateway's memory (PSS).
+/// Cells about work: upstream requests per request, upstream connections per request, HTTP versions, bytes
+/// per response, the generator's CPU share, and the gateway's memory (PSS).
 fn of_work(case: &Case) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let ledger = case.ledger.as_ref();

@@ -1,14 +1,15 @@
 //! Budgets as JUnit XML. CI systems show them as tests.
 //!
-//! The format has no standard. This module writes only the parts that all readers understand: `testsuites`, `testsuite`
-//! and `testcase`. A test case contains `failure` if the budget was exceeded, `skipped` if it is inconclusive, and `error` if it was
-//! not measured.
+//! The format has no standard. This module writes only the parts that all readers understand: `testsuites`,
+//! `testsuite` and `testcase`. A test case contains `failure` if the budget was exceeded, `skipped` if it is
+//! inconclusive, and `error` if it was not measured.
 
 use super::Model;
 use super::figures::{measured, sentence};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// Writes a test for each budget and case, and a test for the whole run, which fails if the run has a `void` finding.
+/// Writes a test for each budget and case, and a test for the whole run, which fails if the run has a `void`
+/// finding.
 pub fn junit(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
@@ -55,9 +56,9 @@ fn case(class: &str, name: &str, trouble: Option<(&str, String, String)>, out: O
     text
 }
 
-/// Escapes text for attributes and element content. XML 1.0 cannot represent most control characters (section 2.2), so
-/// they become U+FFFD. Line ends and tabs become character references, because XML parsers would otherwise change them
-/// to spaces in attributes (section 3.3.3).
+/// Escapes text for attributes and element content. XML 1.0 cannot represent most control characters (section
+/// 2.2), so they become U+FFFD. Line ends and tabs become character references, because XML parsers would
+/// otherwise change them to spaces in attributes (section 3.3.3).
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -102,8 +103,8 @@ mod tests {
         for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("errors", "error")] {
             assert_eq!(suite.attribute(attribute), Some(of(element).as_str()), "{attribute}\n{text}");
         }
-        // nginx breaches the first budget. There are three errors. Two errors are the budgets of envoy, which cannot be
-        // judged because envoy was not measured. The third error is the void run.
+        // nginx breaches the first budget. There are three errors. Two errors are the budgets of envoy, which
+        // cannot be judged because envoy was not measured. The third error is the void run.
         assert!(suite.attribute("failures") >= Some("1") && suite.attribute("errors") == Some("3"), "{text}");
         let messages: Vec<&str> = suite.descendants().filter_map(|node| node.attribute("message")).collect();
         assert!(messages.iter().any(|one| one.contains("<&>\"' ]]> \u{fffd}")), "{messages:?}");

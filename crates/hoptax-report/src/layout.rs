@@ -1,9 +1,9 @@
-//! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is split across
-//! two lines cannot be read.
+//! Lays out the main table on a terminal of any width. Cells are never wrapped, because a figure that is
+//! split across two lines cannot be read.
 //!
-//! There are three layouts, and the first layout that fits is used. In the first layout, each figure and its interval
-//! are on one line. In the second layout, the interval is below the figure. In the third layout, the columns are split
-//! into blocks, and each block repeats the gateways' names.
+//! There are three layouts, and the first layout that fits is used. In the first layout, each figure and its
+//! interval are on one line. In the second layout, the interval is below the figure. In the third layout, the
+//! columns are split into blocks, and each block repeats the gateways' names.
 
 use super::table::Cell;
 
@@ -27,8 +27,8 @@ pub(super) struct Table {
 /// Numbers of spaces between columns, in the order in which they are tried.
 const GAPS: [usize; 2] = [2, 1];
 
-/// The lines of the table, at most `width` columns wide. At least one column of figures must fit beside the names.
-/// `first` is the heading of the names, and `headings` are the headings of the figures.
+/// The lines of the table, at most `width` columns wide. At least one column of figures must fit beside the
+/// names. `first` is the heading of the names, and `headings` are the headings of the figures.
 pub(super) fn table(first: &str, headings: &[&str], lines: &[Line], width: usize) -> Vec<String> {
     let headings = Headings { first, rest: headings };
     let names = lines.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max(length(first));
@@ -111,8 +111,8 @@ impl<'h> Columns<'h> {
     }
 }
 
-/// The text of a cell, on one line or on two lines. The unit of memory is shortened to one letter, because the heading
-/// already says that the column shows memory.
+/// The text of a cell, on one line or on two lines. The unit of memory is shortened to one letter, because
+/// the heading already says that the column shows memory.
 fn texts(cell: &Cell, in_one_line: bool) -> Vec<String> {
     let mark = if cell.distinguishable { "" } else { MARK };
     let value = ["Ki", "Mi", "Gi"]

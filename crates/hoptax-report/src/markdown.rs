@@ -1,4 +1,5 @@
-//! The report for a pull request, as GitHub-flavoured Markdown. The key results are visible. Everything else is folded.
+//! The report for a pull request, as GitHub-flavoured Markdown. The key results are visible. Everything else
+//! is folded.
 
 use super::belief;
 use super::busier;
@@ -19,15 +20,15 @@ use hoptax_analysis::headline::for_latency;
 use hoptax_analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
 use std::fmt::Write;
 
-/// Ranks of folded parts. If the report is too long, parts with the highest rank are dropped first. The plan is dropped
-/// first, because readers of a pull request already have it. Findings are dropped last.
+/// Ranks of folded parts. If the report is too long, parts with the highest rank are dropped first. The plan
+/// is dropped first, because readers of a pull request already have it. Findings are dropped last.
 const FINDINGS: u8 = 0;
 const SECTION: u8 = 1;
 const LOAD: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// The report as Markdown: the answer, the verdict and the table of the headline load point. The rest follows in folded
-/// parts. The text always fits into a comment on GitHub.
+/// The report as Markdown: the answer, the verdict and the table of the headline load point. The rest follows
+/// in folded parts. The text always fits into a comment on GitHub.
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
     let mut text = format!("## {}: {}\n\n", inline(&model.name), model.question());
@@ -290,7 +291,8 @@ fn again(model: &Model) -> String {
     if model.hosts.is_empty() {
         text += &super::host::markdown(&model.host, inline);
     }
-    // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close it.
+    // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close
+    // it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();
     let _ = write!(text, "\n{fence}yaml\n{plan}\n{fence}\n");

@@ -1,4 +1,5 @@
-//! A run that was read from its directory, with the name that messages use. Reports and comparisons start from it.
+//! A run that was read from its directory, with the name that messages use. Reports and comparisons start
+//! from it.
 
 use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
@@ -96,8 +97,8 @@ impl Measured {
     }
 }
 
-/// Compares `second` with `first`. If `second` is absent, compares two gateways of the run `first`. `labels` are the
-/// labels of the two gateways. The function [`compare`] describes `least` and `force`.
+/// Compares `second` with `first`. If `second` is absent, compares two gateways of the run `first`. `labels`
+/// are the labels of the two gateways. The function [`compare`] describes `least` and `force`.
 ///
 /// # Errors
 /// If the runs or the gateways cannot be compared.

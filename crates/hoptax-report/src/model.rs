@@ -33,8 +33,8 @@ pub struct Model {
     pub command: Vec<String>,
     /// The plan as the user wrote it.
     pub plan_text: String,
-    /// Number of planned rounds. With `trials: auto`, the number of rounds that were started. 0 if every load point is
-    /// a search.
+    /// Number of planned rounds. With `trials: auto`, the number of rounds that were started. 0 if every load
+    /// point is a search.
     pub rounds: u32,
     /// The reason why `trials: auto` did not start another round. Absent if the number of rounds is fixed.
     pub stopped: Option<Stopped>,
@@ -58,16 +58,18 @@ pub struct Model {
     pub same_loads: Vec<SameLoad>,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if fewer than
-    /// two gateways can be ranked.
+    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if
+    /// fewer than two gateways can be ranked.
     pub answer: Option<String>,
     /// One or two sentences per gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
     /// Prices of features. The list has rows only if a gateway was measured both with and without features.
     pub prices: PriceList,
-    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by metric.
+    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by
+    /// metric.
     pub pairs: Vec<GatewayPair>,
-    /// The versions of each gateway, with the changes between successive versions. Empty without lists of versions.
+    /// The versions of each gateway, with the changes between successive versions. Empty without lists of
+    /// versions.
     pub versions: Vec<Versions>,
     /// How long each process took to warm up.
     pub warm_ups: Vec<WarmUpFigures>,
@@ -75,7 +77,8 @@ pub struct Model {
     pub placements: Vec<Placement>,
     /// What starts and reloads of each gateway cost. Such a run has no cases.
     pub starts: Vec<StartFigures>,
-    /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run directory adds them.
+    /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run
+    /// directory adds them.
     pub profiles: Profiles,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
@@ -83,27 +86,28 @@ pub struct Model {
     pub cases: Vec<Case>,
     /// Results of searches, sorted by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// How the precision of the added medians grew during the run. Empty for short runs. Only the formats that people read
-    /// show it. The code that reads the run directory adds it, because it takes more time than the rest of the report.
+    /// How the precision of the added medians grew during the run. Empty for short runs. Only the formats
+    /// that people read show it. The code that reads the run directory adds it, because it takes more time
+    /// than the rest of the report.
     pub precision: Vec<PrecisionOverTime>,
     /// Findings. The most severe come first.
     pub findings: Vec<Finding>,
     /// The results of all budgets.
     pub budget: Vec<BudgetResult>,
-    /// Says which budgets were not checked at load points that the run left out. Absent if there are none. It is one of
-    /// the notes too.
+    /// Says which budgets were not checked at load points that the run left out. Absent if there are none. It
+    /// is one of the notes too.
     pub unchecked: Option<String>,
     /// Gateways that replaced others, because those were not installed.
     pub replacements: Vec<Replacement>,
     /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
     pub notes: Vec<String>,
-    /// The configuration files that the gateways used. Only the HTML page shows these files. The code that reads the
-    /// run directory adds them.
+    /// The configuration files that the gateways used. Only the HTML page shows these files. The code that
+    /// reads the run directory adds them.
     pub rendered: Vec<RenderedFile>,
 }
 
-/// Whether the answer of a run can be used. Only findings that [concern the answer](hoptax_record::report::Concerns)
-/// count.
+/// Whether the answer of a run can be used. Only findings that [concern the
+/// answer](hoptax_record::report::Concerns) count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
     /// All findings are notes, or there are none.
@@ -115,8 +119,9 @@ pub enum Belief {
 }
 
 impl Model {
-    /// What idle CPUs did during the run, and how far the CPUs of the roles were from each other, to be added to its
-    /// settings: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if the run did not record it.
+    /// What idle CPUs did during the run, and how far the CPUs of the roles were from each other, to be added
+    /// to its settings: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if the run did not record
+    /// it.
     pub fn cpus_in_words(&self) -> String {
         let idle = match self.environment.idle {
             Some(Idle::Poll) => ", idle CPUs poll",
@@ -130,7 +135,8 @@ impl Model {
         idle.to_owned() + &self.placements.iter().map(apart).collect::<String>()
     }
 
-    /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`, or `80 starts in 20 rounds`.
+    /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`, or `80 starts in 20
+    /// rounds`.
     pub fn trials_in_words(&self) -> String {
         let counted = |count: usize, one: &str, many: &str| {
             (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
@@ -160,9 +166,9 @@ impl Model {
         format!("{} starts{reloads} in {} rounds", of(StartKind::Start), self.rounds)
     }
 
-    /// Summaries of the gateways that are not in the price list. The price list already shows more about the other
-    /// gateways. Gateways that were not measured for the same reason are grouped: a group consists of the first summary
-    /// and the labels of the other gateways.
+    /// Summaries of the gateways that are not in the price list. The price list already shows more about the
+    /// other gateways. Gateways that were not measured for the same reason are grouped: a group consists of
+    /// the first summary and the labels of the other gateways.
     pub fn summaries_outside_prices(&self) -> Vec<(&Summary, Vec<&str>)> {
         let mut groups: Vec<(&Summary, Vec<&str>)> = Vec::new();
         for one in self.summary.iter().filter(|one| !self.prices.contains(&one.gateway)) {
@@ -189,9 +195,9 @@ impl Model {
         kind(one).is_some_and(|known| Some(known) == kind(other))
     }
 
-    /// Groups the gateways that have the same version, workers and settings, for example one gateway with different
-    /// features. Each group consists of the labels, and a contender with the settings that differ from the shipped
-    /// defaults.
+    /// Groups the gateways that have the same version, workers and settings, for example one gateway with
+    /// different features. Each group consists of the labels, and a contender with the settings that differ
+    /// from the shipped defaults.
     pub fn settings(&self) -> Vec<(Vec<&str>, &Contender)> {
         let mut groups: Vec<(Vec<&str>, &Contender)> = Vec::new();
         for one in self.contenders.iter().filter(|one| !one.kind.is_empty()) {
@@ -261,8 +267,9 @@ impl Model {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
-    /// Findings, grouped by rule and severity. A group consists of its first finding, and the names of the other cases
-    /// with this finding. Findings about the whole run are never grouped, because their evidence differs.
+    /// Findings, grouped by rule and severity. A group consists of its first finding, and the names of the
+    /// other cases with this finding. Findings about the whole run are never grouped, because their evidence
+    /// differs.
     pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
         let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in &self.findings {
@@ -279,8 +286,8 @@ impl Model {
         rules
     }
 
-    /// The contenders that could not be measured, and the reasons. Each reason appears only once, with all contenders
-    /// that it concerns.
+    /// The contenders that could not be measured, and the reasons. Each reason appears only once, with all
+    /// contenders that it concerns.
     pub fn failures(&self) -> Vec<FailureGroup<'_>> {
         let mut groups: Vec<FailureGroup<'_>> = Vec::new();
         for (label, failure) in self.failures_by_contender() {

@@ -1,6 +1,6 @@
-//! Says what changes over the load: the answer comes from one load point, and at another one the order of gateways may be
-//! different, or their taxes many times as large. Only load points are compared that differ in nothing but the number of
-//! connections, or in nothing but the rate.
+//! Says what changes over the load: the answer comes from one load point, and at another one the order of
+//! gateways may be different, or their taxes many times as large. Only load points are compared that differ
+//! in nothing but the number of connections, or in nothing but the rate.
 
 use super::format::{Scale, number};
 use super::sweeps::{Sweep, sweeps};
@@ -12,7 +12,8 @@ use hoptax_plan::Metric;
 /// A tax that changes at least by this factor is worth a sentence.
 const FACTOR: f64 = 2.0;
 
-/// Gateways that come apart at another load point are worth a sentence if the larger tax exceeds the smaller one by this share.
+/// Gateways that come apart at another load point are worth a sentence if the larger tax exceeds the smaller
+/// one by this share.
 const APART: f64 = 0.2;
 
 /// A sentence names at most this many gateways.
@@ -26,8 +27,8 @@ struct Course<'a> {
     from: usize,
 }
 
-/// How two gateways compare at another load point. At the load point of the answer, the order is the reverse, or the two cannot
-/// be told apart.
+/// How two gateways compare at another load point. At the load point of the answer, the order is the reverse,
+/// or the two cannot be told apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Change<'a> {
     less: &'a str,
@@ -35,14 +36,16 @@ struct Change<'a> {
     is_flip: bool,
 }
 
-/// What changes over the load for these gateways, after the answer at `load`: at most two sentences. Empty if nothing does.
+/// What changes over the load for these gateways, after the answer at `load`: at most two sentences. Empty if
+/// nothing does.
 pub(super) fn in_words(analysis: &Analysis, load: &Load, gateways: &[&str]) -> String {
     let Some(course) = Course::new(analysis, load) else { return String::new() };
     let sentences = [course.order(gateways), course.growth(gateways)];
     sentences.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect()
 }
 
-/// How the tax of a gateway changes over the load, after a sentence about its tax at `load`. `None` if it changes little.
+/// How the tax of a gateway changes over the load, after a sentence about its tax at `load`. `None` if it
+/// changes little.
 pub(super) fn of_gateway(analysis: &Analysis, load: &Load, gateway: &str) -> Option<String> {
     Course::new(analysis, load)?.growth(&[gateway])
 }
@@ -62,7 +65,8 @@ impl<'a> Course<'a> {
         Some(Self { analysis, sweep, from })
     }
 
-    /// The load points that are heavier than that of the answer, in ascending order. If there are none, the lighter ones.
+    /// The load points that are heavier than that of the answer, in ascending order. If there are none, the
+    /// lighter ones.
     fn others(&self) -> &[usize] {
         let heavier = &self.sweep.loads[self.from + 1..];
         if heavier.is_empty() { &self.sweep.loads[..self.from] } else { heavier }
@@ -95,8 +99,8 @@ impl<'a> Course<'a> {
         self.case(gateway, load)?.tax.as_ref()?.added_p50.as_ref()
     }
 
-    /// Which of two gateways adds less at a load point: `Some(None)` if they cannot be told apart, `None` if they were not
-    /// compared.
+    /// Which of two gateways adds less at a load point: `Some(None)` if they cannot be told apart, `None` if
+    /// they were not compared.
     fn less<'g>(&self, pair: [&'g str; 2], load: usize) -> Option<Option<&'g str>> {
         let is_pair = |one: &&hoptax_analysis::GatewayPair| {
             one.load.index == load && one.metric == Metric::AddedP50 && one.is_of(pair[0], pair[1])
@@ -184,14 +188,15 @@ impl<'a> Course<'a> {
         let answered = self.named(self.answered());
         match told[0].is_flip {
             true => format!(
-                "{from}, the order is the reverse: {} add{} less than {} ({at}{figures_less} against {figures_more}).",
+                "{from}, the order is the reverse: {} add{} less than {} ({at}{figures_less} against \
+                {figures_more}).",
                 with_more(less.clone(), others_less),
                 if less.len() == 1 { "s" } else { "" },
                 with_more(more, others_more),
             ),
             false => format!(
-                "{from}, {} add{} more than {} ({at}{figures_more} against {figures_less}); at {answered} they cannot \
-                 be told apart.",
+                "{from}, {} add{} more than {} ({at}{figures_more} against {figures_less}); at {answered} \
+                 they cannot be told apart.",
                 with_more(more.clone(), others_more),
                 if more.len() == 1 { "s" } else { "" },
                 with_more(less, others_less),
@@ -275,7 +280,8 @@ mod tests {
     use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
     use hoptax_plan::LoadPoint;
 
-    /// Four rounds at these load points. Each gateway has a response time for each load point, µs; direct takes 100 µs.
+    /// Four rounds at these load points. Each gateway has a response time for each load point, µs; direct
+    /// takes 100 µs.
     fn run(loads: Vec<LoadPoint>, gateways: &[(&str, &[u64])]) -> Run {
         let mut run = Run::with_load(loads);
         for round in 0..4 {
@@ -307,8 +313,8 @@ mod tests {
         assert!(told.starts_with("b adds least at the median at 1 connection: "), "{told}");
         assert!(
             told.contains(
-                " From 50 connections on, the order is the reverse: a adds less than b (at 512 connections 51 µs \
-                 against 91.1 µs)."
+                " From 50 connections on, the order is the reverse: a adds less than b (at 512 connections \
+                 51 µs against 91.1 µs)."
             ),
             "{told}"
         );
@@ -333,15 +339,15 @@ mod tests {
         assert!(told.starts_with("No clear winner at the median at 1 connection: "), "{told}");
         assert!(
             told.contains(
-                " At 64 connections, small-pool adds more than nginx and haproxy (2.46 ms against 488 µs and 491 µs); at \
-                 1 connection they cannot be told apart."
+                " At 64 connections, small-pool adds more than nginx and haproxy (2.46 ms against 488 µs \
+                 and 491 µs); at 1 connection they cannot be told apart."
             ),
             "{told}"
         );
         assert!(
             told.ends_with(
-                " At 64 connections small-pool adds 2.46 ms, 48 times as much as at 1 connection, haproxy 491 µs \
-                 (9.6 times) and nginx 488 µs (9.6 times)."
+                " At 64 connections small-pool adds 2.46 ms, 48 times as much as at 1 connection, haproxy \
+                 491 µs (9.6 times) and nginx 488 µs (9.6 times)."
             ),
             "{told}"
         );

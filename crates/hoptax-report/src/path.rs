@@ -1,5 +1,5 @@
-//! Shows how much time is added on the request path and how much on the response path. This is possible only if the
-//! upstream adds timestamps to its responses. Each case has a line.
+//! Shows how much time is added on the request path and how much on the response path. This is possible only
+//! if the upstream adds timestamps to its responses. Each case has a line.
 
 use super::format::Scale;
 use super::model::Model;
@@ -15,8 +15,8 @@ pub(super) const HEADING: &str = "Request path and response path, at the median"
 const NOTE: &str =
     "Neither includes the upstream's own time. Medians of parts do not add up to the median of the whole.";
 
-/// Lines for the terminal, not wrapped yet: the heading, a line for each case, and the note. Empty if there are no
-/// timestamps.
+/// Lines for the terminal, not wrapped yet: the heading, a line for each case, and the note. Empty if there
+/// are no timestamps.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let lines = lines(model);
     if lines.is_empty() {
@@ -47,7 +47,8 @@ pub(super) fn html(model: &Model) -> String {
     }
     let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", HtmlEscape(line))).collect();
     format!(
-        "<h2>{HEADING}</h2>\n<section class=\"card\">\n<ul>\n{items}</ul>\n<p class=\"quiet\">{NOTE}</p>\n</section>\n"
+        "<h2>{HEADING}</h2>\n<section class=\"card\">\n<ul>\n{items}</ul>\n<p \
+        class=\"quiet\">{NOTE}</p>\n</section>\n"
     )
 }
 
@@ -100,8 +101,8 @@ mod tests {
     #[test]
     fn every_format_says_what_is_added_on_each_way() {
         let model = model();
-        // On the request path, the gateway takes 65 µs and direct 20 µs. On the response path, the gateway adds about 3
-        // µs, but the two direct trials differ by 10 µs.
+        // On the request path, the gateway takes 65 µs and direct 20 µs. On the response path, the gateway
+        // adds about 3 µs, but the two direct trials differ by 10 µs.
         let words = ["request path +45 µs", "response path +", "not distinguishable", "upstream's own time"];
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");

@@ -1,5 +1,5 @@
-//! How precisely a run knows what each gateway adds at the median: one line in text formats, and a folded chart on the
-//! page.
+//! How precisely a run knows what each gateway adds at the median: one line in text formats, and a folded
+//! chart on the page.
 
 use super::charts::{self, ChartError, Width};
 use super::format::Scale;
@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 /// The line names at most this many gateways. Of more gateways it states the range.
 const MOST_NAMED: usize = 6;
 
-/// A line about the precision at the load point of the latency headline: `Precision of the added median in this run:
-/// nginx ±4.8 µs, haproxy ±4 µs after 60 rounds in 2 min 58 s.` `None` if the run was too short for a precision over time.
+/// A line about the precision at the load point of the latency headline: `Precision of the added median in
+/// this run: nginx ±4.8 µs, haproxy ±4 µs after 60 rounds in 2 min 58 s.` `None` if the run was too short for
+/// a precision over time.
 pub(super) fn line(model: &Model) -> Option<String> {
     let load = headline::for_latency(&mut model.loads())?;
     let at = if model.loads().count() > 1 { format!(" {}", place(load)) } else { String::new() };
@@ -35,7 +36,8 @@ fn reached(model: &Model, load: &Load) -> Option<String> {
     Some(format!("{each} after {} rounds in {}", point.rounds, span(point.seconds)))
 }
 
-/// A half-width with two significant figures, `±4.8 µs`. More figures would suggest that the width itself is exact.
+/// A half-width with two significant figures, `±4.8 µs`. More figures would suggest that the width itself is
+/// exact.
 fn width(us: f64) -> String {
     let step = 10_f64.powf(us.max(f64::MIN_POSITIVE).log10().floor() - 1.0);
     let rounded = (us / step).round() * step;

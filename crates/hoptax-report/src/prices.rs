@@ -17,17 +17,17 @@ pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "th
 pub(super) const TITLE: &str = "Price of each feature";
 
 /// Explains what a price is and what it includes.
-pub(super) const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without it, in the same rounds. \
-                          It includes what requests carry for the feature (keys, tokens) and the client's work for it (TLS). Direct is \
-                          measured without features and is not part of any price.";
+pub(super) const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without \
+                          it, in the same rounds. It includes what requests carry for the feature (keys, \
+                          tokens) and the client's work for it (TLS). Direct is measured without features \
+                          and is not part of any price.";
 
-/// Name of the row below a pair of features. The row shows the price of the pair minus the sum of the prices of both
-/// features alone.
-/// features alone.
+/// Name of the row below a pair of features. The row shows the price of the pair minus the sum of the prices
+/// of both features alone. features alone.
 const BEYOND: &str = "· beyond both alone";
 
-/// If features cost nothing, this share of the prices would still be distinguishable from noise by chance. The share is
-/// 5 %, because the intervals are 95 % intervals.
+/// If features cost nothing, this share of the prices would still be distinguishable from noise by chance.
+/// The share is 5 %, because the intervals are 95 % intervals.
 const BY_CHANCE: f64 = 0.05;
 
 /// All prices, and the texts about them.
@@ -80,7 +80,8 @@ impl PriceList {
     fn note(&self) -> String {
         let chance = Scale::plain().value(self.expected_by_chance);
         format!(
-            "{DEFINITION} If no feature cost anything, about {chance} of these figures would look distinguishable by chance."
+            "{DEFINITION} If no feature cost anything, about {chance} of these figures would look \
+            distinguishable by chance."
         )
     }
 }
@@ -98,8 +99,8 @@ impl PriceTable<'_> {
         format!("{}, {}", self.bare, self.load.label)
     }
 
-    /// The name and the cells of each row. The row below each pair of features shows the price of the pair minus the
-    /// sum of the prices of both features alone.
+    /// The name and the cells of each row. The row below each pair of features shows the price of the pair
+    /// minus the sum of the prices of both features alone.
     pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
@@ -234,7 +235,8 @@ fn signed(estimate: &Estimate, scale: Scale) -> String {
     format!("{sign}{}", with_interval(estimate, scale))
 }
 
-/// Lines for the terminal: tables with headings, then the note and the sentences. Empty if there are no prices.
+/// Lines for the terminal: tables with headings, then the note and the sentences. Empty if there are no
+/// prices.
 pub(super) fn terminal(
     list: &PriceList,
     title: impl Fn(&str) -> String,
@@ -375,7 +377,8 @@ mod tests {
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let headings = lines.next().expect("headings");
         let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's label is quoted and contains a comma, so splitting the line at commas gives one more cell.
+        // The load's label is quoted and contains a comma, so splitting the line at commas gives one more
+        // cell.
         let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
         assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
         let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");

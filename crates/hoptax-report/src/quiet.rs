@@ -1,5 +1,5 @@
-//! Shows the figures of quiet windows. If some windows of a case were left out, the case has a second row. The report
-//! also has one line about all windows of the run.
+//! Shows the figures of quiet windows. If some windows of a case were left out, the case has a second row.
+//! The report also has one line about all windows of the run.
 
 use super::format::Scale;
 use super::model::Model;
@@ -9,8 +9,8 @@ use hoptax_analysis::Case;
 /// Name of the row that shows a case's quiet windows.
 pub(super) const NAME: &str = "· quiet";
 
-/// The case's row in the main table, computed only from quiet windows. `None` if no window was left out, or if so many
-/// windows were left out that no trial remains.
+/// The case's row in the main table, computed only from quiet windows. `None` if no window was left out, or
+/// if so many windows were left out that no trial remains.
 pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let quiet = case.quiet.as_ref().filter(|quiet| quiet.leaves_out() && quiet.trials > 0)?;
     let response = quiet.response_time.as_ref()?;
@@ -42,7 +42,8 @@ pub(super) fn line(model: &Model) -> Option<String> {
         (0, _) => return None,
         (_, 0) => "All windows were quiet: the kernel reported no CPU time taken by the hypervisor.".into(),
         _ => format!(
-            "{NAME}: leaves out windows where the hypervisor took CPU time and the windows next to them, {} of all.",
+            "{NAME}: leaves out windows where the hypervisor took CPU time and the windows next to them, {} \
+            of all.",
             Scale::percent().value(left_out as f64 / windows as f64)
         ),
     })

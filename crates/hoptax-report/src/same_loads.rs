@@ -7,8 +7,9 @@ use hoptax_analysis::{SameLoad, View};
 
 const HEADINGS: [&str; 3] = ["direct p50", "added p50", "difference"];
 
-const ABOUT: &str = "The same load and the same gateways, from several hosts in the same rounds. Difference: added p50 from this host less \
-                     that from the first host, in the rounds that both have.";
+const ABOUT: &str = "The same load and the same gateways, from several hosts in the same rounds. \
+                     Difference: added p50 from this host less that from the first host, in the rounds that \
+                     both have.";
 
 /// A table for each load that comes from several hosts.
 pub(super) fn tables(model: &Model) -> impl Iterator<Item = Table> {

@@ -12,7 +12,8 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
 
-/// A summary for each gateway of the plan. The smallest tax comes first, and gateways without a tax come last.
+/// A summary for each gateway of the plan. The smallest tax comes first, and gateways without a tax come
+/// last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let mut gateways: Vec<_> = run.contenders.iter().filter(|contender| contender.label != DIRECT).collect();
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
@@ -103,8 +104,9 @@ fn case_of<'a>(
     cases.iter().find(|case| case.load.index == load.index).copied()
 }
 
-/// The short answer. It names the gateway that adds least at the median, or says that there is no clear winner.
-/// `None` if a finding makes it void, or if fewer than two gateways have an interval at the same load point.
+/// The short answer. It names the gateway that adds least at the median, or says that there is no clear
+/// winner. `None` if a finding makes it void, or if fewer than two gateways have an interval at the same load
+/// point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     let is_void = |finding: &Finding| finding.concerns.answer && finding.severity == Severity::Void;
     if analysis.findings.iter().any(is_void) {
@@ -122,8 +124,8 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// The added latency in words: at the median, and at the highest percentile of the tail that the run resolves. If the
-/// median or p99 is too uncertain, a separate sentence says so.
+/// The added latency in words: at the median, and at the highest percentile of the tail that the run
+/// resolves. If the median or p99 is too uncertain, a separate sentence says so.
 fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
@@ -199,8 +201,8 @@ fn interval(tax: &Difference) -> String {
     with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
 }
 
-/// A remark if the load generator limited the gateway's case or direct's. The ratio of their throughputs then does not
-/// depend only on the gateway.
+/// A remark if the load generator limited the gateway's case or direct's. The ratio of their throughputs then
+/// does not depend only on the gateway.
 fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
     let limited = |case: &Case| case.findings.contains(&"generator-saturated");
     match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {
@@ -284,7 +286,13 @@ mod tests {
         let told = sentence(&run, "nginx");
         assert!(told.starts_with("nginx adds 5"), "{told}");
         assert!(told.contains(" at the median and 5"), "{told}");
-        assert!(told.contains(" at p99 at 32 connections. There it takes 34.9 % (33.2–36.5) of the throughput and uses 18 µs"), "{told}");
+        assert!(
+            told.contains(
+                " at p99 at 32 connections. There it takes 34.9 % (33.2–36.5) of the \
+            throughput and uses 18 µs"
+            ),
+            "{told}"
+        );
     }
 
     #[test]
@@ -305,7 +313,8 @@ mod tests {
         let told = sentence(&run, "haproxy");
         assert!(
             told.starts_with(
-                "haproxy adds nothing distinguishable from noise at the median at 1 connection (51 µs, 46.6–55.4; noise ±8"
+                "haproxy adds nothing distinguishable from noise at the median at 1 connection (51 µs, \
+                46.6–55.4; noise ±8"
             ),
             "{told}"
         );
@@ -385,8 +394,8 @@ mod tests {
         assert!(!told.contains("throughput"), "{told}");
     }
 
-    /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2 % take
-    /// `slowest` µs more, which depends on the round.
+    /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2
+    /// % take `slowest` µs more, which depends on the round.
     fn tailed(slowest: impl Fn(u32) -> u64) -> Run {
         let mut run = Run::closed(4);
         for round in 0..60 {

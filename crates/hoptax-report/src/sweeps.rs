@@ -27,8 +27,8 @@ pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
 
 type Rest = (Option<f64>, Option<u32>);
 
-/// Groups load points that differ only in the property that `of` returns. The other properties, which `rest` returns,
-/// must be equal.
+/// Groups load points that differ only in the property that `of` returns. The other properties, which `rest`
+/// returns, must be equal.
 fn collect(
     loads: &[&Load],
     axis: &'static str,

@@ -50,7 +50,8 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
 /// Share of rejected responses above which a row also shows how many were accepted.
 const REJECTED: f64 = 0.001;
 
-/// Adds the accepted responses per second to the cell of a throughput, if a noticeable share of the responses was rejected.
+/// Adds the accepted responses per second to the cell of a throughput, if a noticeable share of the responses
+/// was rejected.
 fn with_accepted(case: &Case, cell: Cell) -> Cell {
     let (Some(counts), Some(throughput)) = (&case.counts, &case.throughput) else { return cell };
     let limits = [429, 503].map(|status| counts.status.get(&status).copied().unwrap_or(0));
@@ -64,7 +65,8 @@ fn with_accepted(case: &Case, cell: Cell) -> Cell {
     Cell { interval, ..cell }
 }
 
-/// The row of one target of a mix. The name of the row begins with a dot, to show that the row is not a gateway.
+/// The row of one target of a mix. The name of the row begins with a dot, to show that the row is not a
+/// gateway.
 pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
     let cells = [
         none(),

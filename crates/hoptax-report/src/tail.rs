@@ -4,9 +4,9 @@ use super::format::Scale;
 use super::text::with_interval;
 use hoptax_analysis::{Difference, RESOLVED_WITHIN, Tail};
 
-/// Says that the added p99 is not resolved, and how long a run would have to measure to resolve it. `None` if it is
-/// resolved, or if it is not distinguishable from noise although it has an interval: another sentence says so, and no
-/// time can be given.
+/// Says that the added p99 is not resolved, and how long a run would have to measure to resolve it. `None` if
+/// it is resolved, or if it is not distinguishable from noise although it has an interval: another sentence
+/// says so, and no time can be given.
 pub(super) fn sentence(tail: &Tail, p99: &Difference) -> Option<String> {
     if tail.is_p99_resolved() || (p99.estimate.interval().is_some() && !p99.distinguishable) {
         return None;
@@ -74,7 +74,8 @@ mod tests {
     fn an_unresolved_p99_says_how_long_it_would_take() {
         let tail = Tail { highest: Some(Metric::AddedP95), time_for_p99_s: Some(1500.0) };
         let told = said(Some(110.0), Some(370.0), true, tail).expect("not resolved");
-        let expected = "The added p99 is not resolved: 240 µs (110–370). About 25 min of measuring would give it to ±20 %.";
+        let expected = "The added p99 is not resolved: 240 µs (110–370). About 25 min of measuring would \
+            give it to ±20 %.";
         assert_eq!(told, expected);
         let long = Tail { time_for_p99_s: Some(1e6), ..tail };
         let told = said(Some(110.0), Some(370.0), true, long).expect("not resolved");

@@ -330,8 +330,8 @@ impl Page {
         self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
     }
 
-    /// Wraps a text at spaces. `lead` comes before the text, and may contain styles. `indent` comes before each further
-    /// line.
+    /// Wraps a text at spaces. `lead` comes before the text, and may contain styles. `indent` comes before
+    /// each further line.
     fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
         let mut out = lead.to_string();
         let mut column = visible(lead);

@@ -30,8 +30,9 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, if no request is
-/// sent again, and if the host of the role `generator` sends the load. Without this description, two load points could have the same label.
+/// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, if
+/// no request is sent again, and if the host of the role `generator` sends the load. Without this
+/// description, two load points could have the same label.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -123,8 +124,8 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Wraps a text to lines of at most `width` columns. All lines except the first are indented by two spaces. A number
-/// and its unit stay on the same line.
+/// Wraps a text to lines of at most `width` columns. All lines except the first are indented by two spaces. A
+/// number and its unit stay on the same line.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

@@ -1,4 +1,5 @@
-//! Tables of the changes between successive versions of a gateway. The page also draws a figure of each version.
+//! Tables of the changes between successive versions of a gateway. The page also draws a figure of each
+//! version.
 
 use super::gateway_pairs::{HEADINGS, Row};
 use super::layout::MARK;
@@ -15,8 +16,8 @@ pub(super) const TITLE: &str = "Versions";
 /// Explains the verdicts.
 pub(super) fn note() -> String {
     format!(
-        "Each row: a version minus the version before it, in the same rounds. {MARK}: not distinguishable. Verdicts \
-         account for the number of versions."
+        "Each row: a version minus the version before it, in the same rounds. {MARK}: not distinguishable. \
+         Verdicts account for the number of versions."
     )
 }
 

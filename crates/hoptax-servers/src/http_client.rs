@@ -1,5 +1,5 @@
-//! A small HTTP/1.x client for requests that are not part of a load. A request uses its own connection, or a connection
-//! that carries requests one after the other.
+//! A small HTTP/1.x client for requests that are not part of a load. A request uses its own connection, or a
+//! connection that carries requests one after the other.
 
 use crate::request_error::{Awaited, RequestError};
 use crate::socket::Socket;
@@ -101,8 +101,8 @@ impl HttpClient<'_> {
         Self { address, tls: None, tunnel: None, from: None, proxy_header: None, timeout }
     }
 
-    /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response has no
-    /// body.
+    /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response
+    /// has no body.
     ///
     /// # Errors
     /// If connecting fails, no complete response arrives in time, or the response is not HTTP/1.x.
@@ -118,8 +118,8 @@ impl HttpClient<'_> {
         self.exchange(request, to_head, usize::MAX)
     }
 
-    /// Sends a GET request for `path` and returns the body of the response. If the body is longer than `most` bytes,
-    /// returns only its first `most` bytes.
+    /// Sends a GET request for `path` and returns the body of the response. If the body is longer than `most`
+    /// bytes, returns only its first `most` bytes.
     ///
     /// # Errors
     /// As [`Self::send`], and if the status is not 200.
@@ -140,7 +140,8 @@ impl HttpClient<'_> {
         Ok(self.exchange(request, false, 0)?.0.status)
     }
 
-    /// Opens a connection for requests one after the other. With TLS, the first request performs the handshake.
+    /// Opens a connection for requests one after the other. With TLS, the first request performs the
+    /// handshake.
     ///
     /// # Errors
     /// If connecting fails, or the TLS settings are wrong.
@@ -244,8 +245,8 @@ impl HttpConnection {
         let writing = if is_first { Awaited::Handshake } else { Awaited::Response };
         plain.set_write_timeout(deadline.left(writing)?)?;
         plain.set_read_timeout(deadline.left(writing)?)?;
-        // A server that refuses a request may answer and close before it has read the whole request. The answer
-        // contains the reason. So a failed write is reported only if there is no answer.
+        // A server that refuses a request may answer and close before it has read the whole request. The
+        // answer contains the reason. So a failed write is reported only if there is no answer.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let sent = sent.map_err(|error| RequestError::of_transfer(error, writing, deadline.timeout));
         let answer = match &sent {
@@ -255,8 +256,8 @@ impl HttpConnection {
                 loop {
                     plain.set_read_timeout(deadline.left(awaited)?).map_err(RequestError::Other)?;
                     match stream.read(piece) {
-                        // The read timed out, or a signal interrupted it, for example when a run resumes after Ctrl-Z.
-                        // The next iteration checks the time limit.
+                        // The read timed out, or a signal interrupted it, for example when a run resumes
+                        // after Ctrl-Z. The next iteration checks the time limit.
                         Err(error)
                             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                         // A TLS connection was closed without notice.
@@ -305,9 +306,9 @@ fn open_tunnel(plain: &mut Socket, tunnel: &Tunnel, deadline: &Deadline) -> Resu
     }
 }
 
-/// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body. With 0, it
-/// ends with the head. Also returns whether the connection can carry another request. Bytes after the response remain in
-/// `input`.
+/// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body.
+/// With 0, it ends with the head. Also returns whether the connection can carry another request. Bytes after
+/// the response remain in `input`.
 fn read_answer(
     to_head: bool,
     most: usize,

@@ -1,5 +1,5 @@
-//! The upstream's ledger: counts that the upstream keeps itself. They are read from its control socket (`GET /ledger`,
-//! JSON).
+//! The upstream's ledger: counts that the upstream keeps itself. They are read from its control socket (`GET
+//! /ledger`, JSON).
 
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
@@ -15,8 +15,8 @@ use std::time::Duration;
 pub struct Ledger {
     /// Counts of each instance, in the order of the instances' ports.
     pub instances: Vec<InstanceCounts>,
-    /// Clock of the upstream's stamps. Absent if the upstream's kernel does not report it, or the upstream is an
-    /// older version.
+    /// Clock of the upstream's stamps. Absent if the upstream's kernel does not report it, or the upstream is
+    /// an older version.
     #[serde(default)]
     pub clock: Option<ClockId>,
     /// True if only requests are counted. This is the case for an upstream that is not built in.
@@ -45,8 +45,8 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// Differences between this ledger and `earlier`. If a count is smaller than before, its instance has restarted,
-    /// and the difference is zero.
+    /// Differences between this ledger and `earlier`. If a count is smaller than before, its instance has
+    /// restarted, and the difference is zero.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! hoptax's own HTTP servers: the built-in upstream, which counts its requests, and the reference hops with known
-//! delays. They use the load engine's event loop. [`http_client`] is the client for them and for gateways.
+//! hoptax's own HTTP servers: the built-in upstream, which counts its requests, and the reference hops with
+//! known delays. They use the load engine's event loop. [`http_client`] is the client for them and for
+//! gateways.
 #![forbid(unsafe_code)]
 
 pub mod hop;

@@ -16,8 +16,8 @@ use std::path::Path;
 /// Length of the accept queue. It is long because a generator opens thousands of connections at once.
 const BACKLOG: i32 = 4096;
 
-/// Listens on `address`. With `shared`, several listeners may use the same address, and the kernel distributes
-/// connections among them.
+/// Listens on `address`. With `shared`, several listeners may use the same address, and the kernel
+/// distributes connections among them.
 ///
 /// # Errors
 /// If the address is in use or does not belong to this host. The error names the address.
@@ -36,8 +36,8 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    // With this option, the socket can listen while connections of an earlier run are in TIME_WAIT. The option does
-    // not allow a second listener on the same port.
+    // With this option, the socket can listen while connections of an earlier run are in TIME_WAIT. The
+    // option does not allow a second listener on the same port.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -61,7 +61,8 @@ impl Listener {
     /// Listens on `address`.
     ///
     /// # Errors
-    /// If the address is in use, does not belong to this host, or is no path for a socket. The error names the address.
+    /// If the address is in use, does not belong to this host, or is no path for a socket. The error names
+    /// the address.
     pub(super) fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
@@ -77,8 +78,8 @@ impl Listener {
         }
     }
 
-    /// Binds a socket to `address` without listening. The kernel then refuses connections to the address, and gives it
-    /// to no other process.
+    /// Binds a socket to `address` without listening. The kernel then refuses connections to the address, and
+    /// gives it to no other process.
     ///
     /// # Errors
     /// If the address is taken.
@@ -188,8 +189,8 @@ pub(super) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX / 10)
 }
 
-/// Allocates tokens densely from zero and reuses freed tokens first, because the event loop and the handlers use tokens
-/// as array indices.
+/// Allocates tokens densely from zero and reuses freed tokens first, because the event loop and the handlers
+/// use tokens as array indices.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     free: Vec<Token>,

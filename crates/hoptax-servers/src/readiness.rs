@@ -7,11 +7,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts. The fastest gateway needs about the same time to start. An attempt takes much less time.
+/// Pause between two attempts. The fastest gateway needs about the same time to start. An attempt takes much
+/// less time.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time limit of one attempt. On loopback, even a busy machine usually answers sooner. After the time limit, the next
-/// attempt begins.
+/// Time limit of one attempt. On loopback, even a busy machine usually answers sooner. After the time limit,
+/// the next attempt begins.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time limit for a request that changes something, or for any other request that is not repeated.
@@ -77,8 +78,8 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
     let deadline = Instant::now() + probe.timeout;
     loop {
         let outcome = attempt(probe);
-        // Check this after the attempt, because another process on the same port may have answered instead of the
-        // service.
+        // Check this after the attempt, because another process on the same port may have answered instead of
+        // the service.
         if ended() {
             return Err(NotReady::Ended);
         }
@@ -155,8 +156,8 @@ fn beginning(
     let address = stream.peer_addr()?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    // Send the request in a single write: `write!` on a socket would send a segment for each piece. A server might
-    // answer the first segment and close the connection.
+    // Send the request in a single write: `write!` on a socket would send a segment for each piece. A server
+    // might answer the first segment and close the connection.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let request =
@@ -183,8 +184,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers each connection with the next element of `answers`. After the last element, answers all further
-    /// connections with that element.
+    /// Answers each connection with the next element of `answers`. After the last element, answers all
+    /// further connections with that element.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("known");

@@ -23,8 +23,8 @@ impl Socket {
         }
     }
 
-    /// Connects from one of this host's addresses. No time limit is needed, because a connect within this host succeeds
-    /// or fails at once.
+    /// Connects from one of this host's addresses. No time limit is needed, because a connect within this
+    /// host succeeds or fails at once.
     pub(crate) fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket =

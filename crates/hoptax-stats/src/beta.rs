@@ -1,6 +1,7 @@
 //! The incomplete beta function, and Student's t with any number of degrees of freedom.
 
-/// Maximum number of terms of the continued fraction. The fraction converges earlier for all arguments used here.
+/// Maximum number of terms of the continued fraction. The fraction converges earlier for all arguments used
+/// here.
 const MOST_TERMS: u32 = 500;
 const TINY: f64 = 1e-300;
 /// Number of bisection steps. After 200 steps only rounding errors remain.
@@ -8,8 +9,9 @@ const HALVINGS: u32 = 200;
 
 /// The regularised incomplete beta function `I_x(a, b)`: the probability that a beta variable is at most `x`.
 ///
-/// Uses the continued fraction of the NIST Digital Library of Mathematical Functions (DLMF), 8.17.22, evaluated by
-/// Lentz's method. If the fraction converges slowly, computes `1 − I_{1−x}(b, a)` instead (8.17.4).
+/// Uses the continued fraction of the NIST Digital Library of Mathematical Functions (DLMF), 8.17.22,
+/// evaluated by Lentz's method. If the fraction converges slowly, computes `1 − I_{1−x}(b, a)` instead
+/// (8.17.4).
 pub(super) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -47,8 +49,8 @@ pub(super) fn beta_quantile(a: f64, b: f64, probability: f64) -> f64 {
     bisect(0.0, 1.0, |x| incomplete_beta(a, b, x) < probability)
 }
 
-/// Probability that a Student-t variable with `degrees` degrees of freedom lies outside `±t` (DLMF 8.17; Abramowitz and
-/// Stegun, 26.7.1).
+/// Probability that a Student-t variable with `degrees` degrees of freedom lies outside `±t` (DLMF 8.17;
+/// Abramowitz and Stegun, 26.7.1).
 pub fn student_beyond(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
 }
@@ -56,7 +58,8 @@ pub fn student_beyond(t: f64, degrees: f64) -> f64 {
 /// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
 /// `confidence`.
 pub fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // With at least one degree of freedom and a confidence of at most 1 − 10⁻¹¹, every quantile is below 10¹².
+    // With at least one degree of freedom and a confidence of at most 1 − 10⁻¹¹, every quantile is below
+    // 10¹².
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -68,8 +71,9 @@ fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// `ln Γ(x)` for `x > 0`. If `x` is above 10, uses five terms of Stirling's series (DLMF 5.11.1), with an error of less
-/// than 10⁻¹³. If `x` is below 10, first increases it to more than 10 by the recurrence `Γ(x + 1) = x Γ(x)`.
+/// `ln Γ(x)` for `x > 0`. If `x` is above 10, uses five terms of Stirling's series (DLMF 5.11.1), with an
+/// error of less than 10⁻¹³. If `x` is below 10, first increases it to more than 10 by the recurrence `Γ(x +
+/// 1) = x Γ(x)`.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
@@ -105,8 +109,8 @@ mod tests {
         }
         let x = beta_quantile(3.0, 800.0, 0.975);
         assert!((incomplete_beta(3.0, 800.0, x) - 0.975).abs() < 1e-9);
-        // If the fraction converged slowly, the result for such large parameters would be wrong. For a = b the
-        // distribution is symmetric, so half of it lies below 0.5.
+        // If the fraction converged slowly, the result for such large parameters would be wrong. For a = b
+        // the distribution is symmetric, so half of it lies below 0.5.
         assert!((incomplete_beta(40_000.0, 40_000.0, 0.5) - 0.5).abs() < 1e-6);
     }
 

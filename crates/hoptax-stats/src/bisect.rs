@@ -1,35 +1,39 @@
 //! Finds the commit that changed a figure, from measurements with noise.
 //!
-//! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them changed the figure,
-//! by an unknown amount. A measurement of a commit is its figure − the good commit's figure, measured in the same rounds.
-//! Its mean is zero before the change and the amount from the change on. Its noise follows Student's t, with the
-//! standard error that the measurement reports.
+//! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them
+//! changed the figure, by an unknown amount. A measurement of a commit is its figure − the good commit's
+//! figure, measured in the same rounds. Its mean is zero before the change and the amount from the change on.
+//! Its noise follows Student's t, with the standard error that the measurement reports.
 //!
-//! The amount depends on the state of the machine: a proxy with 1 µs more work per request needed 5 µs more CPU time with both
-//! CPUs on one core, and 1 µs less on two cores (`records/2026-11-27-vm-bisect-cpu`). So each state has an amount of its own.
+//! The amount depends on the state of the machine: a proxy with 1 µs more work per request needed 5 µs more
+//! CPU time with both CPUs on one core, and 1 µs less on two cores (`records/2026-11-27-vm-bisect-cpu`). So
+//! each state has an amount of its own.
 //!
-//! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all amounts,
-//! each equally likely, approximated at the best amount: the measurements before the commit scatter around zero, and those
-//! from the commit on around their common mean in each state. So a measurement that is nearly right counts nearly in full, and
-//! a single wrong one is outvoted. A yes-or-no bisect never recovers from one.
+//! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all
+//! amounts, each equally likely, approximated at the best amount: the measurements before the commit scatter
+//! around zero, and those from the commit on around their common mean in each state. So a measurement that is
+//! nearly right counts nearly in full, and a single wrong one is outvoted. A yes-or-no bisect never recovers
+//! from one.
 //!
-//! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual information of its
-//! outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective Functions for Active Data
-//! Selection", 1992; for noisy bisection M. Horstein, "Sequential Transmission Using Noiseless Feedback", 1963).
+//! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual
+//! information of its outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective
+//! Functions for Active Data Selection", 1992; for noisy bisection M. Horstein, "Sequential Transmission
+//! Using Noiseless Feedback", 1963).
 
 use super::Estimate;
 use std::collections::BTreeMap;
 
-/// How far figures scatter beside the measured noise, as a share of the whole change: other commits have small effects of
-/// their own. Without this, precise measurements of small effects would count as proof.
+/// How far figures scatter beside the measured noise, as a share of the whole change: other commits have
+/// small effects of their own. Without this, precise measurements of small effects would count as proof.
 const SCATTER: f64 = 0.1;
 
-/// Degrees of freedom of the noise, which follows Student's t. Real noise has heavier tails than a Gaussian; a
-/// Gaussian would let one outlier outvote several good measurements.
+/// Degrees of freedom of the noise, which follows Student's t. Real noise has heavier tails than a Gaussian;
+/// a Gaussian would let one outlier outvote several good measurements.
 const DEGREES: f64 = 8.0;
 
-/// Exponent of the likelihood, because the standard error of a few rounds is itself an estimate. At 1, a search that stops at
-/// 95 % is right in 93 to 95 % of simulations. The idea is that of safe Bayes (P. Grünwald, 2012).
+/// Exponent of the likelihood, because the standard error of a few rounds is itself an estimate. At 1, a
+/// search that stops at 95 % is right in 93 to 95 % of simulations. The idea is that of safe Bayes (P.
+/// Grünwald, 2012).
 const WEIGHT: f64 = 0.7;
 
 /// Number of steps that find the amount under Student's t.
@@ -41,8 +45,8 @@ const HALF_WIDTH: f64 = 1.96;
 /// Smallest variance, so that measurements without any noise can be weighed too.
 const LEAST_VARIANCE: f64 = 1e-12;
 
-/// Number of points, and reach in standard errors, of the sums that compute the information of a measurement. With these
-/// values, the result is exact to three digits.
+/// Number of points, and reach in standard errors, of the sums that compute the information of a measurement.
+/// With these values, the result is exact to three digits.
 const POINTS: usize = 128;
 const REACH: f64 = 6.0;
 
@@ -60,8 +64,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The measurement of a commit from a difference with its interval: the Gaussian with the same interval. `None` for a
-    /// difference without an interval.
+    /// The measurement of a commit from a difference with its interval: the Gaussian with the same interval.
+    /// `None` for a difference without an interval.
     pub fn new(commit: usize, difference: &Estimate, state: usize) -> Option<Self> {
         let error = difference.half_width()? / HALF_WIDTH;
         Some(Self { commit, difference: difference.estimate, error, state })
@@ -80,9 +84,9 @@ pub struct Suspects {
 }
 
 impl Suspects {
-    /// Weighs the measurements. Those in a state in which the last commit has not been measured do not count, because its
-    /// amount is unknown. If that is the case in all states, all commits are equally likely. The amount of the change and the
-    /// information of further measurements are those in `state`.
+    /// Weighs the measurements. Those in a state in which the last commit has not been measured do not count,
+    /// because its amount is unknown. If that is the case in all states, all commits are equally likely. The
+    /// amount of the change and the information of further measurements are those in `state`.
     pub fn new(commits: usize, measured: &[Measured], state: usize) -> Self {
         let mut states: BTreeMap<usize, Vec<Measured>> = BTreeMap::new();
         for one in measured {
@@ -113,19 +117,20 @@ impl Suspects {
         &self.probabilities
     }
 
-    /// The amount of the change with its 95 % interval, over all commits. `None` until the last commit has been measured in
-    /// this state.
+    /// The amount of the change with its 95 % interval, over all commits. `None` until the last commit has
+    /// been measured in this state.
     pub fn change(&self) -> Option<(f64, f64, f64)> {
         let (mean, variance) = self.mixture(0..self.probabilities.len())?;
         let half = HALF_WIDTH * variance.sqrt();
         variance.is_finite().then_some((mean, mean - half, mean + half))
     }
 
-    /// Expected information of measuring this commit with this standard error, in bits: 0 if the outcome is certain, 1 if
-    /// it would halve the suspects without any doubt.
+    /// Expected information of measuring this commit with this standard error, in bits: 0 if the outcome is
+    /// certain, 1 if it would halve the suspects without any doubt.
     ///
-    /// The last commit always has the change, so measuring it again says nothing about the place. But it says how large
-    /// the change is, and that decides if only a first, wrong measurement of it contradicts the other commits.
+    /// The last commit always has the change, so measuring it again says nothing about the place. But it says
+    /// how large the change is, and that decides if only a first, wrong measurement of it contradicts the
+    /// other commits.
     pub fn information(&self, commit: usize, error: f64) -> f64 {
         let variance = (error.powi(2) + self.scatter.powi(2)).max(LEAST_VARIANCE);
         if commit + 1 == self.probabilities.len() {
@@ -138,8 +143,8 @@ impl Suspects {
         mutual_information([(1.0 - after, 0.0, variance), (after, mean, variance + of_amount)])
     }
 
-    /// Information of a measurement that every suspect's change is part of: does it separate suspects whose change
-    /// would be large from the others?
+    /// Information of a measurement that every suspect's change is part of: does it separate suspects whose
+    /// change would be large from the others?
     fn information_of_amount(&self, variance: f64) -> f64 {
         let all = 0..self.probabilities.len();
         let Some((mean, _)) = self.mixture(all.clone()).filter(|(_, variance)| variance.is_finite()) else {
@@ -155,7 +160,8 @@ impl Suspects {
         mutual_information([of(large), of(small)])
     }
 
-    /// The commit that is worth most to measure, of these candidates. `None` if no measurement has any information.
+    /// The commit that is worth most to measure, of these candidates. `None` if no measurement has any
+    /// information.
     pub fn next(&self, candidates: impl IntoIterator<Item = usize>, error: f64) -> Option<usize> {
         let informed = candidates.into_iter().map(|commit| (commit, self.information(commit, error)));
         let best = informed.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
@@ -177,8 +183,8 @@ impl Suspects {
     }
 }
 
-/// The logarithm of the likelihood that `commit` changed the figure, from the measurements in one state, up to a constant, and
-/// the amount with its variance.
+/// The logarithm of the likelihood that `commit` changed the figure, from the measurements in one state, up
+/// to a constant, and the amount with its variance.
 fn hypothesis(commit: usize, measured: &[Measured], scatter: f64) -> (f64, (f64, f64)) {
     let (after, before): (Vec<&Measured>, Vec<&Measured>) =
         measured.iter().partition(|one| one.commit >= commit);
@@ -196,7 +202,8 @@ fn log_likelihood(group: &[&Measured], mean: f64, scatter: f64) -> f64 {
     -0.5 * WEIGHT * (DEGREES + 1.0) * group.iter().map(of_one).sum::<f64>()
 }
 
-/// The mean under Student's t, by reweighting from a first guess: a measurement far from the others counts little.
+/// The mean under Student's t, by reweighting from a first guess: a measurement far from the others counts
+/// little.
 fn robust_mean(group: &[&Measured], guess: f64, scatter: f64) -> f64 {
     (0..STEPS).fold(guess, |mean, _| {
         let weight =
@@ -226,8 +233,8 @@ fn variance(one: &Measured, scatter: f64) -> f64 {
     (one.error.powi(2) + scatter.powi(2)).max(LEAST_VARIANCE)
 }
 
-/// Information of a measurement about which of two groups is right, bits. Each group has its probability, and the mean and
-/// the variance of the outcome.
+/// Information of a measurement about which of two groups is right, bits. Each group has its probability, and
+/// the mean and the variance of the outcome.
 fn mutual_information(outcomes: [(f64, f64, f64); 2]) -> f64 {
     if outcomes.iter().any(|(share, ..)| *share <= 0.0) {
         return 0.0;
@@ -299,9 +306,10 @@ mod tests {
         );
     }
 
-    /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both measurements
-    /// scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees is ∝ (1 + z² / 6)^-4.5. If
-    /// commit 1 did, the first scatters around zero, and the variance of the amount is 17.
+    /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both
+    /// measurements scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees
+    /// is ∝ (1 + z² / 6)^-4.5. If commit 1 did, the first scatters around zero, and the variance of the
+    /// amount is 17.
     #[test]
     fn by_hand() {
         let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)], 0);
@@ -332,8 +340,8 @@ mod tests {
         assert_eq!(suspects.next([2, 3], 1.0), Some(3), "only candidates are measured");
     }
 
-    /// If only the last commit's first measurement shows a change, it can be an outlier. The other commits cannot decide
-    /// that, however often they are measured.
+    /// If only the last commit's first measurement shows a change, it can be an outlier. The other commits
+    /// cannot decide that, however often they are measured.
     #[test]
     fn the_last_commit_is_measured_again_if_no_other_one_shows_its_change() {
         let mut measurements = vec![measured(39, 40.0, 8.0)];
@@ -345,7 +353,8 @@ mod tests {
         assert!(Suspects::new(40, &measurements, 0).probabilities()[39] > 0.95);
     }
 
-    /// In state 1, the change is nearly invisible. A measurement of a commit with the change looks as one without it there.
+    /// In state 1, the change is nearly invisible. A measurement of a commit with the change looks as one
+    /// without it there.
     #[test]
     fn each_state_has_an_amount_of_its_own() {
         let elsewhere = |commit, difference| Measured { state: 1, ..measured(commit, difference, 1.0) };

@@ -1,4 +1,5 @@
-//! The median of a sample with its distribution-free interval, also if some values are only known to exceed a bound.
+//! The median of a sample with its distribution-free interval, also if some values are only known to exceed a
+//! bound.
 
 use super::beta::incomplete_beta;
 use super::interval::{Estimate, resampled};
@@ -44,18 +45,20 @@ pub struct SampleMedian {
     pub count: u32,
 }
 
-/// The median of a sample, with the interval between the `k`-th value from below and the `k`-th value from above.
+/// The median of a sample, with the interval between the `k`-th value from below and the `k`-th value from
+/// above.
 ///
-/// The number of values below the true median has a binomial distribution with probability ½, whatever the distribution of
-/// the values. So the interval misses the median with the probability `2 · P(B ≤ k − 1)`. `k` is the largest number for
-/// which this is at most 5 %: 6 for 20 values, with a confidence of 95.9 %. Source: W. R. Thompson, "On confidence ranges
-/// for the median and other expectation distributions for populations of unknown distribution form" (Annals of
-/// Mathematical Statistics 7, 1936); H. A. David and H. N. Nagaraja, "Order Statistics", 3rd ed. 2003, section 7.1.
+/// The number of values below the true median has a binomial distribution with probability ½, whatever the
+/// distribution of the values. So the interval misses the median with the probability `2 · P(B ≤ k − 1)`. `k`
+/// is the largest number for which this is at most 5 %: 6 for 20 values, with a confidence of 95.9 %. Source:
+/// W. R. Thompson, "On confidence ranges for the median and other expectation distributions for populations
+/// of unknown distribution form" (Annals of Mathematical Statistics 7, 1936); H. A. David and H. N. Nagaraja,
+/// "Order Statistics", 3rd ed. 2003, section 7.1.
 ///
-/// Only the order of the values matters, so a censored value needs no assumption: its rank is at least that of its bound.
-/// A rank whose value depends on censored values is itself only known to exceed a bound. For an even number of values,
-/// every number between the two middle values is a median. It is their mean if both are known, and otherwise exceeds the
-/// bound of the upper one. Absent if there are no values.
+/// Only the order of the values matters, so a censored value needs no assumption: its rank is at least that
+/// of its bound. A rank whose value depends on censored values is itself only known to exceed a bound. For an
+/// even number of values, every number between the two middle values is a median. It is their mean if both
+/// are known, and otherwise exceeds the bound of the upper one. Absent if there are no values.
 pub fn sample_median(values: &[Observed]) -> Option<SampleMedian> {
     let sorted = |value: &dyn Fn(&Observed) -> f64| {
         let mut all: Vec<f64> = values.iter().map(value).collect();
@@ -78,16 +81,17 @@ pub fn sample_median(values: &[Observed]) -> Option<SampleMedian> {
     Some(SampleMedian { median, interval, count: count as u32 })
 }
 
-/// The rank of the lower end of the interval, from 1. `None` if even the smallest and the largest value are too close.
+/// The rank of the lower end of the interval, from 1. `None` if even the smallest and the largest value are
+/// too close.
 fn rank_of_interval(count: usize) -> Option<usize> {
     // P(B ≤ k − 1) = I_½(n − k + 1, k) (DLMF 8.17.5).
     let beyond = |rank: usize| 2.0 * incomplete_beta((count - rank + 1) as f64, rank as f64, 0.5);
     (1..=count / 2).take_while(|rank| beyond(*rank) <= WRONG).last()
 }
 
-/// The median of the values with the interval of every other figure ([`resampled`]): Student's t with a standard error from
-/// the bootstrap. It is for differences of two medians, because two intervals of order statistics cannot be subtracted.
-/// Absent if there are no values.
+/// The median of the values with the interval of every other figure ([`resampled`]): Student's t with a
+/// standard error from the bootstrap. It is for differences of two medians, because two intervals of order
+/// statistics cannot be subtracted. Absent if there are no values.
 pub fn resampled_median(values: &[f64]) -> Option<Estimate> {
     let units = Units::new(0..values.len() as u32);
     let mut sorted: Vec<(f64, usize)> =
@@ -120,7 +124,8 @@ mod tests {
 
     #[test]
     fn ranks_of_intervals_are_those_of_published_tables() {
-        // W. J. Conover, "Practical Nonparametric Statistics", 3rd ed. 1999, table A3: the largest k with P(B < k) ≤ 2.5 %.
+        // W. J. Conover, "Practical Nonparametric Statistics", 3rd ed. 1999, table A3: the largest k with P(B
+        // < k) ≤ 2.5 %.
         for (count, rank) in [
             (5, None),
             (6, Some(1)),

@@ -5,9 +5,9 @@ const TERMS: u32 = 500;
 /// An expansion counts as converged if the next term changes the result by less than this share.
 const CONVERGED: f64 = 1e-14;
 
-/// Probability that a χ² variable with `degrees` degrees of freedom is at least `value`. It equals `Q(degrees/2,
-/// value/2)` (Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.4.19). Returns 1 for zero degrees of
-/// freedom.
+/// Probability that a χ² variable with `degrees` degrees of freedom is at least `value`. It equals
+/// `Q(degrees/2, value/2)` (Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.4.19). Returns 1
+/// for zero degrees of freedom.
 pub fn chi_square_above(value: f64, degrees: u32) -> f64 {
     if degrees == 0 || value <= 0.0 {
         return 1.0;
@@ -15,15 +15,16 @@ pub fn chi_square_above(value: f64, degrees: u32) -> f64 {
     upper_gamma(f64::from(degrees) / 2.0, value / 2.0)
 }
 
-/// Probability that a standard normal variable is at least `z` away from zero, in either direction. The function uses
-/// the χ² distribution with one degree of freedom, because the square of a standard normal variable has this
-/// distribution.
+/// Probability that a standard normal variable is at least `z` away from zero, in either direction. The
+/// function uses the χ² distribution with one degree of freedom, because the square of a standard normal
+/// variable has this distribution.
 pub fn normal_two_sided(z: f64) -> f64 {
     chi_square_above(z * z, 1)
 }
 
-/// The regularised incomplete gamma function `Q(a, x)`. For `x` below `a + 1`, uses the series of the complement
-/// (6.5.29). For larger `x`, uses the continued fraction (6.5.31), evaluated by W. J. Lentz's method (1976).
+/// The regularised incomplete gamma function `Q(a, x)`. For `x` below `a + 1`, uses the series of the
+/// complement (6.5.29). For larger `x`, uses the continued fraction (6.5.31), evaluated by W. J. Lentz's
+/// method (1976).
 fn upper_gamma(a: f64, x: f64) -> f64 {
     let scale = (a * x.ln() - x - ln_gamma(a)).exp();
     if x < a + 1.0 {
@@ -58,8 +59,8 @@ fn away_from_zero(value: f64, tiny: f64) -> f64 {
     if value.abs() < tiny { tiny } else { value }
 }
 
-/// `ln Γ(a)` for integer and half-integer `a > 0`. Applies the recurrence `Γ(a) = (a − 1) Γ(a − 1)` (6.1.15) until it
-/// reaches `Γ(1) = 1` or `Γ(1/2) = √π`.
+/// `ln Γ(a)` for integer and half-integer `a > 0`. Applies the recurrence `Γ(a) = (a − 1) Γ(a − 1)` (6.1.15)
+/// until it reaches `Γ(1) = 1` or `Γ(1/2) = √π`.
 fn ln_gamma(mut a: f64) -> f64 {
     let mut sum = 0.0;
     while a > 1.0 {

@@ -1,14 +1,15 @@
 //! Finds where the level of a series of runs changed.
 //!
-//! E-divisive splits the series: at the place where the energy distance between the readings before and after it is
-//! largest, and then each part again (D. S. Matteson and N. A. James, "A Nonparametric Approach for Multiple Change Point
-//! Analysis of Multivariate Data", Journal of the American Statistical Association 109, 2014). As in Hunter and Apache
-//! Otava, Student's t decides whether a split counts, so that the result is the same every time and a few readings
-//! suffice. Splits are found with a loose bound. The weakest is removed until all that remain pass the strict bound
-//! between their neighbors (M. Fleming and others, "Hunter: Using Change Point Detection to Hunt for Performance
-//! Regressions", ICPE 2023).
+//! E-divisive splits the series: at the place where the energy distance between the readings before and after
+//! it is largest, and then each part again (D. S. Matteson and N. A. James, "A Nonparametric Approach for
+//! Multiple Change Point Analysis of Multivariate Data", Journal of the American Statistical Association 109,
+//! 2014). As in Hunter and Apache Otava, Student's t decides whether a split counts, so that the result is
+//! the same every time and a few readings suffice. Splits are found with a loose bound. The weakest is
+//! removed until all that remain pass the strict bound between their neighbors (M. Fleming and others,
+//! "Hunter: Using Change Point Detection to Hunt for Performance Regressions", ICPE 2023).
 //!
-//! Three things are ours: readings are weighted by their intervals, spikes are left out first, and a drift is no change.
+//! Three things are ours: readings are weighted by their intervals, spikes are left out first, and a drift is
+//! no change.
 
 use super::beta::student_beyond;
 use super::median;
@@ -16,18 +17,20 @@ use super::median;
 /// Fewest readings on each side of a change. With fewer, a disturbance of two runs would count as a change.
 const LEAST: usize = 3;
 
-/// A change counts if its p-value is at most this. It is strict, because every place in a series is tried. Hunter uses
-/// the same bound.
+/// A change counts if its p-value is at most this. It is strict, because every place in a series is tried.
+/// Hunter uses the same bound.
 const P_VALUE: f64 = 0.001;
 
-/// Bound for p-values while the series is split. A change can become clear only after its neighbors were found.
+/// Bound for p-values while the series is split. A change can become clear only after its neighbors were
+/// found.
 const WEAK: f64 = 0.01;
 
-/// A reading further than this many standard deviations (and [`LEAST_CHANGE`]) from the median of the readings around it
-/// is a spike.
+/// A reading further than this many standard deviations (and [`LEAST_CHANGE`]) from the median of the
+/// readings around it is a spike.
 const SPIKE: f64 = 5.0;
 
-/// Number of readings on each side of a reading that are around it. A step of [`LEAST`] readings is then no spike.
+/// Number of readings on each side of a reading that are around it. A step of [`LEAST`] readings is then no
+/// spike.
 const AROUND: usize = 2;
 
 /// A smaller change, relative to the level before it, does not count. `hoptax compare` has the same limit.
@@ -45,7 +48,8 @@ const HALF_WIDTH: f64 = 1.96;
 /// Standard deviation of a normal distribution ÷ its median absolute deviation.
 const OF_NORMAL: f64 = 1.4826;
 
-/// Largest correlation of neighboring readings that the test assumes. With more, no series would have a change.
+/// Largest correlation of neighboring readings that the test assumes. With more, no series would have a
+/// change.
 const MOST_LIKENESS: f64 = 0.9;
 
 /// What is known about a value that is not known exactly.
@@ -106,8 +110,8 @@ pub fn change_points(readings: &[Reading]) -> Vec<ChangePoint> {
     }
 }
 
-/// The p-value of the hypothesis that the readings from index `at` on have the same level as those before, by the same
-/// test as [`change_points`]. Absent if a side has fewer than three readings, without spikes.
+/// The p-value of the hypothesis that the readings from index `at` on have the same level as those before, by
+/// the same test as [`change_points`]. Absent if a side has fewer than three readings, without spikes.
 pub fn step_at(readings: &[Reading], at: usize) -> Option<f64> {
     let kept = kept(readings);
     let place = kept.partition_point(|one| one.at < at);
@@ -134,14 +138,15 @@ struct Kept {
     bound: Option<Bound>,
 }
 
-/// The readings without spikes, with their weights. Runs scatter more than their intervals imply, because an interval
-/// does not contain what changes between runs. That scatter is added to each variance, as in a meta-analysis with random
-/// effects (R. DerSimonian and N. Laird, "Meta-analysis in clinical trials", 1986).
+/// The readings without spikes, with their weights. Runs scatter more than their intervals imply, because an
+/// interval does not contain what changes between runs. That scatter is added to each variance, as in a
+/// meta-analysis with random effects (R. DerSimonian and N. Laird, "Meta-analysis in clinical trials", 1986).
 fn kept(readings: &[Reading]) -> Vec<Kept> {
     let readings: Vec<(usize, &Reading)> =
         readings.iter().enumerate().filter(|(_, one)| one.value.is_finite()).collect();
     let known = |one: &Reading| one.half_width.map(|half| (half / HALF_WIDTH).powi(2));
-    // A run without an interval has a single trial, so it is at best as precise as the least precise of the others.
+    // A run without an interval has a single trial, so it is at best as precise as the least precise of the
+    // others.
     let widest = readings.iter().filter_map(|(_, one)| known(one)).fold(0.0, f64::max);
     let variances: Vec<f64> = readings.iter().map(|(_, one)| known(one).unwrap_or(widest)).collect();
     let values: Vec<f64> = readings.iter().map(|(_, one)| one.value).collect();
@@ -173,8 +178,9 @@ fn kept(readings: &[Reading]) -> Vec<Kept> {
     kept
 }
 
-/// Variance of the level between neighboring runs, beyond what intervals imply. It is estimated from the differences of
-/// neighbors, which steps and spikes spoil in a few places only. Medians ignore these places, and a drift.
+/// Variance of the level between neighboring runs, beyond what intervals imply. It is estimated from the
+/// differences of neighbors, which steps and spikes spoil in a few places only. Medians ignore these places,
+/// and a drift.
 fn between_runs(values: &[f64], variances: &[f64]) -> f64 {
     let differences: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = median(&differences).unwrap_or(0.0);
@@ -208,9 +214,9 @@ fn split_of(part: &[Kept]) -> Option<usize> {
     (best.p_value <= WEAK).then_some(place)
 }
 
-/// The place and the end for which the readings before the place are farthest from those from the place to the end, by
-/// the weighted energy distance. The end matters if a level returns: compared with all later readings, a hump would
-/// hardly differ.
+/// The place and the end for which the readings before the place are farthest from those from the place to
+/// the end, by the weighted energy distance. The end matters if a level returns: compared with all later
+/// readings, a hump would hardly differ.
 fn farthest(part: &[Kept]) -> Option<(usize, usize)> {
     let count = part.len();
     let width = count + 1;
@@ -268,8 +274,8 @@ fn between(kept: &[Kept], places: &[usize]) -> Vec<ChangePoint> {
     places.iter().enumerate().map(of).collect()
 }
 
-/// The p-value of a step at this place. If a straight line explains the readings better than the step, the step must
-/// also remain beside the line.
+/// The p-value of a step at this place. If a straight line explains the readings better than the step, the
+/// step must also remain beside the line.
 fn judged(part: &[Kept], place: usize) -> f64 {
     if !is_certain(part, place) {
         return 1.0;
@@ -281,8 +287,8 @@ fn judged(part: &[Kept], place: usize) -> f64 {
     }
 }
 
-/// False if bounds leave open whether the level changed: if most readings of the lower side are only known to be at
-/// least as large, or most readings of the upper side only at most as large.
+/// False if bounds leave open whether the level changed: if most readings of the lower side are only known to
+/// be at least as large, or most readings of the upper side only at most as large.
 fn is_certain(part: &[Kept], place: usize) -> bool {
     let (before, after) = part.split_at(place);
     let rises = Side::of(before).value < Side::of(after).value;
@@ -332,9 +338,9 @@ struct Fit {
     squares: f64,
 }
 
-/// A step: Student's t for the difference of two weighted means. Neighbors that resemble each other say less than
-/// independent ones, so the variance is multiplied by `(1 + ρ) ÷ (1 − ρ)`, as for the mean of a series with the
-/// correlation `ρ` of neighbors.
+/// A step: Student's t for the difference of two weighted means. Neighbors that resemble each other say less
+/// than independent ones, so the variance is multiplied by `(1 + ρ) ÷ (1 − ρ)`, as for the mean of a series
+/// with the correlation `ρ` of neighbors.
 fn step(part: &[Kept], place: usize) -> Fit {
     let (before, after) = part.split_at(place);
     let (first, second) = (Side::of(before), Side::of(after));
@@ -371,8 +377,8 @@ fn step_on_line(part: &[Kept], place: usize) -> Fit {
     Fit { p_value: p_value(change, first.value, error, degrees), squares }
 }
 
-/// Variance of a reading of weight 1: as observed, but at least as much as the intervals imply. Without this limit, three
-/// readings that are alike by luck would look precise.
+/// Variance of a reading of weight 1: as observed, but at least as much as the intervals imply. Without this
+/// limit, three readings that are alike by luck would look precise.
 fn variance(part: &[Kept], observed: f64) -> f64 {
     let implied = part.iter().map(|one| one.weight * one.variance).sum::<f64>() / part.len() as f64;
     observed.max(implied)
@@ -419,8 +425,8 @@ mod tests {
         let found = change_points(&readings(&[100.0, 101.0, 102.0, 130.0, 131.0, 132.0], None));
         assert_eq!(found.len(), 1);
         assert!((found[0].from - 101.0).abs() < 1e-9 && (found[0].to - 131.0).abs() < 1e-9, "{found:?}");
-        // The deviations −1, 0, 1 of each side have squares of 4 and no correlation of neighbors: s² = 4 ÷ 4 = 1, and
-        // t = 30 ÷ √(2 ÷ 3) with 4 degrees of freedom.
+        // The deviations −1, 0, 1 of each side have squares of 4 and no correlation of neighbors: s² = 4 ÷ 4
+        // = 1, and t = 30 ÷ √(2 ÷ 3) with 4 degrees of freedom.
         let expected = student_beyond(30.0 / (2.0_f64 / 3.0).sqrt(), 4.0);
         assert!((found[0].p_value / expected - 1.0).abs() < 1e-6, "{found:?} {expected}");
     }

@@ -1,19 +1,19 @@
-//! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the Jackknife",
-//! 1979). A draw is a list of counts: how often it contains each round.
+//! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the
+//! Jackknife", 1979). A draw is a list of counts: how often it contains each round.
 
 use hoptax_load::random::Random;
 
-/// Up to this number of rounds, every possible draw is used, weighted by its probability. With more rounds, draws are
-/// random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
+/// Up to this number of rounds, every possible draw is used, weighted by its probability. With more rounds,
+/// draws are random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
 const EXACT_UP_TO: usize = 7;
 
-/// Number of random draws if there are more than [`EXACT_UP_TO`] rounds. A standard error from `B` draws itself has a
-/// relative error of `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter
-/// 6).
+/// Number of random draws if there are more than [`EXACT_UP_TO`] rounds. A standard error from `B` draws
+/// itself has a relative error of `1 / √(2B)`, here 1.6 % (Efron and Tibshirani, "An Introduction to the
+/// Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 2000;
 
-/// Seed of the random draws for more than [`EXACT_UP_TO`] rounds. It never changes. The same trials therefore always
-/// give the same report, and all figures from the same rounds use the same draws.
+/// Seed of the random draws for more than [`EXACT_UP_TO`] rounds. It never changes. The same trials therefore
+/// always give the same report, and all figures from the same rounds use the same draws.
 const SEED: u64 = 0x0064_7261_7773;
 
 /// Draws with replacement. From `n` rounds, each draw picks `n` rounds.
@@ -42,13 +42,14 @@ impl Draws {
         self.rounds
     }
 
-    /// Returns each draw with its probability. A draw is a list with the number of times that each round was drawn.
+    /// Returns each draw with its probability. A draw is a list with the number of times that each round was
+    /// drawn.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], f64)> {
         self.counts.chunks(self.rounds.max(1)).zip(self.probabilities.iter().copied())
     }
 
-    /// Adds all possible draws: every way in which `n` counts can add up to `n`. Their probabilities follow the
-    /// multinomial distribution.
+    /// Adds all possible draws: every way in which `n` counts can add up to `n`. Their probabilities follow
+    /// the multinomial distribution.
     fn every(&mut self) {
         let mut counts = vec![0; self.rounds];
         self.fill(&mut counts, 0, self.rounds as u64);
@@ -107,8 +108,8 @@ mod tests {
             assert!((sum - 1.0).abs() < 1e-9, "{rounds}: {sum}");
             for round in 0..rounds {
                 let mean: f64 = draws.iter().map(|(counts, p)| counts[round] as f64 * p).sum();
-                // The number of times that a draw contains a given round has a variance below 1. The allowance is five
-                // standard errors of the mean of 2,000 draws.
+                // The number of times that a draw contains a given round has a variance below 1. The
+                // allowance is five standard errors of the mean of 2,000 draws.
                 let error = if rounds <= EXACT_UP_TO { 1e-9 } else { 5.0 / (DRAWS as f64).sqrt() };
                 assert!((mean - 1.0).abs() < error, "{rounds}: {mean}");
             }

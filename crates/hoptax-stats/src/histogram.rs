@@ -1,5 +1,5 @@
-//! Statistics of latency histograms. Percentiles are always read from merged histograms, because the average of several
-//! percentiles is not a percentile.
+//! Statistics of latency histograms. Percentiles are always read from merged histograms, because the average
+//! of several percentiles is not a percentile.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};
@@ -73,8 +73,9 @@ pub fn merge<'a>(histograms: impl IntoIterator<Item = &'a Histogram<u64>>) -> Hi
     let mut sum = empty(TRIAL_DIGITS);
     for histogram in histograms {
         if sum.add(histogram).is_err() {
-            // Adding fails only if the histogram has another range because another tool wrote it. In this case, the
-            // values are added one by one. Values outside of our range are counted at the nearest end of the range.
+            // Adding fails only if the histogram has another range because another tool wrote it. In this
+            // case, the values are added one by one. Values outside of our range are counted at the nearest
+            // end of the range.
             for step in histogram.iter_recorded() {
                 sum.saturating_record_n(step.value_iterated_to(), step.count_at_value());
             }
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn merging_is_not_averaging() {
-        // 900 requests are fast and 100 requests are slow, so the p99 is the time of a slow request. The mean of the
-        // two histograms' p99s would lie between the fast time and the slow time.
+        // 900 requests are fast and 100 requests are slow, so the p99 is the time of a slow request. The mean
+        // of the two histograms' p99s would lie between the fast time and the slow time.
         let (fast, slow) = (of_microseconds([100; 900]), of_microseconds([10_000; 100]));
         let merged = merge([&fast, &slow]);
         assert_eq!(merged.len(), 1000);

@@ -1,14 +1,17 @@
 //! Defines how the interval of every figure is computed.
 //!
-//! A figure is computed from all rounds together, for example a percentile of merged histograms or a ratio of sums. Its
-//! standard error comes from the bootstrap over rounds. Its interval is Student's t interval around the figure:
+//! A figure is computed from all rounds together, for example a percentile of merged histograms or a ratio of
+//! sums. Its standard error comes from the bootstrap over rounds. Its interval is Student's t interval around
+//! the figure:
 //!
-//! `figure ± t(n − 1) · √(n ÷ (n − 1)) · s*`, where `s*` is the standard deviation of the figure over draws of `n` rounds.
+//! `figure ± t(n − 1) · √(n ÷ (n − 1)) · s*`, where `s*` is the standard deviation of the figure over draws
+//! of `n` rounds.
 //!
-//! Without the factor `√(n ÷ (n − 1))`, draws would scatter too little. With it, the interval of a mean is exactly
-//! Student's interval. Sources: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6
-//! and 12; T. C. Hesterberg, "What Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015), for
-//! t intervals with a bootstrap standard error and for the factor. METHODOLOGY.md gives the reasons for this choice.
+//! Without the factor `√(n ÷ (n − 1))`, draws would scatter too little. With it, the interval of a mean is
+//! exactly Student's interval. Sources: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap"
+//! (1993), chapters 6 and 12; T. C. Hesterberg, "What Teachers Should Know About the Bootstrap" (The American
+//! Statistician 69, 2015), for t intervals with a bootstrap standard error and for the factor. METHODOLOGY.md
+//! gives the reasons for this choice.
 
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
@@ -48,8 +51,8 @@ impl Estimate {
         self.interval().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// Raises the lower end of the interval to `least` if it is below `least`. For example, the interval of a time must
-    /// not go below zero.
+    /// Raises the lower end of the interval to `least` if it is below `least`. For example, the interval of a
+    /// time must not go below zero.
     #[must_use]
     pub fn at_least(self, least: f64) -> Self {
         Self { low: self.low.map(|low| low.max(least)), ..self }
@@ -59,23 +62,24 @@ impl Estimate {
 /// If the half-width is below this share of the figure, it is only a rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// The figure of all rounds in `units`, with its interval. `figure` receives the number of times that each unit was
-/// drawn, and returns the figure of that draw. The result is absent if there are no rounds. Only the interval is absent
-/// if there are fewer than two units, or if `figure` returns `None` for any draw.
+/// The figure of all rounds in `units`, with its interval. `figure` receives the number of times that each
+/// unit was drawn, and returns the figure of that draw. The result is absent if there are no rounds. Only the
+/// interval is absent if there are fewer than two units, or if `figure` returns `None` for any draw.
 pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Estimate> {
     let draws = Draws::of(units.count());
     Some(Drawn::new(units, &draws, figure)?.estimate())
 }
 
-/// A figure of all rounds, and the same figure of each draw. Two figures of the same draws can be subtracted draw by
-/// draw, so that what affects both in a round cancels. Each figure is computed once, however many differences it is
-/// part of.
+/// A figure of all rounds, and the same figure of each draw. Two figures of the same draws can be subtracted
+/// draw by draw, so that what affects both in a round cancels. Each figure is computed once, however many
+/// differences it is part of.
 #[derive(Debug, Clone)]
 pub struct Drawn<'d> {
     draws: &'d Draws,
     rounds: u32,
     whole: f64,
-    /// The figure of each draw. Absent if there are fewer than two units, or if the figure of any draw is `None`.
+    /// The figure of each draw. Absent if there are fewer than two units, or if the figure of any draw is
+    /// `None`.
     each: Option<Vec<f64>>,
 }
 
@@ -120,7 +124,8 @@ pub fn of_merged(units: &Units, reader: Option<Reader<'_>>) -> Option<Estimate> 
     resampled(units, |drawn| reader.of(drawn))
 }
 
-/// Computes `t(n − 1) · √(n ÷ (n − 1)) · s*` from the figure of each draw. Returns `None` for fewer than two units.
+/// Computes `t(n − 1) · √(n ÷ (n − 1)) · s*` from the figure of each draw. Returns `None` for fewer than two
+/// units.
 fn half_width_of_draws(draws: &Draws, figures: &[f64]) -> Option<f64> {
     let count = draws.units();
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)?;
@@ -131,8 +136,8 @@ fn half_width_of_draws(draws: &Draws, figures: &[f64]) -> Option<f64> {
     Some(t * (variance * count as f64 / degrees as f64).sqrt())
 }
 
-/// The mean of one value per round, with its interval. Absent if there are no values. The result is the same as that of
-/// [`resampled`], but computed by a formula: over all draws, the standard deviation of the mean is
+/// The mean of one value per round, with its interval. Absent if there are no values. The result is the same
+/// as that of [`resampled`], but computed by a formula: over all draws, the standard deviation of the mean is
 /// `s · √((n − 1) ÷ n) ÷ √n`.
 pub fn of_mean(values: &[f64]) -> Option<Estimate> {
     let estimate = mean(values)?;
@@ -194,8 +199,9 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_maximum_by_hand() {
-        // The figure is the larger value of two rounds, which have the values 1 and 3. The figure is 1 in a quarter of
-        // the draws, and 3 in the others. So s*² = 4 · 1/4 · 3/4, and the half-width is t(1) · √2 · √0.75.
+        // The figure is the larger value of two rounds, which have the values 1 and 3. The figure is 1 in a
+        // quarter of the draws, and 3 in the others. So s*² = 4 · 1/4 · 3/4, and the half-width is t(1) · √2
+        // · √0.75.
         let larger = |drawn: &[u64]| Some(if drawn[1] > 0 { 3.0 } else { 1.0 });
         let estimate = resampled(&units(2), larger).expect("two rounds");
         assert_eq!((estimate.estimate, estimate.trials), (3.0, 2));

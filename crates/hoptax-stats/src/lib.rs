@@ -1,4 +1,5 @@
-//! Statistics on plain numbers and histograms. This crate reads no records and no clock, and produces no text.
+//! Statistics on plain numbers and histograms. This crate reads no records and no clock, and produces no
+//! text.
 #![forbid(unsafe_code)]
 
 mod beta;

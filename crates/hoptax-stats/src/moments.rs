@@ -13,9 +13,9 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / degrees as f64).sqrt())
 }
 
-/// How much repeated measurements of a baseline differ: `√(mean² + s² ÷ n)`. `drifts` contains one difference per
-/// round. Absent if there are no differences. If all rounds have the same drift, the result contains the whole drift,
-/// even with many rounds. Random differences count only as much as in the mean of `n` rounds.
+/// How much repeated measurements of a baseline differ: `√(mean² + s² ÷ n)`. `drifts` contains one difference
+/// per round. Absent if there are no differences. If all rounds have the same drift, the result contains the
+/// whole drift, even with many rounds. Random differences count only as much as in the mean of `n` rounds.
 pub fn noise_of_drifts(drifts: &[f64]) -> Option<f64> {
     let mean = mean(drifts)?;
     let variance =

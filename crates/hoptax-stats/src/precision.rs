@@ -16,9 +16,10 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// True if the half-width of the interval is at most `share` × the tax, or at most `share` × direct's figure. The
-    /// second limit is for gateways that cost almost nothing. The interval of such a gateway is never small compared
-    /// with the tax, and the tax needs no more precision because it is tiny compared with direct's figure.
+    /// True if the half-width of the interval is at most `share` × the tax, or at most `share` × direct's
+    /// figure. The second limit is for gateways that cost almost nothing. The interval of such a gateway is
+    /// never small compared with the tax, and the tax needs no more precision because it is tiny compared
+    /// with direct's figure.
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))

@@ -1,5 +1,5 @@
-//! The interval of a share, for example of the share of errors. The interval must allow for bursts of failures:
-//! requests are not independent samples.
+//! The interval of a share, for example of the share of errors. The interval must allow for bursts of
+//! failures: requests are not independent samples.
 
 use super::beta::{beta_quantile, student_within};
 use super::{Estimate, share};
@@ -9,16 +9,16 @@ const TAIL: f64 = 0.025;
 /// Number of degrees of freedom for which Student's t is practically the normal distribution.
 const MANY: f64 = 1e6;
 
-/// The share of all trials together, with a 95 % interval that allows for bursts. Each trial is given as (hits,
-/// requests). Absent if there are no requests. A single trial has no interval, because it cannot show how much trials
-/// differ.
+/// The share of all trials together, with a 95 % interval that allows for bursts. Each trial is given as
+/// (hits, requests). Absent if there are no requests. A single trial has no interval, because it cannot show
+/// how much trials differ.
 ///
-/// The interval is that of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the case of
-/// the binomial", Biometrika 26, 1934), but with an effective number of requests. E. L. Korn and B. I. Graubard use
-/// this method for clustered surveys ("Confidence intervals for proportions with small expected number of positive
-/// counts estimated from survey data", Survey Methodology 24, 1998). The effective number is the number of independent
-/// requests that would have the same variance as the trials. Student's t accounts for the uncertainty of a variance
-/// from few trials.
+/// The interval is that of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the
+/// case of the binomial", Biometrika 26, 1934), but with an effective number of requests. E. L. Korn and B.
+/// I. Graubard use this method for clustered surveys ("Confidence intervals for proportions with small
+/// expected number of positive counts estimated from survey data", Survey Methodology 24, 1998). The
+/// effective number is the number of independent requests that would have the same variance as the trials.
+/// Student's t accounts for the uncertainty of a variance from few trials.
 pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     let hits: f64 = trials.iter().map(|(hits, _)| *hits as f64).sum();
     let all: f64 = trials.iter().map(|(_, of)| *of as f64).sum();
@@ -32,8 +32,8 @@ pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     Some(Estimate { low: Some(low), high: Some(high), ..plain })
 }
 
-/// The effective number of requests: the number of independent requests that would have the same variance as the
-/// trials. It is at most the real number of requests.
+/// The effective number of requests: the number of independent requests that would have the same variance as
+/// the trials. It is at most the real number of requests.
 fn effective(trials: &[(u64, u64)], share: f64, all: f64) -> f64 {
     let count = trials.len() as f64;
     let squares: f64 = trials.iter().map(|(hits, of)| (*hits as f64 - share * *of as f64).powi(2)).sum();
@@ -104,8 +104,8 @@ mod tests {
             }
         }
         let share = held.map(|held| f64::from(held) / f64::from(RUNS));
-        // Without bursts, the interval of Clopper and Pearson is usually too wide. With bursts, the interval cannot be
-        // exact, because six trials with exponentially distributed rates are too skewed.
+        // Without bursts, the interval of Clopper and Pearson is usually too wide. With bursts, the interval
+        // cannot be exact, because six trials with exponentially distributed rates are too skewed.
         assert!(share[0] >= 0.945, "independent: {share:?}");
         assert!(share[1] >= 0.88, "in bursts: {share:?}");
     }

@@ -1,9 +1,10 @@
-//! Rank tests. These tests only require that values are exchangeable. Even a very long stall or burst counts as only
-//! one value.
+//! Rank tests. These tests only require that values are exchangeable. Even a very long stall or burst counts
+//! as only one value.
 
 use super::chance::normal_two_sided;
 
-/// The median. For an even number of values, the mean of the two middle values. Absent if there are no values.
+/// The median. For an even number of values, the mean of the two middle values. Absent if there are no
+/// values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -12,15 +13,17 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + upper) / 2.0 } else { upper })
 }
 
-/// The p-value of the hypothesis that two samples come from the same distribution. Uses the two-sided test of H. B.
-/// Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other"
-/// (1947), in its normal approximation, with corrections for continuity and ties. Returns 1 if a sample is empty.
+/// The p-value of the hypothesis that two samples come from the same distribution. Uses the two-sided test of
+/// H. B. Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger
+/// than the Other" (1947), in its normal approximation, with corrections for continuity and ties. Returns 1
+/// if a sample is empty.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len() as f64, second.len() as f64);
     if n == 0.0 || m == 0.0 {
         return 1.0;
     }
-    // U is the number of pairs in which the value of the second sample is larger. A tie counts as half a pair.
+    // U is the number of pairs in which the value of the second sample is larger. A tie counts as half a
+    // pair.
     let wins = |a: &f64| second.iter().map(|b| sign(b - a) as f64 / 2.0 + 0.5).sum::<f64>();
     let u: f64 = first.iter().map(wins).sum();
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
@@ -30,9 +33,10 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     of_deviation(u - n * m / 2.0, variance, 0.5)
 }
 
-/// Kendall's S (number of rising pairs − number of falling pairs), and the two-sided p-value of the hypothesis that the
-/// series has no trend. This is H. B. Mann's test for a trend (1945), from M. G. Kendall, *Rank Correlation Methods*,
-/// 4th ed. 1970, with the variance for ties of section 4.4 and a correction for continuity.
+/// Kendall's S (number of rising pairs − number of falling pairs), and the two-sided p-value of the
+/// hypothesis that the series has no trend. This is H. B. Mann's test for a trend (1945), from M. G. Kendall,
+/// *Rank Correlation Methods*, 4th ed. 1970, with the variance for ties of section 4.4 and a correction for
+/// continuity.
 pub fn mann_kendall(series: &[f64]) -> (i64, f64) {
     let mut s = 0;
     for (index, earlier) in series.iter().enumerate() {
@@ -43,9 +47,10 @@ pub fn mann_kendall(series: &[f64]) -> (i64, f64) {
     (s, of_deviation(s as f64, variance_of(series.len() as f64) - ties, 1.0))
 }
 
-/// The most likely change point of a series, as the number of values before it, and the p-value of the hypothesis that
-/// the series does not change. From A. N. Pettitt, "A Non-Parametric Approach to the Change-Point Problem" (1979). The
-/// approximation `2 exp(−6 K² ÷ (n³ + n²))` is conservative for short series. Absent for fewer than two values.
+/// The most likely change point of a series, as the number of values before it, and the p-value of the
+/// hypothesis that the series does not change. From A. N. Pettitt, "A Non-Parametric Approach to the
+/// Change-Point Problem" (1979). The approximation `2 exp(−6 K² ÷ (n³ + n²))` is conservative for short
+/// series. Absent for fewer than two values.
 pub fn pettitt(series: &[f64]) -> Option<(usize, f64)> {
     let n = series.len() as f64;
     // To get U(t) from U(t − 1), add the signs of the differences between value t and all other values.
@@ -97,7 +102,8 @@ mod tests {
 
     #[test]
     fn mann_whitney_by_hand() {
-        // Five values against five, without overlap: U = 25, mean 12.5, variance 25 · 11 / 12; z = 12 / 4.787.
+        // Five values against five, without overlap: U = 25, mean 12.5, variance 25 · 11 / 12; z = 12 /
+        // 4.787.
         let p = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
         assert!((p - 0.012_186).abs() < 1e-5, "{p}");
         assert_eq!(mann_whitney(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
@@ -136,8 +142,8 @@ mod tests {
             apart += u32::from(mann_whitney(&noise[..8], &noise[8..]) < 0.05);
             steps += u32::from(pettitt(&noise).is_some_and(|(_, p)| p < 0.05));
         }
-        // Of 2,000 series without a trend, about 100 (5 %) have a p-value below 0.05. The test accepts numbers that
-        // differ from 100 by up to four standard errors (39).
+        // Of 2,000 series without a trend, about 100 (5 %) have a p-value below 0.05. The test accepts
+        // numbers that differ from 100 by up to four standard errors (39).
         assert!((61..=139).contains(&trends), "{trends}");
         assert!((61..=139).contains(&apart), "{apart}");
         assert!(steps <= 139, "{steps}");

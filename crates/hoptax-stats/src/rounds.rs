@@ -1,18 +1,18 @@
-//! Histograms of rounds. They are prepared so that percentiles of any combination of rounds can be read without merging
-//! histograms.
+//! Histograms of rounds. They are prepared so that percentiles of any combination of rounds can be read
+//! without merging histograms.
 
 use super::{Statistic, share};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 
-/// Maximum number of units. A draw consists of units. A unit is one round, or a batch of neighbouring rounds if a run
-/// has more rounds than this. Batches limit the work, and preserve the correlation between consecutive rounds. More
-/// than 30 batches bring little benefit: B. W. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output",
-/// Operations Research 30 (1982).
+/// Maximum number of units. A draw consists of units. A unit is one round, or a batch of neighbouring rounds
+/// if a run has more rounds than this. Batches limit the work, and preserve the correlation between
+/// consecutive rounds. More than 30 batches bring little benefit: B. W. Schmeiser, "Batch Size Effects in the
+/// Analysis of Simulation Output", Operations Research 30 (1982).
 pub const MOST_UNITS: usize = 30;
 
-/// The distributions of times of several rounds. A round can have several histograms: direct has two trials in each
-/// round.
+/// The distributions of times of several rounds. A round can have several histograms: direct has two trials
+/// in each round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
     /// Every value that occurs in any round, ns, in ascending order.
@@ -33,7 +33,8 @@ impl Rounds {
         Self::of_histograms(rounds, &histograms.into_iter().collect::<Vec<_>>())
     }
 
-    /// Like [`Self::new`]. It is not generic, so that it is compiled with this crate, which release builds optimise.
+    /// Like [`Self::new`]. It is not generic, so that it is compiled with this crate, which release builds
+    /// optimise.
     fn of_histograms(rounds: usize, histograms: &[(usize, &Histogram<u64>)]) -> Self {
         let mut samples = Vec::new();
         let mut sums = vec![0.0; rounds];
@@ -45,8 +46,8 @@ impl Rounds {
         Self::of_samples(sums, samples)
     }
 
-    /// Like [`Self::new`], but with other arguments: the sum of each round's samples (ns), and a list of (value in ns,
-    /// round, count) in any order.
+    /// Like [`Self::new`], but with other arguments: the sum of each round's samples (ns), and a list of
+    /// (value in ns, round, count) in any order.
     pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
         samples.sort_unstable();
         let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
@@ -76,8 +77,9 @@ impl Rounds {
         self.samples[round] > 0
     }
 
-    /// A reader of one statistic for any draw of the rounds. The maximum has no reader: a draw only repeats recorded
-    /// values, so it cannot show how large the next maximum may be (Efron and Tibshirani, chapter 7.4).
+    /// A reader of one statistic for any draw of the rounds. The maximum has no reader: a draw only repeats
+    /// recorded values, so it cannot show how large the next maximum may be (Efron and Tibshirani, chapter
+    /// 7.4).
     pub fn reader(&self, statistic: Statistic) -> Option<Reader<'_>> {
         let what = match (statistic.quantile(), statistic) {
             (Some(share), _) => What::Quantile { share, between: self.between(share)? },
@@ -87,9 +89,9 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Computes this percentile for each round. Returns two indices in `values`: the index of the smallest of these
-    /// percentiles, and the index of the largest. If rounds are merged, the percentile of the merged rounds lies
-    /// between these two values.
+    /// Computes this percentile for each round. Returns two indices in `values`: the index of the smallest of
+    /// these percentiles, and the index of the largest. If rounds are merged, the percentile of the merged
+    /// rounds lies between these two values.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);
@@ -102,7 +104,8 @@ impl Rounds {
         Some((held().min()?, held().max()?))
     }
 
-    /// The first index from `low` to `high` for which `holds` returns true. Returns `high` if there is no such index.
+    /// The first index from `low` to `high` for which `holds` returns true. Returns `high` if there is no
+    /// such index.
     fn first(&self, holds: impl Fn(usize) -> bool, (mut low, mut high): (usize, usize)) -> usize {
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -131,8 +134,8 @@ enum What {
 }
 
 impl Reader<'_> {
-    /// The statistic of the merged rounds, µs. Each round counts as often as it was drawn. Absent if there are no
-    /// samples.
+    /// The statistic of the merged rounds, µs. Each round counts as often as it was drawn. Absent if there
+    /// are no samples.
     pub fn of(&self, drawn: &[u64]) -> Option<f64> {
         let Rounds { values, cumulative, sums, samples } = self.rounds;
         let times =
@@ -154,8 +157,8 @@ impl Reader<'_> {
     }
 }
 
-/// Two sums over rounds, for example the completed requests and the time that they took. The ratio of the two sums is a
-/// figure.
+/// Two sums over rounds, for example the completed requests and the time that they took. The ratio of the two
+/// sums is a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     parts: Vec<f64>,
@@ -174,7 +177,8 @@ impl Sums {
         sums
     }
 
-    /// Sum of the parts ÷ sum of the wholes. Each round counts as often as it was drawn. Absent if the divisor is zero.
+    /// Sum of the parts ÷ sum of the wholes. Each round counts as often as it was drawn. Absent if the
+    /// divisor is zero.
     pub fn share(&self, drawn: &[u64]) -> Option<f64> {
         share(weighted(drawn, &self.parts), weighted(drawn, &self.wholes))
     }
@@ -184,8 +188,8 @@ fn weighted(drawn: &[u64], values: &[f64]) -> f64 {
     drawn.iter().zip(values).map(|(times, value)| *times as f64 * value).sum()
 }
 
-/// The units to draw. A unit is one round, or a batch of neighbouring rounds if there are more than [`MOST_UNITS`].
-/// Units are numbered from 0, in ascending order of `rounds`.
+/// The units to draw. A unit is one round, or a batch of neighbouring rounds if there are more than
+/// [`MOST_UNITS`]. Units are numbered from 0, in ascending order of `rounds`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Units {
     rounds: Vec<u32>,

@@ -1,16 +1,16 @@
 //! Amounts per request from slices of time, by the method of batch means.
 //!
-//! The figure is a ratio of sums: the amount of all slices ÷ the requests of all slices. Its variance comes from the
-//! residuals `amount − ratio · requests` (W. G. Cochran, "Sampling Techniques", 1977, 2.11). Slices of one pass share
-//! what is special about that pass, so they may scatter less than passes do. Therefore the variance is computed twice,
-//! once with slices as batches and once with passes, and the larger one counts.
+//! The figure is a ratio of sums: the amount of all slices ÷ the requests of all slices. Its variance comes
+//! from the residuals `amount − ratio · requests` (W. G. Cochran, "Sampling Techniques", 1977, 2.11). Slices
+//! of one pass share what is special about that pass, so they may scatter less than passes do. Therefore the
+//! variance is computed twice, once with slices as batches and once with passes, and the larger one counts.
 
 use super::rounds::MOST_UNITS;
 use super::{Estimate, two_sided_95};
 use std::collections::BTreeMap;
 
-/// Fewest passes from which a variance is computed. With two or three passes, Student's t is so large that chance would
-/// decide which variance is the larger one.
+/// Fewest passes from which a variance is computed. With two or three passes, Student's t is so large that
+/// chance would decide which variance is the larger one.
 const LEAST_PASSES: usize = 4;
 
 /// The slices of a measurement. All amounts that were measured in them are divided by the same requests.
@@ -21,7 +21,8 @@ pub struct Slices {
     /// Index of the pass of each slice, from 0 and without gaps.
     passes: Vec<usize>,
     pass_count: usize,
-    /// Index of the batch of each slice. A batch is a slice, or several neighbouring slices if there are many.
+    /// Index of the batch of each slice. A batch is a slice, or several neighbouring slices if there are
+    /// many.
     batches: Vec<usize>,
     batch_count: usize,
 }
@@ -51,9 +52,9 @@ impl Slices {
         self.requests.len()
     }
 
-    /// The amount per request, with its 95 % interval. `amounts` has one value for each slice. The result is absent if
-    /// there were no requests. Only the interval is absent if there is only one slice. `trials` of the result is the
-    /// number of batches that the interval is computed from.
+    /// The amount per request, with its 95 % interval. `amounts` has one value for each slice. The result is
+    /// absent if there were no requests. Only the interval is absent if there is only one slice. `trials` of
+    /// the result is the number of batches that the interval is computed from.
     ///
     /// # Panics
     /// If there are not as many amounts as slices.

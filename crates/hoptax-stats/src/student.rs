@@ -2,12 +2,12 @@
 
 use std::f64::consts::PI;
 
-/// Number of bisection steps. The interval to bisect is about 11 wide. After 60 steps, the error of the bisection is
-/// smaller than a rounding error.
+/// Number of bisection steps. The interval to bisect is about 11 wide. After 60 steps, the error of the
+/// bisection is smaller than a rounding error.
 const HALVINGS: u32 = 60;
 
-/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability 0.95.
-/// Absent for zero degrees of freedom.
+/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
+/// 0.95. Absent for zero degrees of freedom.
 pub fn two_sided_95(degrees: u32) -> Option<f64> {
     if degrees == 0 {
         return None;
@@ -21,13 +21,14 @@ pub fn two_sided_95(degrees: u32) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Probability that a Student-t variable lies within `±t`, in closed form for whole degrees of freedom: Abramowitz
-/// and Stegun, "Handbook of Mathematical Functions", 26.7.3 (odd) and 26.7.4 (even).
+/// Probability that a Student-t variable lies within `±t`, in closed form for whole degrees of freedom:
+/// Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 (odd) and 26.7.4 (even).
 fn within(t: f64, degrees: u32) -> f64 {
     let theta = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = theta.sin_cos();
     let odd = degrees % 2 == 1;
-    // Each term is cos^k θ times a product of ratios. From one term to the next, the product gains one factor.
+    // Each term is cos^k θ times a product of ratios. From one term to the next, the product gains one
+    // factor.
     let mut sum = 0.0;
     let mut term = if odd { cosine } else { 1.0 };
     let mut power = u32::from(odd);

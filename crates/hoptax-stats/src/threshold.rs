@@ -1,39 +1,42 @@
 //! Estimates a threshold from noisy yes-or-no answers: the rate above which an objective no longer holds.
 //!
-//! This is a Bayesian fit of a psychometric function. Psychophysics uses it for the same problem (Watson and Pelli,
-//! "QUEST: a Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive estimation of
-//! psychometric slope and threshold", 1999). At rate `r`, the objective holds in a trial with probability
+//! This is a Bayesian fit of a psychometric function. Psychophysics uses it for the same problem (Watson and
+//! Pelli, "QUEST: a Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive
+//! estimation of psychometric slope and threshold", 1999). At rate `r`, the objective holds in a trial with
+//! probability
 //!
 //! ```text
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
-//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail because of an
-//! outside disturbance, for example a burst of steal, regardless of the rate. Both are unknown, so the fit sums over
-//! all their values. A single failed trial may be bad luck, so it changes the estimate only a little. A second failure
-//! at the same rate changes the estimate a lot.
+//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that fail
+//! because of an outside disturbance, for example a burst of steal, regardless of the rate. Both are unknown,
+//! so the fit sums over all their values. A single failed trial may be bad luck, so it changes the estimate
+//! only a little. A second failure at the same rate changes the estimate a lot.
 
-/// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the spread is a
-/// few per cent. A spread of one third is rare.
+/// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the
+/// spread is a few per cent. A spread of one third is rare.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
-/// Possible lapses, with their prior weights. A lapse of 0.1 means that a disturbance makes one trial in ten fail.
+/// Possible lapses, with their prior weights. A lapse of 0.1 means that a disturbance makes one trial in ten
+/// fail.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)];
 
-/// Probability that the objective holds in a trial at a rate far above the capacity. If this were zero, a single trial
-/// could rule out a rate.
+/// Probability that the objective holds in a trial at a rate far above the capacity. If this were zero, a
+/// single trial could rule out a rate.
 const LUCK: f64 = 0.01;
 
-/// Number of grid cells in an interval as wide as the requested precision. With eight cells, rounding to a cell changes
-/// the result by at most an eighth of the precision.
+/// Number of grid cells in an interval as wide as the requested precision. With eight cells, rounding to a
+/// cell changes the result by at most an eighth of the precision.
 const CELLS_PER_PRECISION: f64 = 8.0;
 
-/// The grid extends beyond the lowest and the highest rate by this factor, because the threshold may lie outside of the
-/// rates tried.
+/// The grid extends beyond the lowest and the highest rate by this factor, because the threshold may lie
+/// outside of the rates tried.
 const BEYOND: f64 = 2.0;
 
-/// The posterior distribution of a threshold: a weight for each rate on a grid, for each spread and each lapse.
+/// The posterior distribution of a threshold: a weight for each rate on a grid, for each spread and each
+/// lapse.
 #[derive(Debug, Clone)]
 pub struct Threshold {
     /// ln of the rate in the middle of the first cell.
@@ -48,8 +51,8 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Starts from the prior: all rates from `from` ÷ 2 to `to` × 2 are equally likely, on a logarithmic scale. `from`
-    /// and `to` must be above zero.
+    /// Starts from the prior: all rates from `from` ÷ 2 to `to` × 2 are equally likely, on a logarithmic
+    /// scale. `from` and `to` must be above zero.
     pub fn new(from: f64, to: f64, precision: f64) -> Self {
         let (low, high) = ((from / BEYOND).ln(), (to * BEYOND).ln());
         let cells = ((high - low) / (precision / CELLS_PER_PRECISION)).ceil().max(8.0);
@@ -158,8 +161,8 @@ mod tests {
         assert_eq!(threshold.observations(), 4);
     }
 
-    /// Observes two trials and computes the result by hand, on a grid that the test defines. For each cell, the test
-    /// sums over spreads and lapses.
+    /// Observes two trials and computes the result by hand, on a grid that the test defines. For each cell,
+    /// the test sums over spreads and lapses.
     #[test]
     fn weights_agree_with_the_formula() {
         let mut threshold = Threshold::new(1000.0, 2000.0, 0.4);

@@ -1,8 +1,8 @@
 //! Compares a figure of one run with the same figure of another run.
 //!
-//! Rounds show how a figure scatters within its run. From run to run it scatters more, by a share of the figure that only
-//! repeated runs show. Both parts are in the interval of a [`RunFigure`]. The machine may also have changed from one run to
-//! the other, by a factor that the caller knows a bound for.
+//! Rounds show how a figure scatters within its run. From run to run it scatters more, by a share of the
+//! figure that only repeated runs show. Both parts are in the interval of a [`RunFigure`]. The machine may
+//! also have changed from one run to the other, by a factor that the caller knows a bound for.
 //!
 //! Every rule is symmetric: if the runs are swapped, the verdict is mirrored.
 
@@ -12,8 +12,8 @@ use super::two_samples::{Contrast, Scatter, fieller, variance_of, welch_degrees}
 
 /// Number of runs from which the scatter of runs is known. It counts for the degrees of freedom.
 const KNOWN_RUNS: usize = 40;
-/// Student's quantile that turns half of a 95 % interval of the scatter of runs into a standard deviation. It is the
-/// normal one, because that half is a constant.
+/// Student's quantile that turns half of a 95 % interval of the scatter of runs into a standard deviation. It
+/// is the normal one, because that half is a constant.
 const NORMAL: f64 = 1.96;
 
 /// A figure of one run, and its variance in other runs of the same plan.
@@ -44,13 +44,14 @@ pub struct TwoRuns {
     pub change: Option<Contrast>,
     /// The difference that must be exceeded: the allowance, in the figure's unit.
     pub floor: f64,
-    /// p-value of the hypothesis that the allowance explains the difference. Absent if a run has only one round.
+    /// p-value of the hypothesis that the allowance explains the difference. Absent if a run has only one
+    /// round.
     pub p_value: Option<f64>,
 }
 
 impl RunFigure {
-    /// The figure with the interval that its rounds give. `share` is half of the 95 % interval of the scatter of runs, as a
-    /// share of the figure.
+    /// The figure with the interval that its rounds give. `share` is half of the 95 % interval of the scatter
+    /// of runs, as a share of the figure.
     pub fn new(in_run: &Estimate, share: f64) -> Self {
         let of_runs = (share * in_run.estimate / NORMAL).powi(2);
         Self { value: in_run.estimate, of_rounds: variance_of(in_run), of_runs }
@@ -80,7 +81,8 @@ impl TwoRuns {
     pub fn new(first: &RunFigure, second: &RunFigure, allowance: Allowance) -> Self {
         let (a, b) = (first.value, second.value);
         let rounds = first.rounds().min(second.rounds());
-        // (standard error of second − factor · first, degrees of freedom), for any weights of the two figures.
+        // (standard error of second − factor · first, degrees of freedom), for any weights of the two
+        // figures.
         let error = |of_first: f64, of_second: f64| {
             let weighted = |figure: &RunFigure, weight: f64| {
                 figure.parts().map(|parts| parts.map(|(variance, count)| (variance * weight * weight, count)))
@@ -129,8 +131,8 @@ mod tests {
         (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
     }
 
-    /// The figure of a run of 20 rounds whose true mean is `mean`, if runs scatter by `of_runs` and rounds by `of_rounds`
-    /// (standard deviations, the first as a share).
+    /// The figure of a run of 20 rounds whose true mean is `mean`, if runs scatter by `of_runs` and rounds by
+    /// `of_rounds` (standard deviations, the first as a share).
     fn run(random: &mut Random, mean: f64, of_runs: f64, of_rounds: f64, share: f64) -> RunFigure {
         let level = mean * (1.0 + of_runs * normal(random));
         let rounds: Vec<f64> = (0..20).map(|_| level + of_rounds * normal(random)).collect();

@@ -1,5 +1,5 @@
-//! Compares two groups of rounds. The rounds of one run are compared in pairs. The rounds of two runs are independent
-//! samples.
+//! Compares two groups of rounds. The rounds of one run are compared in pairs. The rounds of two runs are
+//! independent samples.
 
 use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
@@ -7,7 +7,8 @@ use super::{Estimate, mean, standard_deviation};
 
 const CONFIDENCE: f64 = 0.95;
 
-/// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no difference.
+/// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no
+/// difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contrast {
     /// Mean of the second group − mean of the first group.
@@ -28,8 +29,8 @@ impl Contrast {
         self.low.zip(self.high)
     }
 
-    /// Converts a figure with a Student's t interval to a contrast. The number of degrees of freedom is one less than
-    /// the number of rounds.
+    /// Converts a figure with a Student's t interval to a contrast. The number of degrees of freedom is one
+    /// less than the number of rounds.
     pub fn of(figure: &Estimate) -> Self {
         let error = variance_of(figure).map(|(variance, count)| (variance.sqrt(), count as f64 - 1.0));
         Self::new(figure.estimate, error, figure.trials as usize)
@@ -73,9 +74,9 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::new(mean(&differences)?, error, pairs.len()))
 }
 
-/// Contrast of two independent samples. The scatter of the two samples may differ. Uses Welch's t with Satterthwaite's
-/// degrees of freedom (B. L. Welch, "The generalization of 'Student's' problem when several different population
-/// variances are involved", Biometrika 34, 1947). Absent if a sample is empty.
+/// Contrast of two independent samples. The scatter of the two samples may differ. Uses Welch's t with
+/// Satterthwaite's degrees of freedom (B. L. Welch, "The generalization of 'Student's' problem when several
+/// different population variances are involved", Biometrika 34, 1947). Absent if a sample is empty.
 pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let estimate = mean(second)? - mean(first)?;
     let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
@@ -85,7 +86,8 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(Contrast::new(estimate, error, first.len().min(second.len())))
 }
 
-/// Like [`independent`], for two figures that already have intervals, such as percentiles of merged histograms.
+/// Like [`independent`], for two figures that already have intervals, such as percentiles of merged
+/// histograms.
 pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
     let error = variance_of(first).zip(variance_of(second)).map(|(a, b)| {
         let degrees = welch_degrees(&[a, b]);
@@ -107,17 +109,18 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
     (a > 0.0).then(|| fieller(a, b, scatter, rounds))
 }
 
-/// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of `first` is not above zero.
+/// The relative change: second ÷ first − 1. Absent if there are no values, or if the mean of `first` is not
+/// above zero.
 ///
-/// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with Student's t of the
-/// logarithms. With logarithms, a round in which the machine is slow has the same weight as the other rounds (P. J.
-/// Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to summarize benchmark results",
-/// Communications of the ACM 29, 1986).
+/// For pairs whose values are all above zero, this is the geometric mean of each round's ratio, with
+/// Student's t of the logarithms. With logarithms, a round in which the machine is slow has the same weight
+/// as the other rounds (P. J. Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to
+/// summarize benchmark results", Communications of the ACM 29, 1986).
 ///
-/// For all other values, this is the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ ·
-/// first` is not distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal
-/// Statistical Society B 16, 1954). The interval is absent if the interval of `first` contains zero, because the ratio
-/// is then unbounded.
+/// For all other values, this is the ratio of the means with Fieller's interval: all ratios ρ for which
+/// `second − ρ · first` is not distinguishable from zero (E. C. Fieller, "Some problems in interval
+/// estimation", Journal of the Royal Statistical Society B 16, 1954). The interval is absent if the interval
+/// of `first` contains zero, because the ratio is then unbounded.
 pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast> {
     let (a, b) = (mean(first)?, mean(second)?);
     if a <= 0.0 {
@@ -175,16 +178,16 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
-/// Adjusts p-values for multiple comparisons. If the caller rejects every hypothesis whose adjusted p-value is at most
-/// α, then the probability of at least one false rejection is at most α, even if the tests depend on each other.
-/// Results are in the order of the input (S. Holm, "A simple sequentially rejective multiple test procedure",
-/// Scandinavian Journal of Statistics 6, 1979).
+/// Adjusts p-values for multiple comparisons. If the caller rejects every hypothesis whose adjusted p-value
+/// is at most α, then the probability of at least one false rejection is at most α, even if the tests depend
+/// on each other. Results are in the order of the input (S. Holm, "A simple sequentially rejective multiple
+/// test procedure", Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     weighted_holm(&p_values.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
 }
 
-/// [`holm`] with weights, which must be above zero: a hypothesis with twice the weight may have a p-value twice as large.
-/// Holm's article has weights too.
+/// [`holm`] with weights, which must be above zero: a hypothesis with twice the weight may have a p-value
+/// twice as large. Holm's article has weights too.
 pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
     let by_weight = |at: &usize| tests[*at].0 / tests[*at].1;
@@ -199,8 +202,8 @@ pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     adjusted
 }
 
-/// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches) from which
-/// the figure is computed. `None` if the figure has no interval.
+/// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches)
+/// from which the figure is computed. `None` if the figure has no interval.
 pub(super) fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;

@@ -1,5 +1,5 @@
-//! The PROXY protocol: a header at the start of a connection, before TLS, that names the addresses of the original
-//! client and of the server to which it connected. Load balancers send it, versions 1 and 2.
+//! The PROXY protocol: a header at the start of a connection, before TLS, that names the addresses of the
+//! original client and of the server to which it connected. Load balancers send it, versions 1 and 2.
 //!
 //! The specification is `proxy-protocol.txt` in HAProxy's documentation.
 
@@ -19,8 +19,8 @@ const TCP_OVER_IPV6: u8 = 0x21;
 /// The source and the destination of a connection.
 pub type Ends = (SocketAddr, SocketAddr);
 
-/// The header of version 1, a line of text. `ends` are absent for connections that have no IP addresses, such as those to
-/// Unix sockets.
+/// The header of version 1, a line of text. `ends` are absent for connections that have no IP addresses, such
+/// as those to Unix sockets.
 pub fn header_v1(ends: Option<Ends>) -> Vec<u8> {
     let Some((from, to)) = ends.and_then(same_family) else { return b"PROXY UNKNOWN\r\n".to_vec() };
     let family = if from.is_ipv4() { "TCP4" } else { "TCP6" };

@@ -1,5 +1,6 @@
-//! Holds the decoder to the table in docs/reference/odd-answers.md, which says which odd answers hoptax accepts. The answers
-//! are in scripts/odd-answers/answers.txt. The script there printed the columns of other programs.
+//! Holds the decoder to the table in docs/reference/odd-answers.md, which says which odd answers hoptax
+//! accepts. The answers are in scripts/odd-answers/answers.txt. The script there printed the columns of other
+//! programs.
 
 use hoptax_wire::http1::{ResponseDecoder, Step};
 use std::collections::BTreeMap;

@@ -1,7 +1,9 @@
-//! The flow of a run. It measures the scheduled trials, and writes each trial to disk before the next trial begins.
+//! The flow of a run. It measures the scheduled trials, and writes each trial to disk before the next trial
+//! begins.
 //!
-//! The run uses services and traffic only through the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`]. Tests
-//! implement both traits with fakes. The tests check the run when something is missing, wrong, killed or interrupted.
+//! The run uses services and traffic only through the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`].
+//! Tests implement both traits with fakes. The tests check the run when something is missing, wrong, killed
+//! or interrupted.
 
 mod contents;
 mod deaths;

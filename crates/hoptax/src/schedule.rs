@@ -1,10 +1,10 @@
 //! The order in which cases are measured. All random choices depend only on a recorded seed.
 //!
-//! Machines drift. They warm up, other load comes and goes, and caches fill. With a fixed order, this drift would look
-//! like a property of the cases that are measured late. Therefore each round shuffles its load points, and the gateways
-//! of each load point. Direct is measured right before and right after the gateways of each load point, so that each
-//! gateway is measured within minutes of its baseline. The difference between the two direct trials shows how much the
-//! machine itself changed (the noise floor).
+//! Machines drift. They warm up, other load comes and goes, and caches fill. With a fixed order, this drift
+//! would look like a property of the cases that are measured late. Therefore each round shuffles its load
+//! points, and the gateways of each load point. Direct is measured right before and right after the gateways
+//! of each load point, so that each gateway is measured within minutes of its baseline. The difference
+//! between the two direct trials shows how much the machine itself changed (the noise floor).
 
 mod auto;
 pub mod capacity_search;

@@ -15,14 +15,15 @@ pub struct SearchTrial<'a> {
     pub record: &'a TrialRecord,
     /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Response times (completed − scheduled), ns. If a request timed out, its response time is the time limit.
+    /// Response times (completed − scheduled), ns. If a request timed out, its response time is the time
+    /// limit.
     pub response_time: Histogram<u64>,
 }
 
 impl<'a> SearchTrial<'a> {
-    /// Reads a trial. `None` if the trial shows nothing about the contender's capacity. This is so if the trial failed
-    /// before it sent requests, if it was interrupted, or if the contender or the upstream died. But a trial in which
-    /// no request was answered shows something: the objective did not hold.
+    /// Reads a trial. `None` if the trial shows nothing about the contender's capacity. This is so if the
+    /// trial failed before it sent requests, if it was interrupted, or if the contender or the upstream died.
+    /// But a trial in which no request was answered shows something: the objective did not hold.
     pub fn read(record: &'a TrialRecord) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
@@ -33,8 +34,8 @@ impl<'a> SearchTrial<'a> {
         Some(Self { record, load, response_time })
     }
 
-    /// Names of the objective's terms that failed. Empty if the objective held. If the trial did not reach its rate,
-    /// the list contains `throughput`, even if the objective has no such term.
+    /// Names of the objective's terms that failed. Empty if the objective held. If the trial did not reach
+    /// its rate, the list contains `throughput`, even if the objective has no such term.
     pub fn breaks(&self, objective: &Objective) -> Vec<String> {
         let mut broken: Vec<String> =
             objective.terms.iter().filter(|term| !self.holds(term)).map(Term::name).collect();
@@ -53,9 +54,10 @@ impl<'a> SearchTrial<'a> {
         }
     }
 
-    /// A figure of the response times, ns. Requests without a response time (not sent, connection reset, invalid
-    /// answer) count as slower than any limit. If such requests were ignored, a percentile would describe only the
-    /// requests that succeeded. Absent if the request that decides the figure has no response time.
+    /// A figure of the response times, ns. Requests without a response time (not sent, connection reset,
+    /// invalid answer) count as slower than any limit. If such requests were ignored, a percentile would
+    /// describe only the requests that succeeded. Absent if the request that decides the figure has no
+    /// response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);
@@ -85,7 +87,8 @@ impl<'a> SearchTrial<'a> {
     }
 }
 
-/// Checks for each objective whether it held in the trial. `None` if the trial shows nothing about the capacity.
+/// Checks for each objective whether it held in the trial. `None` if the trial shows nothing about the
+/// capacity.
 pub fn held(record: &TrialRecord, objectives: &[Objective]) -> Option<Vec<bool>> {
     let trial = SearchTrial::read(record)?;
     Some(objectives.iter().map(|objective| trial.breaks(objective).is_empty()).collect())
@@ -117,8 +120,8 @@ mod tests {
 
     #[test]
     fn unsent_requests_are_longer_than_any_bound() {
-        // 1,000 requests were answered in 100 µs and 8 were never sent. The request at the p99 was answered. The
-        // request at the p99.9 was never sent.
+        // 1,000 requests were answered in 100 µs and 8 were never sent. The request at the p99 was answered.
+        // The request at the p99.9 was never sent.
         let trial = || via("nginx", 0).all_at_us(100).scheduled(1008);
         assert!(broken(trial(), "p99 < 1ms").is_empty());
         assert_eq!(broken(trial(), "p99.9 < 1s"), ["p99.9"]);

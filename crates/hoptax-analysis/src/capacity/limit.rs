@@ -7,8 +7,8 @@ use hoptax_record::report::Limit;
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
 
-/// Limit for the utilisation of a worker of the load generator. Above this limit, the worker cannot send requests on
-/// time. The finding `generator-saturated` has the same limit.
+/// Limit for the utilisation of a worker of the load generator. Above this limit, the worker cannot send
+/// requests on time. The finding `generator-saturated` has the same limit.
 const BUSY: f64 = 0.85;
 
 /// Number of trials to examine just above the capacity. It is odd, so that the median is a single trial.
@@ -17,13 +17,13 @@ const EXAMINED: usize = 3;
 /// Limit for busy connections ÷ all connections. From this share on, all connections count as busy.
 const ALL: f64 = 0.9;
 
-/// Limit for the ratio of two service times. The service time in trials above the capacity is divided by the service
-/// time in trials in which the objective held. Up to this ratio, the service time counts as unchanged. If requests wait
-/// in a queue, the service time becomes several times longer.
+/// Limit for the ratio of two service times. The service time in trials above the capacity is divided by the
+/// service time in trials in which the objective held. Up to this ratio, the service time counts as
+/// unchanged. If requests wait in a queue, the service time becomes several times longer.
 const SAME: f64 = 1.5;
 
-/// Uses only the contender's own trials. Checks whether the limit was the range of the search, the generator, or the
-/// number of connections.
+/// Uses only the contender's own trials. Checks whether the limit was the range of the search, the generator,
+/// or the number of connections.
 pub(super) fn from_own_trials(
     capacity: &mut Capacity,
     trials: &[Option<SearchTrial<'_>>],
@@ -77,8 +77,8 @@ fn utilisation(trial: &SearchTrial<'_>) -> f64 {
     trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns.max(1) as f64
 }
 
-/// True if all connections were busy in most of the trials above the capacity, although the service time was about the
-/// same as in trials in which the objective held.
+/// True if all connections were busy in most of the trials above the capacity, although the service time was
+/// about the same as in trials in which the objective held.
 fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
     let service =
         |trial: &SearchTrial<'_>| Some(trial.load.histograms.service_time.decode().ok()?.mean() / 1e9);
@@ -101,8 +101,8 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Compares each gateway's capacity with direct's capacity for the same objective. The gateway was the limit only if
-/// direct's whole interval is above the gateway's interval.
+/// Compares each gateway's capacity with direct's capacity for the same objective. The gateway was the limit
+/// only if direct's whole interval is above the gateway's interval.
 pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     for direct in capacities.iter_mut().filter(|one| one.is_direct()) {
         if direct.limited_by.is_none() && (direct.rate.is_some() || direct.below.is_some()) {
@@ -123,8 +123,8 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
         };
         match (one.limited_by, below_direct) {
             (Some(_), false) => {}
-            // Keeps the limit that the gateway's own trials showed, because direct reached this limit only at a higher
-            // rate.
+            // Keeps the limit that the gateway's own trials showed, because direct reached this limit only at
+            // a higher rate.
             (Some(Limit::Generator | Limit::Connections), true) => {}
             (_, true) => {
                 one.limited_by = Some(Limit::Gateway);
@@ -138,8 +138,9 @@ pub(super) fn compare_with_direct(capacities: &mut [Capacity]) {
     }
 }
 
-/// The ratio of two rates with its interval. Uses the method of Zou and Donner, "Construction of confidence limits
-/// about effect measures: a general approach" (2008), on logarithms. Absent if the interval of a rate has no upper end.
+/// The ratio of two rates with its interval. Uses the method of Zou and Donner, "Construction of confidence
+/// limits about effect measures: a general approach" (2008), on logarithms. Absent if the interval of a rate
+/// has no upper end.
 fn ratio(rate: Option<&Estimate>, direct: Option<&Estimate>) -> Option<Estimate> {
     let (rate, direct) = (rate?, direct?);
     let (low, high) = rate.interval()?;

@@ -9,11 +9,13 @@ use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 
-/// Limit for the probability that the threshold is above the highest rate tried, and for the probability that it is
-/// below the lowest rate tried. From this probability on, the threshold counts as outside of the rates tried.
+/// Limit for the probability that the threshold is above the highest rate tried, and for the probability that
+/// it is below the lowest rate tried. From this probability on, the threshold counts as outside of the rates
+/// tried.
 const CERTAIN: f64 = 0.975;
 
-/// The capacities of every search in a run. Sorted by load point, then by contender (direct first), then by objective.
+/// The capacities of every search in a run. Sorted by load point, then by contender (direct first), then by
+/// objective.
 pub fn capacities(run: &RunRecord, loads: &[Load], records: &[TrialRecord]) -> Vec<Capacity> {
     let mut all = Vec::new();
     for load in loads {
@@ -82,8 +84,8 @@ fn capacity(
     made
 }
 
-/// The capacity with its interval. The capacity is limited to the range of rates tried. The interval has no upper end
-/// if the objective held everywhere in this range.
+/// The capacity with its interval. The capacity is limited to the range of rates tried. The interval has no
+/// upper end if the objective held everywhere in this range.
 fn estimate(threshold: &Threshold, search: &Search, everywhere: bool) -> Estimate {
     let (middle, low, high) = threshold.interval();
     Estimate {
@@ -114,8 +116,8 @@ fn step(record: &TrialRecord, trial: Option<&SearchTrial<'_>>, objective: &Objec
     })
 }
 
-/// The highest rate, up to `high`, that longer trials confirmed. Longer trials confirm a rate if the objective held in
-/// at least two of them, and in more than half of them.
+/// The highest rate, up to `high`, that longer trials confirmed. Longer trials confirm a rate if the
+/// objective held in at least two of them, and in more than half of them.
 fn confirmed(steps: &[Step], high: f64) -> Option<Confirmed> {
     let longer = || steps.iter().filter(|step| step.purpose == StepPurpose::Confirm && step.held.is_some());
     let at = |rate: f64| {

@@ -5,12 +5,14 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Smallest difference to report, as a share of the requests. At 100 requests/s or more, one health check per second is
-/// at most this share.
+/// Smallest difference to report, as a share of the requests. At 100 requests/s or more, one health check per
+/// second is at most this share.
 const DIFFERENT: f64 = 0.01;
-/// Limit for the share of the answers that did not come from the upstream. Above this share, the case is void.
+/// Limit for the share of the answers that did not come from the upstream. Above this share, the case is
+/// void.
 const MOST: f64 = 0.5;
-/// Smallest difference to report, in requests. Under a very light load, health checks alone exceed [`DIFFERENT`].
+/// Smallest difference to report, in requests. Under a very light load, health checks alone exceed
+/// [`DIFFERENT`].
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -26,9 +28,9 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
-        advice: "If the upstream received too many requests, look for retries, token reviews, mirrored requests and \
-                 health checks. If the upstream received too few requests, switch off caches, and look for answers \
-                 that the gateway creates without the upstream.",
+        advice: "If the upstream received too many requests, look for retries, token reviews, mirrored \
+                 requests and health checks. If the upstream received too few requests, switch off caches, \
+                 and look for answers that the gateway creates without the upstream.",
     }
 }
 
@@ -40,8 +42,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 
-/// Returns the number of requests that the upstream received, the number of requests that the generator sent, and the
-/// number of answers that the generator received. All three numbers include all trials and the warm-up.
+/// Returns the number of requests that the upstream received, the number of requests that the generator sent,
+/// and the number of answers that the generator received. All three numbers include all trials and the
+/// warm-up.
 fn totals((case, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let ledger = case.ledger.as_ref()?;
     Some((ledger.requests, ledger.sent, trials.iter().map(|trial| trial.load.lifetime.completed).sum()))
@@ -56,12 +59,12 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
     let (who, advice) = match case.is_direct() {
         true => (
             "Another program also sends requests to the upstream. These requests slow direct down",
-            "Find the program that uses the upstream's port, such as an idle gateway that sends health checks, or \
-             another run.",
+            "Find the program that uses the upstream's port, such as an idle gateway that sends health \
+             checks, or another run.",
         ),
         false => (
-            "With the extra requests (retries, token reviews, mirrored requests or health checks), the upstream \
-             does more work for the gateway than for direct",
+            "With the extra requests (retries, token reviews, mirrored requests or health checks), the \
+             upstream does more work for the gateway than for direct",
             "Switch off the source of the extra requests, or plan for an upstream that can handle them.",
         ),
     };
@@ -78,8 +81,8 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "The generator sent {sent} requests, and the upstream received {upstream} requests: {:.2} for each \
-             request that the generator sent. {who}.",
+            "The generator sent {sent} requests, and the upstream received {upstream} requests: {:.2} for \
+             each request that the generator sent. {who}.",
             1.0 + share
         ),
         advice: advice.into(),
@@ -105,13 +108,13 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "{} of the {answered} answers did not come from the upstream, which received only {upstream} requests. \
-             These answers came from a cache or from the gateway itself. Such answers cost less than answers from \
-             the upstream, and all answers of direct come from the upstream.",
+            "{} of the {answered} answers did not come from the upstream, which received only {upstream} \
+             requests. These answers came from a cache or from the gateway itself. Such answers cost less \
+             than answers from the upstream, and all answers of direct come from the upstream.",
             percent(share)
         ),
-        advice: "Switch off caches, and answers that the gateway creates without the upstream (rate limits, circuit \
-                 breakers, error pages). Or publish the figures as the figures of a cache."
+        advice: "Switch off caches, and answers that the gateway creates without the upstream (rate limits, \
+                 circuit breakers, error pages). Or publish the figures as the figures of a cache."
             .into(),
     })
 }

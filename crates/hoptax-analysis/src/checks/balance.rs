@@ -1,11 +1,12 @@
-//! `balance`: the upstream's instances received unequal shares of the requests, and chance does not explain the
-//! difference.
+//! `balance`: the upstream's instances received unequal shares of the requests, and chance does not explain
+//! the difference.
 //!
-//! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. The test counts
-//! connections, not requests, because a balancer that chooses an instance once per connection makes only one choice for
-//! all requests on that connection. With millions of choices any difference is significant, so the effect must also be
-//! large enough. The size of the effect is w = √Σ(share − fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the
-//! Behavioral Sciences*, 2nd ed. 1988, section 7.2, where 0.1 is a small effect).
+//! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. The
+//! test counts connections, not requests, because a balancer that chooses an instance once per connection
+//! makes only one choice for all requests on that connection. With millions of choices any difference is
+//! significant, so the effect must also be large enough. The size of the effect is w = √Σ(share − fair)² ÷
+//! fair (J. Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed. 1988, section 7.2, where
+//! 0.1 is a small effect).
 
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -16,8 +17,8 @@ use serde_json::json;
 const CODE: &str = "balance";
 /// Smallest effect w to report. For two instances, 0.1 means shares of 45 % and 55 %.
 const EFFECT: f64 = 0.1;
-/// p-value below which chance does not explain the difference. A run has tens of cases, so one of several hundred runs
-/// raises a false alarm.
+/// p-value below which chance does not explain the difference. A run has tens of cases, so one of several
+/// hundred runs raises a false alarm.
 const CHANCE: f64 = 1e-4;
 
 pub(super) fn rule() -> Rule {
@@ -26,14 +27,14 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a gateway's upstream instances received unequal shares of the connections: Cohen's w is above \
-             {EFFECT} (with two instances, below 45 % and above 55 %), and a χ² test gives chance less than 1 \
-             in {:.0}",
+             {EFFECT} (with two instances, below 45 % and above 55 %), and a χ² test gives chance less than \
+             1 in {:.0}",
             1.0 / CHANCE
         ),
-        seen: "The figures then show the limit of one instance. This has happened with gateways that were set \
-               to round robin.",
-        advice: "Check weights, session affinity and health checks in the gateway's configuration. If the gateway \
-                 chooses an instance once per connection, use more connections.",
+        seen: "The figures then show the limit of one instance. This has happened with gateways that were \
+               set to round robin.",
+        advice: "Check weights, session affinity and health checks in the gateway's configuration. If the \
+                 gateway chooses an instance once per connection, use more connections.",
     }
 }
 
@@ -52,9 +53,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Number of upstream instances in the gateway's configuration. The gateway always uses the first instances of the
-/// upstream.
-/// `None` means all instances.
+/// Number of upstream instances in the gateway's configuration. The gateway always uses the first instances
+/// of the upstream. `None` means all instances.
 fn given(gateway: Option<&Gateway>) -> Option<u32> {
     match gateway?.kind {
         GatewayKind::Pack { instances, .. } => instances,
@@ -62,8 +62,8 @@ fn given(gateway: Option<&Gateway>) -> Option<u32> {
     }
 }
 
-/// Lower bound for the number of independent choices that the gateway made. It is the number of client connections, or
-/// the number of requests if that is smaller.
+/// Lower bound for the number of independent choices that the gateway made. It is the number of client
+/// connections, or the number of requests if that is smaller.
 fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     let opened: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let connections = u64::from(case.load.connections) * trials.len() as u64;
@@ -99,15 +99,15 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
             ("chance", chance.into()),
         ]),
         message: format!(
-            "One of {instances} upstream instances received {} of the requests, and another instance received {}. A \
-             fair share is {}. The busiest instance may have been the limit.",
+            "One of {instances} upstream instances received {} of the requests, and another instance \
+             received {}. A fair share is {}. The busiest instance may have been the limit.",
             percent(most),
             percent(least),
             percent(1.0 / instances)
         ),
         advice:
-            "Check weights, session affinity and failed health checks in the gateway's configuration. If the gateway \
-             chooses an instance once per connection, use more connections."
+            "Check weights, session affinity and failed health checks in the gateway's configuration. If \
+             the gateway chooses an instance once per connection, use more connections."
                 .into(),
     })
 }
@@ -161,7 +161,8 @@ mod tests {
         let mut random = Random::new(5);
         for connections in [1u64, 3, 8, 32] {
             for _ in 0..200 {
-                // The balancer chooses an instance once per connection, and each connection carries 100 requests.
+                // The balancer chooses an instance once per connection, and each connection carries 100
+                // requests.
                 let mut run = Run::closed(connections as u32);
                 for round in 0..3 {
                     let mut by_instance = [0u64; 3];

@@ -8,10 +8,12 @@ use hoptax_load::record::Bytes;
 use hoptax_record::Role;
 
 const CODE: &str = "bandwidth-bound";
-/// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of the link.
+/// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of
+/// the link.
 const NEAR: f64 = 0.8;
-/// Limit for the traffic ÷ the capacity of a leg between hosts, which one connection has shown. If many connections carried
-/// more than this, one connection was not able to fill the link, and nothing is known about its capacity.
+/// Limit for the traffic ÷ the capacity of a leg between hosts, which one connection has shown. If many
+/// connections carried more than this, one connection was not able to fill the link, and nothing is known
+/// about its capacity.
 const MOST: f64 = 1.2;
 
 pub(super) fn rule() -> Rule {
@@ -26,8 +28,8 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         seen: "The link then limits all gateways equally.",
-        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, because the \
-                 link does not limit it.",
+        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, \
+                 because the link does not limit it.",
     }
 }
 
@@ -61,16 +63,17 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("limit", NEAR.into()),
             ]),
             message: format!(
-                "The case transferred {:.0} MB/s in one direction. This is {} of the {:.0} MB/s that one connection \
-                 can carry here with messages of {} bytes. The figures show how fast bytes are copied, not how fast \
-                 the gateway is.",
+                "The case transferred {:.0} MB/s in one direction. This is {} of the {:.0} MB/s that one \
+                 connection can carry here with messages of {} bytes. The figures show how fast bytes are \
+                 copied, not how fast the gateway is.",
                 most / 1e6,
                 percent(share),
                 link.bytes_per_second / 1e6,
                 link.message_bytes
             ),
-            advice: "Use smaller bodies or a lower rate. Between machines, a faster link also helps. On the loopback \
-                     interface, the limit is the CPU time and memory bandwidth for copying, which all roles share."
+            advice: "Use smaller bodies or a lower rate. Between machines, a faster link also helps. On the \
+                     loopback interface, the limit is the CPU time and memory bandwidth for copying, which \
+                     all roles share."
                 .into(),
         });
     }
@@ -147,8 +150,9 @@ fn on_leg(case: &Case, used: &Use) -> Finding {
             ("limit", NEAR.into()),
         ]),
         message: format!(
-            "The case transferred {:.0} MB/s from host {from} to host {to}. This is {} of the {:.0} MB/s that one \
-             connection carried there. The figures show how fast the network is, not how fast the gateway is.",
+            "The case transferred {:.0} MB/s from host {from} to host {to}. This is {} of the {:.0} MB/s \
+             that one connection carried there. The figures show how fast the network is, not how fast the \
+             gateway is.",
             bytes_per_second / 1e6,
             percent(used.share()),
             capacity / 1e6

@@ -3,11 +3,11 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
 
 const CODE: &str = "cached-answers";
-/// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request. Below it, most
-/// requests did not reach the upstream.
+/// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request.
+/// Below it, most requests did not reach the upstream.
 const IDLE: f64 = 0.1;
-/// Smallest CPU time per direct request for this comparison, µs. Shorter times are those of an upstream that is asked for
-/// nothing but its presence.
+/// Smallest CPU time per direct request for this comparison, µs. Shorter times are those of an upstream that
+/// is asked for nothing but its presence.
 const LEAST_US: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -21,10 +21,10 @@ pub(super) fn rule() -> Rule {
              least {LEAST_US} µs",
             super::percent(IDLE)
         ),
-        seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than direct, \
-               and believable.",
-        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish the figures as \
-                 those of a cache.",
+        seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than \
+               direct, and believable.",
+        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish \
+                 the figures as those of a cache.",
     }
 }
 
@@ -42,14 +42,15 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
     let idle = used.filter(|(via, direct)| *direct >= LEAST_US && *via < IDLE * direct);
     let message = match (idle, header) {
         (Some((via, direct)), _) => format!(
-            "The upstream used {via:.1} µs of CPU time for each request to {}, and {direct:.1} µs for each direct request. So \
-             most of these requests did not reach the upstream{}.",
+            "The upstream used {via:.1} µs of CPU time for each request to {}, and {direct:.1} µs for each \
+             direct request. So most of these requests did not reach the upstream{}.",
             case.gateway,
             header.map_or_else(String::new, |header| format!(": a cache answered them (`{header}`)"))
         ),
         (None, Some(header)) => format!(
-            "A cache answers for the upstream: {} sent `{header}` with its answer to a repeated request. Such answers cost \
-             less than answers from the upstream, and all answers of direct come from the upstream.",
+            "A cache answers for the upstream: {} sent `{header}` with its answer to a repeated request. \
+             Such answers cost less than answers from the upstream, and all answers of direct come from the \
+             upstream.",
             case.gateway
         ),
         (None, None) => return None,
@@ -68,8 +69,8 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
             ("limit", IDLE.into()),
         ]),
         message,
-        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish the figures as \
-                 those of a cache."
+        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish \
+                 the figures as those of a cache."
             .into(),
     })
 }

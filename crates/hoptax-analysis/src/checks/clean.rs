@@ -1,8 +1,9 @@
-//! Tests that a run without mistakes raises no findings. The runs are generated with every kind of load and with the
-//! noise of real machines.
+//! Tests that a run without mistakes raises no findings. The runs are generated with every kind of load and
+//! with the noise of real machines.
 //!
-//! The generated figures are consistent, like those of the load generator. In a closed loop, throughput × mean response
-//! time equals the number of connections. The windows add up to the throughput. Each answer has a response time.
+//! The generated figures are consistent, like those of the load generator. In a closed loop, throughput ×
+//! mean response time equals the number of connections. The windows add up to the throughput. Each answer has
+//! a response time.
 
 use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
 use hoptax_load::clock::SECOND;
@@ -44,8 +45,8 @@ fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
-/// The machine's speed in each window of a trial. The speed varies at random, and sometimes the machine stalls for a
-/// few windows.
+/// The machine's speed in each window of a trial. The speed varies at random, and sometimes the machine
+/// stalls for a few windows.
 fn speeds(random: &mut Random) -> Vec<f64> {
     let mut stalled = 0u32;
     let mut window = || {
@@ -74,8 +75,8 @@ fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, 
     speeds.iter().enumerate().map(of).collect()
 }
 
-/// A histogram of the response times in all windows. The response times of a window have ten values around its typical
-/// response time, with a longer tail above it.
+/// A histogram of the response times in all windows. The response times of a window have ten values around
+/// its typical response time, with a longer tail above it.
 fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     let mut histogram = empty(digits);
     let shape = [0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.15, 1.2, 1.4];
@@ -184,8 +185,8 @@ fn clean_runs_raise_nothing() {
         let findings = run(seed, 1 + seed as u32 % 2).analyse().findings;
         let doubts: Vec<_> = findings
             .iter()
-            // A tax on the p99 may be too small to distinguish from noise. This finding is then correct, and not a
-            // false alarm.
+            // A tax on the p99 may be too small to distinguish from noise. This finding is then correct, and
+            // not a false alarm.
             .filter(|finding| finding.code != "not-distinguishable")
             .map(|finding| (finding.code, finding.case.as_deref(), &finding.message))
             .collect();

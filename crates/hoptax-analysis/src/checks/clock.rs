@@ -21,8 +21,8 @@ pub(super) fn rule() -> Rule {
                missing, contradict the generator's clock, or come from another clock"
                 .into(),
         seen: "A timer that rounds each wait up hides the real times.",
-        advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. If the \
-                 plan has `path_split`, run the generator and the upstream on the same host.",
+        advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. \
+                 If the plan has `path_split`, run the generator and the upstream on the same host.",
     }
 }
 
@@ -43,8 +43,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Findings about a plan with `path_split` whose hosts have different clocks: one for each host that sends such a load. hoptax
-/// then takes no timestamps.
+/// Findings about a plan with `path_split` whose hosts have different clocks: one for each host that sends
+/// such a load. hoptax then takes no timestamps.
 fn switched_off(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (case, trials) in subject.measured().filter(|_| subject.run.plan.path_split == PathSplit::On) {
@@ -67,12 +67,12 @@ fn different_clocks(hosts: &[String; 2]) -> Finding {
         case: None,
         evidence: evidence([("hosts", hosts.to_vec().into())]),
         message: format!(
-            "There are no timestamps, because {} have different clocks. Request path and response path cannot be \
-             separated.",
+            "There are no timestamps, because {} have different clocks. Request path and response path \
+             cannot be separated.",
             hosts.join(" and ")
         ),
-        advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report shows the round \
-                 trips between the hosts."
+        advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report \
+                 shows the round trips between the hosts."
             .into(),
     }
 }
@@ -89,7 +89,8 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
                 ("upstream_offset_ns", upstream.offset_ns.into()),
             ]),
             format!(
-                "The timestamps of the upstream and of the generator come from different clocks: {}. {no_split}",
+                "The timestamps of the upstream and of the generator come from different clocks: {}. \
+                {no_split}",
                 if generator.boot_id == upstream.boot_id {
                     "the upstream runs in another time namespace"
                 } else {
@@ -103,20 +104,20 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
             Severity::Warning,
             evidence([("impossible", (*share).into()), ("limit", path::IMPOSSIBLE.into())]),
             format!(
-                "{} of the upstream's timestamps contradict the generator's clock: a request was received before it \
-                 was sent, or was answered after its response arrived. {no_split}",
+                "{} of the upstream's timestamps contradict the generator's clock: a request was received \
+                 before it was sent, or was answered after its response arrived. {no_split}",
                 percent(*share)
             ),
-            "Check whether the gateway answers from a cache (timestamps then belong to an earlier request). Check \
-             whether the generator and the upstream run on the same host. Check with `hoptax doctor` whether the \
-             clocks of the CPUs agree.",
+            "Check whether the gateway answers from a cache (timestamps then belong to an earlier request). \
+             Check whether the generator and the upstream run on the same host. Check with `hoptax doctor` \
+             whether the clocks of the CPUs agree.",
         ),
         Refusal::Missing { share } => (
             Severity::Note,
             evidence([("missing", (*share).into()), ("limit", path::MISSING.into())]),
             format!("{} of the responses have no timestamps from the upstream. {no_split}", percent(*share)),
-            "If you start the upstream yourself, use `hoptax upstream --stamps`. Check whether the gateway removes \
-             the header `hoptax-stamp`, or answers requests itself.",
+            "If you start the upstream yourself, use `hoptax upstream --stamps`. Check whether the gateway \
+             removes the header `hoptax-stamp`, or answers requests itself.",
         ),
     };
     Finding {
@@ -144,14 +145,14 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("steps", comb.teeth.into()),
         ]),
         message: format!(
-            "Response times come in steps of {ms} ms ({} steps seen). Something waits for a timer of {ms} ms, or a \
-             clock advances in steps of {ms} ms. Differences smaller than a step come from the timer, not from the \
-             gateway.",
+            "Response times come in steps of {ms} ms ({} steps seen). Something waits for a timer of {ms} \
+             ms, or a clock advances in steps of {ms} ms. Differences smaller than a step come from the \
+             timer, not from the gateway.",
             comb.teeth
         ),
-        advice: "Check whether the response times of direct have the same steps. If so, the machine causes the \
-                 steps, and `hoptax doctor` shows the clock source of the machine. If not, look in the gateway for \
-                 a timer, a flush interval or a scheduler tick of this length."
+        advice: "Check whether the response times of direct have the same steps. If so, the machine causes \
+                 the steps, and `hoptax doctor` shows the clock source of the machine. If not, look in the \
+                 gateway for a timer, a flush interval or a scheduler tick of this length."
             .into(),
     })
 }
@@ -239,8 +240,8 @@ mod tests {
         assert_eq!(findings(via("nginx", 0)), []);
     }
 
-    /// Response times: a waiting time that is rounded up to whole milliseconds, plus 80 to 180 µs for the way to the
-    /// upstream and back.
+    /// Response times: a waiting time that is rounded up to whole milliseconds, plus 80 to 180 µs for the way
+    /// to the upstream and back.
     fn rounded() -> crate::fixture::MadeTrial {
         let mut random = Random::new(5);
         let times: Vec<u64> = (0..1000)

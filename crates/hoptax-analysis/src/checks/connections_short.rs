@@ -4,8 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
-/// Limit for established ÷ requested connections. Below this share the case is void, because its load differs too much
-/// from the plan's load.
+/// Limit for established ÷ requested connections. Below this share the case is void, because its load differs
+/// too much from the plan's load.
 const ANOTHER_CASE: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {
@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
         when: "not all requested connections were established when the traffic of a trial began".into(),
         seen: "The load is then lighter than the plan says.",
-        advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), or \
-                 request fewer connections.",
+        advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
+                 backlog), or request fewer connections.",
     }
 }
 
@@ -33,11 +33,11 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case: Some(case.case.clone()),
                 evidence: evidence([("asked", asked.into()), ("established", established.into())]),
                 message: format!(
-                    "Only {established} of the {asked} connections were established when the traffic of a trial \
-                     began, so the load was lighter than the plan says."
+                    "Only {established} of the {asked} connections were established when the traffic of a \
+                     trial began, so the load was lighter than the plan says."
                 ),
-                advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), \
-                         or request fewer connections."
+                advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
+                         backlog), or request fewer connections."
                     .into(),
             })
         })

@@ -7,11 +7,11 @@ use hoptax_load::record::LoadRecord;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-unserved";
-/// Mean number of responses of the connections that got any. Above this limit, a connection without any was not served. It
-/// did not just have bad luck.
+/// Mean number of responses of the connections that got any. Above this limit, a connection without any was
+/// not served. It did not just have bad luck.
 const SERVED: u64 = 3;
-/// Limit for the share of connections that were not served. Above this share the case is void, because its load differs too
-/// much from the plan's load. `connections-short` has the same limit.
+/// Limit for the share of connections that were not served. Above this share the case is void, because its
+/// load differs too much from the plan's load. `connections-short` has the same limit.
 const ANOTHER_CASE: f64 = 0.1;
 
 pub(super) fn rule() -> Rule {
@@ -19,13 +19,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {} of the connections", percent(ANOTHER_CASE)),
         when: format!(
-            "a connection had requests in a trial and got no response, while the others got {SERVED} or more on average"
+            "a connection had requests in a trial and got no response, while the others got {SERVED} or more \
+            on average"
         ),
         seen: "Percentiles then describe only the clients that were served. With `maxconn 100` and 200 \
                connections, HAProxy never answered 100 of them; only 0.2 % of the requests failed, because a \
                waiting connection sends few.",
-        advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request fewer \
-                 connections.",
+        advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or \
+                 request fewer connections.",
     }
 }
 
@@ -63,14 +64,15 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of {} connections never got a response in a trial. Half of the others got at least {median}. So the figures \
-             describe only the clients that were served, under the load of these clients.",
+            "{} of {} connections never got a response in a trial. Half of the others got at least \
+             {median}. So the figures describe only the clients that were served, under the load of these \
+             clients.",
             unserved(most),
             most.connections.asked
         ),
         advice: format!(
-            "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request at most {} \
-             connections.",
+            "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or request \
+             at most {} connections.",
             most.connections.asked - unserved(most)
         ),
     })

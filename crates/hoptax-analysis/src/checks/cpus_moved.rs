@@ -9,15 +9,15 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note; a warning if all trials count (`trials` in the plan)".into(),
-        when: "a cache line took twice as long from one CPU to another and back in some trials as in others, \
-               because a hypervisor moved virtual CPUs to other cores. Without `trials` in the plan, the trials \
-               with the rarer placement are set aside"
+        when: "a cache line took twice as long from one CPU to another and back in some trials as in \
+               others, because a hypervisor moved virtual CPUs to other cores. Without `trials` in the \
+               plan, the trials with the rarer placement are set aside"
             .into(),
-        seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. While \
-               they were far apart, gateways took 8 to 16 % more CPU time per request and added 17 to 37 % more \
-               to the median.",
-        advice: "Compare gateways within a run. Before comparing runs, check that the CPUs were as far apart in both: \
-                 `hoptax compare` does. On a dedicated machine they never move.",
+        seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. \
+               While they were far apart, gateways took 8 to 16 % more CPU time per request and added 17 to \
+               37 % more to the median.",
+        advice: "Compare gateways within a run. Before comparing runs, check that the CPUs were as far \
+                 apart in both: `hoptax compare` does. On a dedicated machine they never move.",
     }
 }
 
@@ -46,8 +46,9 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
             ("trials", trials.into()),
         ]),
         message: format!(
-            "The hypervisor moved CPU {one} or {other} to another core: a cache line usually took {usual_ns:.0} ns from one \
-             to the other and back, but {other_ns:.0} ns around {moved} of {trials} trials. {so}."
+            "The hypervisor moved CPU {one} or {other} to another core: a cache line usually took \
+             {usual_ns:.0} ns from one to the other and back, but {other_ns:.0} ns around {moved} of \
+             {trials} trials. {so}."
         ),
         advice: "Compare gateways within this run. A run with another distance shows other figures.".into(),
     })

@@ -1,9 +1,9 @@
 //! `delayed-ack`: many requests on reused connections take about 40 ms, because a program waits for a delayed
 //! acknowledgement.
 //!
-//! A program that sends a message in two small segments without `TCP_NODELAY` waits with the second segment until the peer
-//! acknowledges the first (Nagle's algorithm, RFC 896). Linux delays the acknowledgement by 40 ms (`TCP_DELACK_MIN`),
-//! except at the beginning of a connection.
+//! A program that sends a message in two small segments without `TCP_NODELAY` waits with the second segment
+//! until the peer acknowledges the first (Nagle's algorithm, RFC 896). Linux delays the acknowledgement by 40
+//! ms (`TCP_DELACK_MIN`), except at the beginning of a connection.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hdrhistogram::Histogram;
@@ -12,8 +12,8 @@ use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_stats::share;
 
 const CODE: &str = "delayed-ack";
-/// The delay of an acknowledgement and the time of a fast request, ns. The kernel's timers have ticks of up to 4 ms, and may be
-/// two ticks late.
+/// The delay of an acknowledgement and the time of a fast request, ns. The kernel's timers have ticks of up
+/// to 4 ms, and may be two ticks late.
 const MODE: (u64, u64) = (38 * MILLISECOND, 50 * MILLISECOND);
 /// Times around the mode. If many requests are here, the times are widely spread, and the mode is chance.
 const AROUND: [(u64, u64); 2] = [(25 * MILLISECOND, MODE.0), (MODE.1, 60 * MILLISECOND)];
@@ -25,8 +25,8 @@ const SPREAD: f64 = 0.1;
 const FEWEST: u64 = 10;
 /// Largest share of the requests in the mode of a contender that has no such delay.
 const NONE: f64 = 0.01;
-/// Largest share of the requests in the mode whose first byte is as late. The others got their head at once, and the rest
-/// 40 ms later.
+/// Largest share of the requests in the mode whose first byte is as late. The others got their head at once,
+/// and the rest 40 ms later.
 const LATE_FIRST_BYTES: f64 = 0.5;
 /// Largest utilisation of the generator's busiest worker. Above it, the generator may be the cause.
 const BUSY: f64 = 0.5;
@@ -44,10 +44,11 @@ pub(super) fn rule() -> Rule {
             ms(MODE.0),
             ms(MODE.1)
         ),
-        seen: "A program that writes head and body separately without TCP_NODELAY waits for an acknowledgement, \
-               which Linux delays by 40 ms. Such tables compare a setting of sockets, not gateways.",
-        advice: "Set TCP_NODELAY in the program that sends in two pieces (`tcp_nodelay`, `setTcpNoDelay`), or let it write \
-                 head and body at once.",
+        seen: "A program that writes head and body separately without TCP_NODELAY waits for an \
+               acknowledgement, which Linux delays by 40 ms. Such tables compare a setting of sockets, not \
+               gateways.",
+        advice: "Set TCP_NODELAY in the program that sends in two pieces (`tcp_nodelay`, `setTcpNoDelay`), \
+                 or let it write head and body at once.",
     }
 }
 
@@ -132,12 +133,12 @@ impl Delayed {
                 ("first_byte_as_late", self.late_first_bytes.into()),
             ]),
             message: format!(
-                "{} of the requests took about 40 ms, the time for which Linux delays an acknowledgement. Probably {who}, \
-                 without TCP_NODELAY.",
+                "{} of the requests took about 40 ms, the time for which Linux delays an acknowledgement. \
+                 Probably {who}, without TCP_NODELAY.",
                 percent(self.share)
             ),
-            advice: "Set TCP_NODELAY there, or send the whole message at once, and measure again: otherwise the comparison \
-                     shows this setting of a socket."
+            advice: "Set TCP_NODELAY there, or send the whole message at once, and measure again: otherwise \
+                     the comparison shows this setting of a socket."
                 .into(),
         })
     }
@@ -150,8 +151,8 @@ mod tests {
     use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 
-    /// A trial with 1,000 requests on reused connections. Every `nth` request takes `slow_us`, and the others 300 µs. The
-    /// first byte takes 200 µs.
+    /// A trial with 1,000 requests on reused connections. Every `nth` request takes `slow_us`, and the others
+    /// 300 µs. The first byte takes 200 µs.
     fn made(contender: &str, nth: u64, slow_us: u64) -> MadeTrial {
         let times = (0..1000).map(move |index| if index % nth == 0 { slow_us } else { 300 });
         let mut made = via(contender, 0).response_times_us(times).generator_busy(5);

@@ -1,7 +1,7 @@
 //! `different-work`: during trials, a gateway's answers differed from direct's answers.
 //!
-//! Verification compares answers before the first trial. This check compares the status and the body length under load.
-//! It does not compare header fields, because gateways add some.
+//! Verification compares answers before the first trial. This check compares the status and the body length
+//! under load. It does not compare header fields, because gateways add some.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -11,14 +11,15 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CODE: &str = "different-work";
-/// Smallest difference to report, as a share of the answers or of their bytes. The finding `errors` has the same limit.
+/// Smallest difference to report, as a share of the answers or of their bytes. The finding `errors` has the
+/// same limit.
 const DIFFERENT: f64 = 0.001;
 /// Limit for the difference. Above this share, the case is void.
 const OTHER_WORK: f64 = 0.1;
 /// Smallest difference of body lengths to report if bodies vary, or if a side compresses them.
 const LOOSE: f64 = 0.1;
-/// Limit for a difference, in standard errors. A larger difference is not due to chance: the probability of a larger
-/// difference by chance is one in two million.
+/// Limit for a difference, in standard errors. A larger difference is not due to chance: the probability of a
+/// larger difference by chance is one in two million.
 const ERRORS: f64 = 5.0;
 /// Number of trials needed on each side to estimate how much body lengths differ by chance.
 const SCATTER: usize = 3;
@@ -31,15 +32,15 @@ pub(super) fn rule() -> Rule {
             "more than {0} of the gateway's answers have another status than direct's, or their mean body \
              length differs by more than {0}, and by more than {ERRORS} standard errors. Differences that a \
              feature is meant to cause do not count: shorter bodies with `gzip`, and rejections that a \
-             `rate-limit` explains. With `varies: true`, and if a body was compressed before the first trial, \
-             only lengths outside of those seen then count, above {1}, as a warning",
+             `rate-limit` explains. With `varies: true`, and if a body was compressed before the first \
+             trial, only lengths outside of those seen then count, above {1}, as a warning",
             percent(DIFFERENT),
             percent(LOOSE)
         ),
-        seen: "A gateway that does less work looks better. One control plane looked best because it had applied \
-               only a tenth of its routes, and all others got a short 404.",
-        advice: "Send the same request to direct and to the gateway, and compare the answers. Look for missing \
-                 routes, compression, error pages and limits that act under load.",
+        seen: "A gateway that does less work looks better. One control plane looked best because it had \
+               applied only a tenth of its routes, and all others got a short 404.",
+        advice: "Send the same request to direct and to the gateway, and compare the answers. Look for \
+                 missing routes, compression, error pages and limits that act under load.",
     }
 }
 
@@ -92,15 +93,15 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
             if expected.is_loose { "" } else { " Before the first trial, the answers were equal." }
         ),
         advice:
-            "Send the same request to direct and to the gateway, and compare the answers. Look for missing routes, \
-             compression, caches, error pages and limits."
+            "Send the same request to direct and to the gateway, and compare the answers. Look for missing \
+             routes, compression, caches, error pages and limits."
                 .into(),
     })
 }
 
-/// Share of the answers whose status differs from the statuses of direct (the total variation distance). `None` if
-/// chance explains the difference for every status. For each status, the gateway's share is compared with direct's
-/// share. The comparison uses the standard error of the pooled share.
+/// Share of the answers whose status differs from the statuses of direct (the total variation distance).
+/// `None` if chance explains the difference for every status. For each status, the gateway's share is
+/// compared with direct's share. The comparison uses the standard error of the pooled share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);
@@ -149,9 +150,10 @@ impl Expected {
     }
 }
 
-/// Mean body length via the gateway, mean body length of direct, and their relative difference. `None` if chance
-/// explains the difference. The scatter of the trials shows how much lengths differ by chance. If there are too few
-/// trials, lengths are compared only if there is a single target and direct's mean length is the same in each trial.
+/// Mean body length via the gateway, mean body length of direct, and their relative difference. `None` if
+/// chance explains the difference. The scatter of the trials shows how much lengths differ by chance. If
+/// there are too few trials, lengths are compared only if there is a single target and direct's mean length
+/// is the same in each trial.
 fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], expected: Expected) -> Option<(f64, f64, f64)> {
     let lengths = |trials: &[Trial<'_>]| -> Vec<f64> {
         trials
@@ -206,8 +208,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_chance() {
-        // On both sides, one in ten answers is a failure with a short body. The targets of the mix also differ in body
-        // length.
+        // On both sides, one in ten answers is a failure with a short body. The targets of the mix also
+        // differ in body length.
         let mut random = Random::new(9);
         for rounds in [1, 2, 5] {
             for _ in 0..100 {

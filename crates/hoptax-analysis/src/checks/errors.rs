@@ -8,8 +8,8 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Limit for the share of failed requests. Above this share, the slow end of the distribution consists of failures, not
-/// of responses.
+/// Limit for the share of failed requests. Above this share, the slow end of the distribution consists of
+/// failures, not of responses.
 const DOUBTFUL: f64 = 0.001;
 /// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL)
         ),
         seen: "Percentiles then describe mainly the requests that succeeded.",
-        advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate until the \
-                 errors stop, or report the error share as a result.",
+        advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate \
+                 until the errors stop, or report the error share as a result.",
     }
 }
 
@@ -55,13 +55,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the requests failed: {}. Percentiles count a timeout as a response at the time limit, \
-                     and leave out all other failures. So percentiles describe mainly the requests that succeeded.",
+                    "{} of the requests failed: {}. Percentiles count a timeout as a response at the time \
+                     limit, and leave out all other failures. So percentiles describe mainly the requests \
+                     that succeeded.",
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),
-                advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate \
-                         until the errors stop, or report the error share as a result."
+                advice: "Read the gateway's log in the run directory. Lower the number of connections or \
+                         the rate until the errors stop, or report the error share as a result."
                     .into(),
             })
         })
@@ -86,20 +87,20 @@ fn of_starts(starts: &crate::Starts) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the requests after its starts failed: {} timed out, {} failed in another way or got a wrong answer. The \
-             figures show how late the other requests were answered.",
+            "{} of the requests after its starts failed: {} timed out, {} failed in another way or got a \
+             wrong answer. The figures show how late the other requests were answered.",
             percent(share),
             load.timeouts,
             load.errors
         ),
-        advice: "Read the gateway's log in the run directory. A gateway that answers before it can serve needs a check of \
-                 its readiness in front of it."
+        advice: "Read the gateway's log in the run directory. A gateway that answers before it can serve \
+                 needs a check of its readiness in front of it."
             .into(),
     })
 }
 
-/// Number of failed requests for each cause, most frequent first. Records of older runs contain only the kind of
-/// failure.
+/// Number of failed requests for each cause, most frequent first. Records of older runs contain only the kind
+/// of failure.
 fn causes_by_count(counts: &Counts) -> Vec<String> {
     let mut causes: Vec<(&str, u64)> =
         counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();

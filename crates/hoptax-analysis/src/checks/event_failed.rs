@@ -14,7 +14,8 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "A failed event seems to cost nothing. For example, a gateway that refuses a reload continues \
                with its old configuration.",
-        advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials longer.",
+        advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials \
+            longer.",
     }
 }
 
@@ -41,8 +42,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     trials.len(),
                     event.failed.join("; ")
                 ),
-                advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials \
-                         longer."
+                advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make \
+                         the trials longer."
                     .into(),
             }
         })

@@ -17,14 +17,15 @@ pub(super) fn rule() -> Rule {
             "more than {} of the answers did not meet the `expect` of their target",
             percent(DOUBTFUL)
         ),
-        seen: "Unexpected answers are often faster, and count in throughput and response times like all others.",
-        advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes answers \
-                 under load, or correct `expect`.",
+        seen: "Unexpected answers are often faster, and count in throughput and response times like all \
+            others.",
+        advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \
+                 answers under load, or correct `expect`.",
     }
 }
 
-/// Reports nothing if no target has expectations. For targets without expectations, `rejections-counted` reports
-/// unsuccessful answers.
+/// Reports nothing if no target has expectations. For targets without expectations, `rejections-counted`
+/// reports unsuccessful answers.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
         return Vec::new();
@@ -49,11 +50,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ]),
                 message: format!(
                     "{} of the answers did not meet `expect`. The most frequent reason ({count} times): \
-                     {commonest}. These answers are complete, so they count in throughput and response times.",
+                     {commonest}. These answers are complete, so they count in throughput and response \
+                     times.",
                     percent(share)
                 ),
-                advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \
-                         answers under load, or correct `expect`."
+                advice: "Send the request by hand and look at the answer. Remove the limit or filter that \
+                         changes answers under load, or correct `expect`."
                     .into(),
             })
         })

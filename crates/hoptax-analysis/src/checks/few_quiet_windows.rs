@@ -35,8 +35,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("share_left_out", quiet.share_left_out.into()),
             ]),
             message: format!(
-                "In {} of {} trials the hypervisor disturbed more than half of the windows, so {rest}. {} of all \
-                 windows are left out.",
+                "In {} of {} trials the hypervisor disturbed more than half of the windows, so {rest}. {} \
+                 of all windows are left out.",
                 quiet.trials_left_out,
                 case.trials,
                 percent(quiet.share_left_out)
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms of CPU time in each of
-    /// the first `stolen` windows.
+    /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms of CPU time in
+    /// each of the first `stolen` windows.
     fn run(stolen: usize) -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {

@@ -13,8 +13,8 @@ pub(super) fn rule() -> Rule {
         when: "a gateway's process ended during the run, although hoptax had not stopped it".into(),
         seen: "hoptax starts the gateway again, warms it up, and measures on. After two deaths in the same \
                case, it leaves out the rest of this case.",
-        advice: "Read the gateway's log in the run directory. If one case kills the gateway, look at its limits: memory, \
-                 and open files (`ulimit -n`).",
+        advice: "Read the gateway's log in the run directory. If one case kills the gateway, look at its \
+                 limits: memory, and open files (`ulimit -n`).",
     }
 }
 
@@ -62,8 +62,8 @@ fn finding(contender: &Contender, loads: &[Load]) -> Finding {
             ("message", last.clone().into()),
         ]),
         message: format!("{} died: {}. {end} Its last end: {last}.", contender.label, parts.join("; ")),
-        advice: "Read the gateway's log in the run directory. If one case kills it, look at its limits: memory, and open \
-                 files (`ulimit -n`)."
+        advice: "Read the gateway's log in the run directory. If one case kills it, look at its limits: \
+                 memory, and open files (`ulimit -n`)."
             .into(),
     }
 }

@@ -4,24 +4,24 @@ use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, perce
 use crate::{Case, GeneratorFigures, Latency};
 
 const CODE: &str = "generator-saturated";
-/// Limit for the share of the time that a worker spends on a CPU. Above this share, the worker cannot send requests on
-/// time.
+/// Limit for the share of the time that a worker spends on a CPU. Above this share, the worker cannot send
+/// requests on time.
 const BUSY: f64 = 0.85;
-/// Limit for the p99 of the send lag ÷ the median response time. Above this ratio, delays in the generator are visible
-/// in the figures.
+/// Limit for the p99 of the send lag ÷ the median response time. Above this ratio, delays in the generator
+/// are visible in the figures.
 const LATE: f64 = 0.1;
 
 /// What a limit of direct means in a closed loop, whatever the limit is.
-pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gateway with this limit: with more head-room, direct would be faster, and the \
-     ratio would be lower";
+pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gateway with this limit: with \
+     more head-room, direct would be faster, and the ratio would be lower";
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity:
-            "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
-             because a closed loop always reaches some limit; a note if a delay changes only percentiles \
-             above the median"
+            "warning; a note for direct and for other cases of closed loops that the answer does not rest \
+             on, because a closed loop always reaches some limit; a note if a delay changes only \
+             percentiles above the median"
                 .into(),
         when: format!(
             "a generator's busiest worker was on a CPU for more than {} of a trial, or in an open loop the \
@@ -29,10 +29,10 @@ pub(super) fn rule() -> Rule {
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The limit of the generator then looks like that of the gateway. One published limit of a server \
-               was measured while wrk used 100 % of its CPU and the server 50 %.",
-        advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an \
-                 open loop at a rate well below the generator's limit.",
+        seen: "The limit of the generator then looks like that of the gateway. One published limit of a \
+               server was measured while wrk used 100 % of its CPU and the server 50 %.",
+        advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response \
+                 times, use an open loop at a rate well below the generator's limit.",
     }
 }
 
@@ -114,16 +114,17 @@ fn busy(case: &Case) -> Option<Finding> {
             percent(utilisation)
         ),
         advice:
-            "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an open \
-             loop at a rate well below the generator's limit."
+            "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, \
+             use an open loop at a rate well below the generator's limit."
                 .into(),
     };
     Some(with_generator(finding, &sent))
 }
 
-/// True if the median send lag of a gateway is like direct's, so that it cancels in the tax at the median: the two differ by
-/// less than a share of the tax, or by less than direct differs from itself. After an idle time, a virtual machine often needs
-/// as long to wake up as a request takes, but it needs as long for direct.
+/// True if the median send lag of a gateway is like direct's, so that it cancels in the tax at the median:
+/// the two differ by less than a share of the tax, or by less than direct differs from itself. After an idle
+/// time, a virtual machine often needs as long to wake up as a request takes, but it needs as long for
+/// direct.
 fn cancels(subject: &Subject<'_>, case: &Case) -> Option<bool> {
     let usual = |case: &Case| Some(case.send_lag.as_ref()?.p50?.estimate);
     let (direct, _) = subject.direct(case.load.index)?;
@@ -147,7 +148,8 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         if cancels { (Severity::Note, Figures::Tails) } else { (Severity::Warning, Figures::All) };
     let cause = match cancels {
         true => {
-            "The median delay is the same with and without a gateway, so the tax at the median does not contain it"
+            "The median delay is the same with and without a gateway, so the tax at the median does not \
+            contain it"
         }
         false => "The median delay of direct is different, so the tax at the median contains the difference",
     };
@@ -164,11 +166,11 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ]),
         message: format!(
             "{one} request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
-             {median:.0} µs. Response times include this delay. The generator causes the delay, or requests wait \
-             for a free connection. {cause}."
+             {median:.0} µs. Response times include this delay. The generator causes the delay, or requests \
+             wait for a free connection. {cause}."
         ),
-        advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. Service \
-                 times do not include the delay."
+        advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. \
+                 Service times do not include the delay."
             .into(),
     };
     Some(with_generator(finding, &sent))

@@ -7,8 +7,9 @@ use crate::{Case, Trial};
 use hoptax_stats::{Contrast, Statistic, holm, merge};
 
 const CODE: &str = "generators-disagree";
-/// Limit for the difference of two generators, as a share of what the gateway adds to all requests. Such a difference is
-/// about as large as that between two gateways that users compare. Generators on equal machines differ by far less.
+/// Limit for the difference of two generators, as a share of what the gateway adds to all requests. Such a
+/// difference is about as large as that between two gateways that users compare. Generators on equal machines
+/// differ by far less.
 const OF_TAX: f64 = 0.25;
 
 pub(super) fn rule() -> Rule {
@@ -21,10 +22,11 @@ pub(super) fn rule() -> Rule {
             percent(OF_TAX),
             percent(LEAST_CHANGE)
         ),
-        seen: "The case mixes requests that were measured under different conditions, such as another network \
-               path or a slower machine.",
-        advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the gateway and the \
-                 upstream. If the paths differ on purpose, use the figures of each generator.",
+        seen: "The case mixes requests that were measured under different conditions, such as another \
+               network path or a slower machine.",
+        advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the \
+                 gateway and the upstream. If the paths differ on purpose, use the figures of each \
+                 generator.",
     }
 }
 
@@ -83,14 +85,15 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
             ("limit", OF_TAX.into()),
         ]),
         message: format!(
-            "The gateway adds {of_first:.0} µs to the median of the requests from {first}, and {of_second:.0} µs to those \
-             from {second}: a difference of {:.0} µs{}. The figures of this case mix both.",
+            "The gateway adds {of_first:.0} µs to the median of the requests from {first}, and \
+             {of_second:.0} µs to those from {second}: a difference of {:.0} µs{}. The figures of this case \
+             mix both.",
             difference.estimate.abs(),
             interval.unwrap_or_default()
         ),
         advice: format!(
-            "Compare the machines of {first} and {second} (`hoptax doctor` there) and their paths to the gateway and the \
-             upstream. If the paths differ on purpose, use the figures of each generator."
+            "Compare the machines of {first} and {second} (`hoptax doctor` there) and their paths to the \
+             gateway and the upstream. If the paths differ on purpose, use the figures of each generator."
         ),
     }
 }
@@ -101,8 +104,8 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// Rounds in which the gateway adds 100 µs to the requests of `a`, and `of_b` µs to those of `b`. `scatter` moves the
-    /// requests of `b` from round to round.
+    /// Rounds in which the gateway adds 100 µs to the requests of `a`, and `of_b` µs to those of `b`.
+    /// `scatter` moves the requests of `b` from round to round.
     fn run(of_b: u64, scatter: u64) -> Run {
         let mut run = Run::closed(8);
         for round in 0..6 {

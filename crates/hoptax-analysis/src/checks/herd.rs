@@ -1,8 +1,9 @@
 //! `herd`: with constant arrivals, many requests are sent together or arrive together.
 //!
-//! If requests have a constant rate, they always meet other periodic events (timers, batches, ticks) at the same phase.
-//! If the generator is late, it sends all due requests at once. The check looks for two signs. Either the same load
-//! with jitter has shorter response times, or half of the requests are sent only after the following request is due.
+//! If requests have a constant rate, they always meet other periodic events (timers, batches, ticks) at the
+//! same phase. If the generator is late, it sends all due requests at once. The check looks for two signs.
+//! Either the same load with jitter has shorter response times, or half of the requests are sent only after
+//! the following request is due.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -13,11 +14,11 @@ use hoptax_stats::{Estimate, Statistic};
 const CODE: &str = "herd";
 /// Smallest number of connections to check. With fewer connections, only a few requests can be sent together.
 const MANY: u32 = 8;
-/// Smallest ratio to report: the p99 with constant arrivals ÷ the p99 with jitter. With few trials, the p99 varies by a
-/// third even without a cause.
+/// Smallest ratio to report: the p99 with constant arrivals ÷ the p99 with jitter. With few trials, the p99
+/// varies by a third even without a cause.
 const LONGER: f64 = 1.5;
-/// Limit for the median send lag ÷ the time between two requests. Above this limit, at least half of the requests are
-/// sent together with another request.
+/// Limit for the median send lag ÷ the time between two requests. Above this limit, at least half of the
+/// requests are sent together with another request.
 const TOGETHER: f64 = 1.0;
 
 pub(super) fn rule() -> Rule {
@@ -25,9 +26,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop with constant arrivals and at least {MANY} connections, the p99 of the response \
-             time is above {LONGER} times that of the same load with jitter in the plan (in every round, with \
-             intervals apart), or half of the requests are sent so late that the next one leaves with them"
+            "in an open loop with constant arrivals and at least {MANY} connections, the p99 of the \
+             response time is above {LONGER} times that of the same load with jitter in the plan (in every \
+             round, with intervals apart), or half of the requests are sent so late that the next one \
+             leaves with them"
         ),
         seen: "Requests that arrive together wait for each other; those of real users do not arrive in step.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",
@@ -50,8 +52,8 @@ fn p99(case: &Case) -> Option<&Estimate> {
     case.response_time.as_ref()?.p99.as_ref()
 }
 
-/// True if, in every round, the p99 is longer with constant arrivals than with jitter. Otherwise the machine is the
-/// cause.
+/// True if, in every round, the p99 is longer with constant arrivals than with jitter. Otherwise the machine
+/// is the cause.
 fn longer_in_each_round(constant: &[Trial<'_>], jitter: &[Trial<'_>]) -> bool {
     constant.iter().all(|trial| {
         let p99 = trial.response_time_us(Statistic::P99);
@@ -78,8 +80,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
     Some(finding(
         case,
         format!(
-            "The p99 is {:.0} µs with constant arrivals and {:.0} µs with jitter at the same rate: requests arrive in \
-             step and wait for each other.",
+            "The p99 is {:.0} µs with constant arrivals and {:.0} µs with jitter at the same rate: requests \
+             arrive in step and wait for each other.",
             constant.estimate, jitter.estimate
         ),
         [("p99_us", constant.estimate), ("p99_with_jitter_us", jitter.estimate)],
@@ -87,8 +89,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
 }
 
 fn together((case, _): Measured<'_>) -> Option<Finding> {
-    // If requests remain unsent, the requests had to wait for a free connection. In this case, the generator is not the
-    // reason why they are late.
+    // If requests remain unsent, the requests had to wait for a free connection. In this case, the generator
+    // is not the reason why they are late.
     if case.counts.as_ref()?.unsent > 0 {
         return None;
     }
@@ -101,8 +103,8 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "A request is due every {interval:.1} µs, and half of the requests left at least {lag:.1} µs late. So \
-             requests left together, although connections were free."
+            "A request is due every {interval:.1} µs, and half of the requests left at least {lag:.1} µs \
+             late. So requests left together, although connections were free."
         ),
         [("send_lag_p50_us", lag), ("interval_us", interval)],
     ))

@@ -16,8 +16,8 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "Refusing takes less time than forwarding, so a gateway at its limit looks better. Envoy's \
                circuit breakers have a default limit of 1,024.",
-        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load until \
-                 the load stays below that limit.",
+        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load \
+                 until the load stays below that limit.",
     }
 }
 
@@ -32,8 +32,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Reports a counter if it grew at all. Even if a limit is reached only once, it changes the tail of the response
-/// times.
+/// Reports a counter if it grew at all. Even if a limit is reached only once, it changes the tail of the
+/// response times.
 fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding> {
     let grown: Vec<f64> = trials
         .iter()

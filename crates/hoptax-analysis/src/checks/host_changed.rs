@@ -6,8 +6,8 @@ use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
 
-/// Items of `hoptax doctor` that affect figures, and that stay the same until somebody changes them. All other items
-/// vary from check to check.
+/// Items of `hoptax doctor` that affect figures, and that stay the same until somebody changes them. All
+/// other items vary from check to check.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
 
@@ -17,7 +17,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!("one of these properties of a host changed during the run: {}", LASTING.join(", ")),
         seen: "In effect, trials before and after the change ran on two different machines.",
-        advice: "Switch off the cause, such as power management or another user's program, and measure again.",
+        advice: "Switch off the cause, such as power management or another user's program, and measure \
+            again.",
     }
 }
 

@@ -9,7 +9,8 @@ use hoptax_record::start::StartRecord;
 const CODE: &str = "host-noisy";
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs.
 const STEAL: f64 = 0.05;
-/// Limit for the CPU time that processes outside of the run use during a trial, as a share of the time of all CPUs.
+/// Limit for the CPU time that processes outside of the run use during a trial, as a share of the time of all
+/// CPUs.
 const FOREIGN: f64 = 0.05;
 
 pub(super) fn rule() -> Rule {
@@ -21,13 +22,14 @@ pub(super) fn rule() -> Rule {
             percent(MANY)
         ),
         when: format!(
-            "in a trial or a start, the hypervisor took more than {} of all CPU time, or processes outside of \
-             the run used more than {}, on a host that the trial's requests pass",
+            "in a trial or a start, the hypervisor took more than {} of all CPU time, or processes outside \
+             of the run used more than {}, on a host that the trial's requests pass",
             percent(STEAL),
             percent(FOREIGN)
         ),
         seen: "Response times contain that time.",
-        advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals.",
+        advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) \
+            narrow the intervals.",
     }
 }
 
@@ -65,8 +67,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         case: None,
         evidence: with_host(evidence, "worst_host", subject.host_in_words(case.load.index, machine)),
         message: format!(
-            "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst trial \
-             (round {}, {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
+            "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst \
+             trial (round {}, {}), the hypervisor took {} of all CPU time{}, and processes outside of the \
+             run used {}{}.",
             round + 1,
             case.case,
             percent(host.steal),
@@ -75,9 +78,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             most_of_it(host)
         ),
         advice: format!(
-            "{}Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) narrow the intervals. Direct \
-             and gateways are measured in the same rounds, so the noise affects both. The noise floor shows how \
-             large the noise is.{}",
+            "{}Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) \
+             narrow the intervals. Direct and gateways are measured in the same rounds, so the noise \
+             affects both. The noise floor shows how large the noise is.{}",
             unknown_processes(subject, host),
             read_quiet(subject)
         ),
@@ -109,8 +112,9 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
         case: None,
         evidence: with_host(evidence, "worst_host", subject.host_in_words(LOAD, machine)),
         message: format!(
-            "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst start (round {}, \
-             {}), the hypervisor took {} of all CPU time{}, and processes outside of the run used {}{}.",
+            "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst \
+             start (round {}, {}), the hypervisor took {} of all CPU time{}, and processes outside of the \
+             run used {}{}.",
             worst.round + 1,
             worst.contender,
             percent(host.steal),
@@ -118,8 +122,8 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
             percent(host.foreign),
             most_of_it(host)
         ),
-        advice: "Measure when nothing else runs, or on a dedicated machine. More starts narrow the intervals. Medians \
-                 ignore a disturbance of fewer than half of the starts."
+        advice: "Measure when nothing else runs, or on a dedicated machine. More starts narrow the \
+                 intervals. Medians ignore a disturbance of fewer than half of the starts."
             .into(),
     })
 }
@@ -132,8 +136,8 @@ fn most_of_it(host: &HostUsage) -> String {
     }
 }
 
-/// Advice to name the processes of services that already run: hoptax cannot tell the CPU time of unknown processes from
-/// noise.
+/// Advice to name the processes of services that already run: hoptax cannot tell the CPU time of unknown
+/// processes from noise.
 fn unknown_processes(subject: &Subject<'_>, host: &HostUsage) -> String {
     if host.foreign <= FOREIGN {
         return String::new();
@@ -159,8 +163,8 @@ fn unknown_processes(subject: &Subject<'_>, host: &HostUsage) -> String {
         return String::new();
     }
     format!(
-        "hoptax does not know the process of {}, so its CPU time counts as that of other processes: add its `pid` to the \
-         plan if it runs on this host. ",
+        "hoptax does not know the process of {}, so its CPU time counts as that of other processes: add its \
+         `pid` to the plan if it runs on this host. ",
         names.join(", ")
     )
 }

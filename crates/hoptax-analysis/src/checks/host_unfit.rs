@@ -1,4 +1,5 @@
-//! `host-unfit`: `hoptax doctor` rated an item of the host as bad, before the first trial or after the last trial.
+//! `host-unfit`: `hoptax doctor` rated an item of the host as bad, before the first trial or after the last
+//! trial.
 
 use super::subject::Looks;
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, with_host};

@@ -1,5 +1,5 @@
-//! `impossible`: figures that contradict each other, or that can only occur if something other than the gateway
-//! answered.
+//! `impossible`: figures that contradict each other, or that can only occur if something other than the
+//! gateway answered.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
@@ -10,22 +10,23 @@ use hoptax_stats::Statistic;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "impossible";
-/// Shortest possible response time. A request and its response cross the kernel four times and wake two processes,
-/// which takes longer than 1 µs on any machine.
+/// Shortest possible response time. A request and its response cross the kernel four times and wake two
+/// processes, which takes longer than 1 µs on any machine.
 const QUICKEST_NS: u64 = 1_000;
-/// Allowance for rounding. Histograms are accurate to 0.1 %, and two figures may be rounded in opposite directions.
+/// Allowance for rounding. Histograms are accurate to 0.1 %, and two figures may be rounded in opposite
+/// directions.
 const ROUNDING: f64 = 1.005;
-/// Largest allowed ratio of requests in flight to connections. The function [`edges`] adds an allowance for requests at
-/// the start and the end of the measured time.
+/// Largest allowed ratio of requests in flight to connections. The function [`edges`] adds an allowance for
+/// requests at the start and the end of the measured time.
 const IN_FLIGHT: f64 = 1.1;
-/// Smallest allowed ratio of requests in flight to connections in a closed loop. If the ratio is lower, requests were
-/// delayed by something other than waiting for responses.
+/// Smallest allowed ratio of requests in flight to connections in a closed loop. If the ratio is lower,
+/// requests were delayed by something other than waiting for responses.
 const IDLE: f64 = 0.5;
-/// Limit for the mean response time ÷ the measured time. Up to this ratio, the effect of requests at the start and the
-/// end of the measured time is small.
+/// Limit for the mean response time ÷ the measured time. Up to this ratio, the effect of requests at the
+/// start and the end of the measured time is small.
 const EDGES: f64 = 0.1;
-/// Smallest allowed ratio: shortest service time via the gateway ÷ shortest service time of direct. A hop cannot halve
-/// the shortest time.
+/// Smallest allowed ratio: shortest service time via the gateway ÷ shortest service time of direct. A hop
+/// cannot halve the shortest time.
 const SHORTEST: f64 = 0.5;
 /// Number of samples needed to compare the shortest times.
 const SAMPLES: u64 = 1_000;
@@ -40,14 +41,14 @@ pub(super) fn rule() -> Rule {
             "void; a warning if a gateway is faster than direct, or if connections of a closed loop were idle"
                 .into(),
         when: format!(
-            "any of these holds. (1) Outcomes do not add up to the requests that were due. (2) A response has \
-             not exactly one status and one response time. (3) A response took less than {} µs. (4) A \
+            "any of these holds. (1) Outcomes do not add up to the requests that were due. (2) A response \
+             has not exactly one status and one response time. (3) A response took less than {} µs. (4) A \
              percentile of the service time is above that of the response time. (5) In a closed loop, \
              throughput × mean response time (Little's law) is above {} of the connections, or (6) without \
-             errors, below {} of them. (7) In an open loop, or with one connection, the shortest service time \
-             via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole interval \
-             beyond the noise floor: in median response time (open loop) or throughput (closed loop). (9) In \
-             all trials, the median response time via a gateway is below {} of direct's",
+             errors, below {} of them. (7) In an open loop, or with one connection, the shortest service \
+             time via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole \
+             interval beyond the noise floor: in median response time (open loop) or throughput (closed \
+             loop). (9) In all trials, the median response time via a gateway is below {} of direct's",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT),
             percent(IDLE),
@@ -55,10 +56,10 @@ pub(super) fn rule() -> Rule {
             percent(SHORTEST)
         ),
         seen: "Such figures are wrong, or something other than the gateway answered.",
-        advice: "If records contradict each other, keep the run directory and report a bug. If a gateway is faster \
-                 than direct, look for a cache or a generator at its limit. An upstream that gets slower with many \
-                 connections can also be the cause, because direct opens more connections to the upstream than a \
-                 gateway with a pool.",
+        advice: "If records contradict each other, keep the run directory and report a bug. If a gateway is \
+                 faster than direct, look for a cache or a generator at its limit. An upstream that gets \
+                 slower with many connections can also be the cause, because direct opens more connections \
+                 to the upstream than a gateway with a pool.",
     }
 }
 
@@ -73,12 +74,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding {
     let advice = match severity {
         Severity::Void => {
-            "Do not use this case. Keep the run directory. Report a bug in the generator, or in the program that \
-             wrote the records."
+            "Do not use this case. Keep the run directory. Report a bug in the generator, or in the program \
+             that wrote the records."
         }
         _ => {
-            "Look for a cache, for answers that the gateway creates without the upstream, and for a generator or \
-             upstream at its limit. Measure in an open loop at a rate well below the limit of direct."
+            "Look for a cache, for answers that the gateway creates without the upstream, and for a \
+             generator or upstream at its limit. Measure in an open loop at a rate well below the limit of \
+             direct."
         }
     };
     let described: Vec<String> = seen.iter().map(|(_, words, _)| words.clone()).collect();
@@ -118,12 +120,16 @@ fn sums(trial: &Trial<'_>) -> Option<Contradiction> {
     let adds_up = due == all && by_status == counts.completed;
     (!adds_up).then(|| {
         let words = format!(
-            "in round {}, {due} requests were due but {all} requests have an outcome, and {} requests were answered \
-             but {by_status} requests have a status",
+            "in round {}, {due} requests were due but {all} requests have an outcome, and {} requests were \
+             answered but {by_status} requests have a status",
             trial.round() + 1,
             counts.completed
         );
-        ("counts", words, json!({ "scheduled": due, "outcomes": all, "completed": counts.completed, "status": by_status }))
+        (
+            "counts",
+            words,
+            json!({ "scheduled": due, "outcomes": all, "completed": counts.completed, "status": by_status }),
+        )
     })
 }
 
@@ -140,8 +146,8 @@ fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     })
 }
 
-/// Checks that no percentile of the service time is longer than the same percentile of the response time. The response
-/// time of a request includes its service time.
+/// Checks that no percentile of the service time is longer than the same percentile of the response time. The
+/// response time of a request includes its service time.
 fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (response, service) = (&trial.response_time, &trial.service_time);
     let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
@@ -154,8 +160,8 @@ fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (statistic, service, response) = Statistic::ALL.into_iter().find_map(longer)?;
     let name = statistic.name();
     let words = format!(
-        "the {name} of the service time is {service:.1} µs, which is longer than the {name} of the response time \
-         ({response:.1} µs)"
+        "the {name} of the service time is {service:.1} µs, which is longer than the {name} of the response \
+         time ({response:.1} µs)"
     );
     Some((
         "service_above_response",
@@ -178,8 +184,8 @@ fn least(times: &Histogram<u64>) -> Option<u64> {
     (!times.is_empty()).then(|| times.min())
 }
 
-/// Checks Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the number of
-/// connections.
+/// Checks Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the
+/// number of connections.
 fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
         return None;
@@ -196,8 +202,8 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     };
     let (in_flight, too_many) = trials.iter().find_map(off)?;
     let words = format!(
-        "throughput × mean response time gives {in_flight:.1} requests in flight (Little's law), but each of the \
-         {asked} connections should have one request in flight at all times"
+        "throughput × mean response time gives {in_flight:.1} requests in flight (Little's law), but each \
+         of the {asked} connections should have one request in flight at all times"
     );
     let severity = if too_many { Severity::Void } else { Severity::Warning };
     Some(finding(
@@ -207,11 +213,11 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-/// The largest ratio of requests in flight to connections that is possible because of the start and the end of the
-/// measured time. On each connection, the requests that were due in the measured time fill that time, and the last of
-/// these requests can end later. In units of the measured time, all these requests together last at most `connections ×
-/// (1 + longest ÷ measured)`. In addition, on each connection, one request may be counted only in the throughput or
-/// only in the response times.
+/// The largest ratio of requests in flight to connections that is possible because of the start and the end
+/// of the measured time. On each connection, the requests that were due in the measured time fill that time,
+/// and the last of these requests can end later. In units of the measured time, all these requests together
+/// last at most `connections × (1 + longest ÷ measured)`. In addition, on each connection, one request may be
+/// counted only in the throughput or only in the response times.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
@@ -224,9 +230,9 @@ fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Opt
     (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
 }
 
-/// Checks that the shortest time via the gateway is not much shorter than direct's shortest time. Skipped in a closed
-/// loop with several connections, because requests wait in queues there. Direct gets more load, so its queue is longer,
-/// and the shortest time depends on chance.
+/// Checks that the shortest time via the gateway is not much shorter than direct's shortest time. Skipped in
+/// a closed loop with several connections, because requests wait in queues there. Direct gets more load, so
+/// its queue is longer, and the shortest time depends on chance.
 fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
@@ -240,7 +246,8 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
     ((via as f64) < SHORTEST * direct as f64).then(|| {
         let us = |ns: u64| ns as f64 / 1e3;
         let words = format!(
-            "the fastest answer via the gateway took {:.1} µs, and the fastest answer of direct took {:.1} µs",
+            "the fastest answer via the gateway took {:.1} µs, and the fastest answer of direct took {:.1} \
+            µs",
             us(via),
             us(direct)
         );
@@ -248,8 +255,8 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
     })
 }
 
-/// Checks that the median response time via the gateway is not below half of direct's in all trials. In a closed loop,
-/// throughput alone can hide that, because its interval is wide if direct's figures scatter.
+/// Checks that the median response time via the gateway is not below half of direct's in all trials. In a
+/// closed loop, throughput alone can hide that, because its interval is wide if direct's figures scatter.
 fn shorter_median((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Contradiction> {
     let medians = |trials: &[Trial<'_>]| -> Option<Vec<f64>> {
         trials.iter().map(|trial| trial.response_time_us(Statistic::P50)).collect()
@@ -258,16 +265,17 @@ fn shorter_median((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<C
     let fastest = medians(direct)?.into_iter().fold(f64::INFINITY, f64::min);
     (via.len() >= 2 && slowest < SHORTEST * fastest).then(|| {
         let words = format!(
-            "the median response time via the gateway is at most {slowest:.1} µs, and that of direct at least {fastest:.1} µs"
+            "the median response time via the gateway is at most {slowest:.1} µs, and that of direct at \
+            least {fastest:.1} µs"
         );
         ("shorter_median", words, json!({ "via_us": slowest, "direct_us": fastest }))
     })
 }
 
-/// Checks that the gateway is not better than direct. The gateway counts as better if its whole interval lies beyond
-/// the noise floor. In a closed loop, the check compares throughput, because response times only mirror throughput in a
-/// saturated closed loop. In an open loop, the check compares the median response time, because throughput depends on
-/// the rate.
+/// Checks that the gateway is not better than direct. The gateway counts as better if its whole interval lies
+/// beyond the noise floor. In a closed loop, the check compares throughput, because response times only
+/// mirror throughput in a saturated closed loop. In an open loop, the check compares the median response
+/// time, because throughput depends on the rate.
 fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;

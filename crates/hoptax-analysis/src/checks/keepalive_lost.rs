@@ -1,9 +1,9 @@
 //! `keepalive-lost`: many more connections were opened than the load requires.
 //!
 //! Connections that replace failed ones are not counted, because `errors` reports the failures. The other new
-//! connections replace connections that the other side closed although the client did not ask for this. If the other
-//! side closes each connection after its first answer without saying so, every second request of a connection fails.
-//! These failures are part of this finding.
+//! connections replace connections that the other side closed although the client did not ask for this. If
+//! the other side closes each connection after its first answer without saying so, every second request of a
+//! connection fails. These failures are part of this finding.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
@@ -12,16 +12,17 @@ use hoptax_load::spec::{Retry, is_idempotent};
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
-/// Limit for extra connections ÷ requests. By default, servers close a connection after 100 requests (Apache httpd) or
-/// 1,000 requests (nginx), which costs almost nothing. This limit is twice Apache's share.
+/// Limit for extra connections ÷ requests. By default, servers close a connection after 100 requests (Apache
+/// httpd) or 1,000 requests (nginx), which costs almost nothing. This limit is twice Apache's share.
 const LOST: f64 = 0.02;
 /// Limit for extra connections ÷ requests. Above this limit, most requests need a new connection.
 const MOST: f64 = 0.5;
-/// Limit for connections that ended after their first answer ÷ extra connections. From this limit on, the finding says
-/// that each connection ended like this. The allowance is for the start and the end of the measured time.
+/// Limit for connections that ended after their first answer ÷ extra connections. From this limit on, the
+/// finding says that each connection ended like this. The allowance is for the start and the end of the
+/// measured time.
 const EACH: f64 = 0.9;
-/// Smallest number of extra connections to report. If there are fewer, the replaced connections may have been closed
-/// because they were idle.
+/// Smallest number of extra connections to report. If there are fewer, the replaced connections may have been
+/// closed because they were idle.
 const FEWEST: u64 = 10;
 
 pub(super) fn rule() -> Rule {
@@ -40,9 +41,9 @@ pub(super) fn rule() -> Rule {
         seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
                showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection. The \
                author withdrew it.",
-        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch keep-alive \
-                 on. Or set `keepalive: off` in the plan, so that direct and all gateways open a new connection for \
-                 each request.",
+        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch \
+                 keep-alive on. Or set `keepalive: off` in the plan, so that direct and all gateways open a \
+                 new connection for each request.",
     }
 }
 
@@ -67,14 +68,15 @@ impl Lost {
         let opened = case.connections.as_ref()?.opened;
         let after_first = trials.iter().map(|trial| trial.load.connections.closed_after_first).sum();
         let on_reuse: u64 = trials.iter().map(|trial| trial.load.connections.closed_on_reuse).sum();
-        // If there is a limit on requests per connection, the load requires new connections. In each trial, each
-        // connection of the load may be replaced once more than this limit requires.
+        // If there is a limit on requests per connection, the load requires new connections. In each trial,
+        // each connection of the load may be replaced once more than this limit requires.
         let asked = case.load.requests_per_connection.map_or(0, |limit| {
             counts.sent.div_ceil(u64::from(limit.max(1)))
                 + u64::from(case.load.connections) * trials.len() as u64
         });
-        // Requests that failed because their connection ended after its first answer. Keep-alive was lost before they
-        // failed, so the connections that replace theirs count as extra, and the requests themselves do not count.
+        // Requests that failed because their connection ended after its first answer. Keep-alive was lost
+        // before they failed, so the connections that replace theirs count as extra, and the requests
+        // themselves do not count.
         let failed_by_close = on_reuse.saturating_sub(counts.retried).min(after_first);
         let other_failures = failures(counts).saturating_sub(failed_by_close);
         let extra = opened.saturating_sub(asked + other_failures);
@@ -95,16 +97,16 @@ impl Lost {
         if self.is_unannounced() {
             return format!(
                 "{} closes each connection after its first answer without saying `Connection: close`: \
-                 {after_first} connections ended in this way. {on_reuse} requests were on a reused connection when it \
-                 was closed, before a byte of their answer arrived. {retried} of these requests were sent again, and \
-                 the others failed.",
+                 {after_first} connections ended in this way. {on_reuse} requests were on a reused \
+                 connection when it was closed, before a byte of their answer arrived. {retried} of these \
+                 requests were sent again, and the others failed.",
                 if case.is_direct() { "The upstream" } else { "The gateway" },
             );
         }
         let closed = case.connections.as_ref().map_or(0, |connections| connections.closed_by_peer);
         format!(
-            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number of \
-             requests. The other side closed {closed} connections.",
+            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number \
+             of requests. The other side closed {closed} connections.",
             percent(share)
         )
     }
@@ -113,14 +115,14 @@ impl Lost {
     fn advice(&self, case: &Case, can_retry: bool) -> String {
         let again = match (self.is_unannounced() && can_retry, case.load.retry) {
             (true, Retry::Off) => {
-                " Or set `retry: idle-close` in the plan, so that requests on such connections are sent again, as HTTP \
-                 clients do."
+                " Or set `retry: idle-close` in the plan, so that requests on such connections are sent \
+                 again, as HTTP clients do."
             }
             _ => "",
         };
         format!(
-            "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the plan, so that \
-             every contender opens a new connection for each request.{again}"
+            "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the \
+             plan, so that every contender opens a new connection for each request.{again}"
         )
     }
 }
@@ -129,11 +131,12 @@ impl Lost {
 fn compared(case: &Case, kept_elsewhere: bool) -> &'static str {
     match (kept_elsewhere, case.is_direct()) {
         (false, _) => {
-            "The other contenders lost their connections too, so the load opened many new connections, unlike the \
-             load in the plan"
+            "The other contenders lost their connections too, so the load opened many new connections, \
+             unlike the load in the plan"
         }
         (true, true) => {
-            "The gateways kept their connections. Only direct pays for new connections, so the tax is too small"
+            "The gateways kept their connections. Only direct pays for new connections, so the tax is too \
+            small"
         }
         (true, false) => {
             "Other contenders kept their connections, so the difference comes from connections, not from the \
@@ -212,14 +215,14 @@ mod tests {
             assert_eq!(raised(&run, CODE), [], "{limit}");
         }
         let mut run = Run::closed(32);
-        // nginx closes a connection after 1,000 requests. Behind the other gateway, 50 connections broke and were
-        // replaced.
+        // nginx closes a connection after 1,000 requests. Behind the other gateway, 50 connections broke and
+        // were replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
         assert_eq!(raised(&run, CODE), []);
     }
 
-    /// A trial in which the other side closes each connection after its first answer. Of `lost` requests on such
-    /// connections, `retried` are sent again.
+    /// A trial in which the other side closes each connection after its first answer. Of `lost` requests on
+    /// such connections, `retried` are sent again.
     fn closing(contender: &str, round: u32, lost: u64, retried: u64) -> MadeTrial {
         let opened = if retried > 0 { lost } else { 1000 };
         via(contender, round)
@@ -241,7 +244,8 @@ mod tests {
             (&evidence["closed_after_first"], &evidence["closed_on_reuse"]),
             (&2000.into(), &2000.into())
         );
-        let said = "The gateway closes each connection after its first answer without saying `Connection: close`: 2000";
+        let said = "The gateway closes each connection after its first answer without saying `Connection: \
+            close`: 2000";
         assert!(message.starts_with(said) && message.contains("2000 requests"), "{message}");
         assert!(message.contains(" 0 of these requests were sent again"), "{message}");
         assert!(advice.contains("`retry: idle-close`"), "{advice}");

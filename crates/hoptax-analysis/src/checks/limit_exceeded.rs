@@ -19,8 +19,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Two workers that each counted for themselves let 605 requests through in 3 s at a limit of \
                100/s. Counting alone costs less than sharing a count.",
-        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of this limit \
-                 with the price of a limit that is enforced.",
+        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of \
+                 this limit with the price of a limit that is enforced.",
     }
 }
 
@@ -58,14 +58,14 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             ("trials_hit", exceeding.len().into()),
         ]),
         message: format!(
-            "In {} of {} trials, more requests succeeded than the rate limit of {limit}/s allows. In the worst trial, \
-             {succeeded} requests succeeded in {seconds:.1} s, and the limit allows {allowed:.0} including a burst. \
-             Probably each worker of the gateway counts for itself.",
+            "In {} of {} trials, more requests succeeded than the rate limit of {limit}/s allows. In the \
+             worst trial, {succeeded} requests succeeded in {seconds:.1} s, and the limit allows \
+             {allowed:.0} including a burst. Probably each worker of the gateway counts for itself.",
             exceeding.len(),
             trials.len()
         ),
-        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of this limit \
-                 with the price of a limit that is enforced."
+        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of \
+                 this limit with the price of a limit that is enforced."
             .into(),
     })
 }

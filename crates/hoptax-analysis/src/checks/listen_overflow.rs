@@ -5,12 +5,12 @@ use crate::Trial;
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
-/// Smallest number of dropped connections to report. One is enough, because on a loopback interface only a full listen
-/// queue drops connections.
+/// Smallest number of dropped connections to report. One is enough, because on a loopback interface only a
+/// full listen queue drops connections.
 const DROPS: u64 = 1;
-/// Limit for retransmitted SYNs ÷ opened connections. The kernel counts the SYNs of the whole network namespace. Other
-/// programs in the namespace also retransmit SYNs if they connect to hosts that do not answer. A full listen queue
-/// affects many connections at once and exceeds this limit.
+/// Limit for retransmitted SYNs ÷ opened connections. The kernel counts the SYNs of the whole network
+/// namespace. Other programs in the namespace also retransmit SYNs if they connect to hosts that do not
+/// answer. A full listen queue affects many connections at once and exceeds this limit.
 const SYN_SHARE: f64 = 0.01;
 /// Smallest number of retransmitted SYNs for which [`SYN_SHARE`] is checked.
 const LEAST_SYNS: u64 = 3;
@@ -20,8 +20,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial, the kernel dropped a connection because a listen queue was full, or retransmitted at \
-             least {LEAST_SYNS} SYNs and more than {} of the number of connections",
+            "in a trial, the kernel dropped a connection because a listen queue was full, or retransmitted \
+             at least {LEAST_SYNS} SYNs and more than {} of the number of connections",
             percent(SYN_SHARE)
         ),
         seen: "The kernel retries a dropped connection after one second, which the response times include.",
@@ -62,14 +62,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 (!hosts.is_empty()).then(|| hosts.join(", ")),
             ),
             message: format!(
-                "In {} of {} trials the kernel{there} dropped {drops} connections at listeners and retransmitted {syns} \
-                 SYNs. The kernel retries a dropped connection after one second, and the requests of that \
-                 connection wait until then.",
+                "In {} of {} trials the kernel{there} dropped {drops} connections at listeners and \
+                 retransmitted {syns} SYNs. The kernel retries a dropped connection after one second, and \
+                 the requests of that connection wait until then.",
                 hit.len(),
                 trials.len()
             ),
-            advice: "Raise the server's listen backlog and its upper limit, net.core.somaxconn. Or open fewer \
-                     connections at once. Another program on this machine may also be the cause."
+            advice: "Raise the server's listen backlog and its upper limit, net.core.somaxconn. Or open \
+                     fewer connections at once. Another program on this machine may also be the cause."
                 .into(),
         });
     }

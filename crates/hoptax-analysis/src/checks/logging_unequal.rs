@@ -5,15 +5,15 @@ use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
-/// Smallest difference to report, in bytes per request. The formats of access logs differ by about this number of
-/// bytes, and such a difference costs little. For a short request, nginx's combined format takes about 90 bytes and
-/// HAProxy's httplog about 150 bytes.
+/// Smallest difference to report, in bytes per request. The formats of access logs differ by about this
+/// number of bytes, and such a difference costs little. For a short request, nginx's combined format takes
+/// about 90 bytes and HAProxy's httplog about 150 bytes.
 const APART: f64 = 128.0;
-/// Smallest number of bytes per request for which a gateway counts as logging its requests. No access log has shorter
-/// lines.
+/// Smallest number of bytes per request for which a gateway counts as logging its requests. No access log has
+/// shorter lines.
 const SILENT: f64 = 8.0;
-/// Smallest total difference to report, in bytes. After the trial, a gateway may still have log lines in its buffer.
-/// This limit is twice the size of a usual buffer (Envoy flushes at 64 KiB).
+/// Smallest total difference to report, in bytes. After the trial, a gateway may still have log lines in its
+/// buffer. This limit is twice the size of a usual buffer (Envoy flushes at 64 KiB).
 const BUFFERED: u64 = 128 << 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +28,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "the log volumes of two gateways at one load point differ by more than {APART} bytes per request, \
-             or only one writes at least {SILENT} bytes of log per request. Gateways with the feature \
-             `access-log` are compared only with each other"
+            "the log volumes of two gateways at one load point differ by more than {APART} bytes per \
+             request, or only one writes at least {SILENT} bytes of log per request. Gateways with the \
+             feature `access-log` are compared only with each other"
         ),
         seen: "Writing logs takes time and CPU.",
         advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
@@ -94,13 +94,13 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
             ("least_bytes_per_request", least.per_request.into()),
         ]),
         message: format!(
-            "{0} wrote {1:.0} bytes of log per request, and {2} wrote {3:.0} bytes. The tax of {0} includes the \
-             cost of logging.",
+            "{0} wrote {1:.0} bytes of log per request, and {2} wrote {3:.0} bytes. The tax of {0} includes \
+             the cost of logging.",
             most.gateway, most.per_request, least.gateway, least.per_request
         ),
-        advice: "Configure the same logging for all gateways (packs obey `access_log: off` and `access_log: file` \
-                 in the plan). Read the logs in the directory `logs/` of the run: a gateway that logs a complaint \
-                 for every request is misconfigured."
+        advice: "Configure the same logging for all gateways (packs obey `access_log: off` and `access_log: \
+                 file` in the plan). Read the logs in the directory `logs/` of the run: a gateway that logs \
+                 a complaint for every request is misconfigured."
             .into(),
     }
 }

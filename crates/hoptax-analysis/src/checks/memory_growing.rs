@@ -5,8 +5,8 @@ use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
 const CODE: &str = "memory-growing";
-/// Smallest relative growth to report. Growth is measured over the second half of the last trial, or over the last
-/// rounds. Buffers that fill cause smaller growth.
+/// Smallest relative growth to report. Growth is measured over the second half of the last trial, or over the
+/// last rounds. Buffers that fill cause smaller growth.
 const GROWTH: f64 = 0.05;
 /// Smallest growth to report, bytes. Memory allocators add arenas of about this size.
 const BYTES: f64 = 1024.0 * 1024.0;
@@ -28,8 +28,8 @@ pub(super) fn rule() -> Rule {
             percent(GROWTH)
         ),
         seen: "The memory figure is then only a lower bound. A leak may take hours to show.",
-        advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops growing, \
-                 look for a leak, or for data that the gateway keeps per connection or per path.",
+        advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops \
+                 growing, look for a leak, or for data that the gateway keeps per connection or per path.",
     }
 }
 
@@ -88,8 +88,8 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
             ("limit", GROWTH.into()),
         ]),
         message: format!(
-            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when}, and was still growing. The gateway \
-             will need more memory than the figure shows.",
+            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when}, and was still growing. The \
+             gateway will need more memory than the figure shows.",
             before / BYTES,
             after / BYTES
         ),

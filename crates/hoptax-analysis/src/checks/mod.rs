@@ -1,5 +1,5 @@
-//! Findings: mistakes that hoptax looks for in every run. Each finding has a file with its rule, its check and its
-//! tests.
+//! Findings: mistakes that hoptax looks for in every run. Each finding has a file with its rule, its check
+//! and its tests.
 
 mod amplification;
 mod balance;

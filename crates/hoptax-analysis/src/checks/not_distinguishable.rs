@@ -15,8 +15,8 @@ pub(super) fn rule() -> Rule {
                direct trials of a round differ by as much as the tax"
             .into(),
         seen: "Rankings based on such a tax can reverse in the next run.",
-        advice: "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show a \
-                 difference.",
+        advice: "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may \
+                 show a difference.",
     }
 }
 
@@ -62,13 +62,14 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         concerns: Concerns::ALL,
         case: Some(case.case.clone()),
         message: format!(
-            "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), or the \
-             two direct trials of a round differ by as much as the tax.",
+            "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), \
+             or the two direct trials of a round differ by as much as the tax.",
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
         advice:
-            "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show a difference."
+            "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show \
+            a difference."
                 .into(),
     })
 }

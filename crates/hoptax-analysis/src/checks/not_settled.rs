@@ -32,7 +32,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             case: Some(starts.case()),
             evidence: evidence([("starts", load.starts.into()), ("unsettled", load.unsettled.into())]),
             message: format!(
-                "In {} of {} starts it had not settled when its load ended, so its times until then are only bounds.{}",
+                "In {} of {} starts it had not settled when its load ended, so its times until then are only \
+                bounds.{}",
                 load.unsettled,
                 load.starts,
                 unanswered(load)

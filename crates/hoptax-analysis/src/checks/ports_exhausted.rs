@@ -1,4 +1,5 @@
-//! `ports-exhausted`: connections failed because all local ports were in use, or almost all local ports were in use.
+//! `ports-exhausted`: connections failed because all local ports were in use, or almost all local ports were
+//! in use.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::{Case, Trial};
@@ -7,15 +8,16 @@ use hoptax_load::record::Cause;
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "ports-exhausted";
-/// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported as nearly
-/// exhausted. Such a share does not prove that all ports were in use, because connections between different pairs of
-/// addresses can use the same port.
+/// Limit for the share of the port range that is in TIME_WAIT. Above this share, the port range is reported
+/// as nearly exhausted. Such a share does not prove that all ports were in use, because connections between
+/// different pairs of addresses can use the same port.
 const NEAR: f64 = 0.8;
 /// How long Linux keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN`), ns.
 const TIME_WAIT_NS: u64 = 60 * SECOND;
 
-const ADVICE: &str = "Keep connections alive, list several addresses in `sources:` (127.0.0.2, 127.0.0.3, …), widen \
-                      net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (one minute).";
+const ADVICE: &str = "Keep connections alive, list several addresses in `sources:` (127.0.0.2, 127.0.0.3, \
+                      …), widen net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends \
+                      (one minute).";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -27,10 +29,10 @@ pub(super) fn rule() -> Rule {
              minute)",
             percent(NEAR)
         ),
-        seen: "The figures then show how fast ports become free. With one source address and a new connection \
-               per request, ports run out after about 28,000 requests per minute.",
-        advice: "Keep connections alive, list several addresses in `sources:`, widen `net.ipv4.ip_local_port_range`, \
-                 or pause between trials.",
+        seen: "The figures then show how fast ports become free. With one source address and a new \
+               connection per request, ports run out after about 28,000 requests per minute.",
+        advice: "Keep connections alive, list several addresses in `sources:`, widen \
+                 `net.ipv4.ip_local_port_range`, or pause between trials.",
     }
 }
 
@@ -51,8 +53,8 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence: evidence([("ports_exhausted", failed.into())]),
         message: format!(
-            "{failed} connection attempts failed because every local port was in use. The figures show how fast \
-             ports become free, not how fast the gateway is."
+            "{failed} connection attempts failed because every local port was in use. The figures show how \
+             fast ports become free, not how fast the gateway is."
         ),
         advice: ADVICE.into(),
     })
@@ -121,19 +123,20 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
             subject.host_in_words(case.load.index, host),
         ),
         message: format!(
-            "{waiting} connections of this case were in TIME_WAIT{there}, which is {} of the {ports} local ports. New \
-             connections between the same two addresses will soon fail, or already need a long time to find a free \
-             port.",
+            "{waiting} connections of this case were in TIME_WAIT{there}, which is {} of the {ports} local \
+             ports. New connections between the same two addresses will soon fail, or already need a long \
+             time to find a free port.",
             percent(worst.share())
         ),
         advice: ADVICE.into(),
     })
 }
 
-/// The largest possible numbers of this case's connections that are in TIME_WAIT at the end of `trial`, between one pair
-/// of addresses: those of clients, and those to the upstream. They count all connections that the case's trials opened in the minute before the end of `trial`, except
-/// those that were open at the end of their trial: the generator resets them. The kernel's own count alone proves nothing,
-/// because it includes other programs and destinations.
+/// The largest possible numbers of this case's connections that are in TIME_WAIT at the end of `trial`,
+/// between one pair of addresses: those of clients, and those to the upstream. They count all connections
+/// that the case's trials opened in the minute before the end of `trial`, except those that were open at the
+/// end of their trial: the generator resets them. The kernel's own count alone proves nothing, because it
+/// includes other programs and destinations.
 fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     let reset = u64::from(case.load.connections);
     let sides = |trial: &Trial<'_>| {
@@ -146,7 +149,8 @@ fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
 }
 
-/// Like [`ours`], for the connections of one of several generators. Those of a gateway use the ports of another host.
+/// Like [`ours`], for the connections of one of several generators. Those of a gateway use the ports of
+/// another host.
 fn ours_of_generator(index: usize, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let opened = |other: &Trial<'_>| {
         let one = other.record.generators.get(index)?;
@@ -169,7 +173,8 @@ mod tests {
     use crate::fixture::{Run, via};
     use hoptax_record::{Role, RunHost, TrialHost};
 
-    /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after the first.
+    /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after
+    /// the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
         let mut run = Run::closed(1);
         for round in 0..2 {

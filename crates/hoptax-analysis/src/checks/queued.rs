@@ -1,4 +1,5 @@
-//! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream connections.
+//! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream
+//! connections.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
@@ -10,12 +11,14 @@ const CODE: &str = "queued";
 const BUSY: f64 = 0.7;
 /// Smallest share of idle CPU time for which nobody is busy, if the gateway's CPU time is not known.
 const IDLE: f64 = 0.3;
-/// Limit for the growth of the throughput from a load with fewer connections to one with at least [`MORE`] times as many.
+/// Limit for the growth of the throughput from a load with fewer connections to one with at least [`MORE`]
+/// times as many.
 const GROWTH: f64 = 1.1;
 const MORE: f64 = 1.5;
 /// Limit for the number of requests with the upstream at a time, as a share of the connections.
 const FEW: f64 = 0.5;
-/// Smallest service time of direct for this limit, µs. Below it, CPU times decide how many requests are with the upstream.
+/// Smallest service time of direct for this limit, µs. Below it, CPU times decide how many requests are with
+/// the upstream.
 const LEAST_US: f64 = 500.0;
 
 pub(super) fn rule() -> Rule {
@@ -24,20 +27,22 @@ pub(super) fn rule() -> Rule {
         severity: "warning; note if only one number of connections was measured".into(),
         when: format!(
             "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's \
-             throughput × that time is less than {} of the connections, so most requests wait in the gateway; \
-             and generator, upstream and gateway each use less than {} of a CPU, including the gateway's waits for \
-             one (or {} of the host is idle, if the gateway's is not known). It is a warning if throughput grows by \
-             less than {} while connections grow by {} or more, and direct's throughput grows",
+             throughput × that time is less than {} of the connections, so most requests wait in the \
+             gateway; and generator, upstream and gateway each use less than {} of a CPU, including the \
+             gateway's waits for one (or {} of the host is idle, if the gateway's is not known). It is a \
+             warning if throughput grows by less than {} while connections grow by {} or more, and direct's \
+             throughput grows",
             percent(FEW),
             percent(BUSY),
             percent(IDLE),
             percent(GROWTH - 1.0),
             percent(MORE - 1.0)
         ),
-        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time was that of the \
-               queue, and no CPU was busy.",
-        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
-                 breakers (Envoy), connections per host (Caddy). Or use fewer connections than this limit.",
+        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time was that of \
+               the queue, and no CPU was busy.",
+        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
+                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
+                 than this limit.",
     }
 }
 
@@ -53,7 +58,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
     let (reached, most) = (throughput(case)?, throughput(direct)?);
     let connections = f64::from(case.load.connections);
-    // Little's law: requests in a place = rate × time in that place. Direct's time is that of the upstream alone.
+    // Little's law: requests in a place = rate × time in that place. Direct's time is that of the upstream
+    // alone.
     let service_us = direct.service_time.as_ref()?.mean.as_ref()?.estimate;
     let with_upstream = reached * service_us / 1e6;
     if service_us < LEAST_US || with_upstream > FEW * connections {
@@ -95,17 +101,17 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
             ("gateway_busy", json!(trials.iter().filter_map(gateway_busy).reduce(f64::max))),
         ]),
         message: format!(
-            "Requests wait in the gateway although nobody is busy. It handles {}/s with {} connections{since}; direct handles \
-             {}/s. About {with_upstream:.0} requests are with the upstream at a time (throughput × direct's service time), so \
-             the gateway seems to have a limit of about {with_upstream:.0} upstream connections, or to wait for something \
-             else.",
+            "Requests wait in the gateway although nobody is busy. It handles {}/s with {} \
+             connections{since}; direct handles {}/s. About {with_upstream:.0} requests are with the \
+             upstream at a time (throughput × direct's service time), so the gateway seems to have a limit \
+             of about {with_upstream:.0} upstream connections, or to wait for something else.",
             grouped(reached.round()),
             case.load.connections,
             grouped(most.round())
         ),
-        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` (nginx), circuit breakers \
-                 (Envoy), connections per host (Caddy). Or use fewer connections than this limit: the added time is then that \
-                 of the gateway and not of its queue."
+        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
+                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
+                 than this limit: the added time is then that of the gateway and not of its queue."
             .into(),
     })
 }
@@ -133,7 +139,8 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};
 
-    /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is given for both.
+    /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is
+    /// given for both.
     fn found(of_gateway: [u64; 2], busy_ms: u64) -> Vec<Finding> {
         let mut run = Run::with_load(vec![closed_point(32, 1), closed_point(128, 1)]);
         for (load, connections) in [(0, 32), (1, 128)] {

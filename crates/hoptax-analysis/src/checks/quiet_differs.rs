@@ -1,4 +1,5 @@
-//! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the reverse.
+//! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the
+//! reverse.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::quiet_cases::{Disagreement, disagreements};
@@ -17,8 +18,10 @@ pub(super) fn rule() -> Rule {
                or only in quiet windows: those of 100 ms that the hypervisor did not disturb. \
                A quiet tax within the interval of all windows does not count"
                 .into(),
-        seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's p99.",
-        advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, confirms it.",
+        seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's \
+            p99.",
+        advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, \
+            confirms it.",
     }
 }
 
@@ -42,8 +45,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
         })
         .collect();
-    // If a tax is distinguishable only with the disturbed windows, the hypervisor may be its cause. If a tax is
-    // distinguishable only without the disturbed windows, the disturbance hid it.
+    // If a tax is distinguishable only with the disturbed windows, the hypervisor may be its cause. If a tax
+    // is distinguishable only without the disturbed windows, the disturbance hid it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let tails_only = differing.iter().all(|one| one.metric == Metric::AddedP99);
     let words: Vec<String> = differing.iter().map(in_words).collect();
@@ -59,8 +62,8 @@ fn of_case(case: &Case) -> Option<Finding> {
             ("quiet_trials", quiet.trials.into()),
         ]),
         message: format!(
-            "The figures of all windows and of quiet windows disagree: {}. The quiet figures leave out the {} of \
-             windows that the hypervisor disturbed, and come from {} of {} trials.",
+            "The figures of all windows and of quiet windows disagree: {}. The quiet figures leave out the \
+             {} of windows that the hypervisor disturbed, and come from {} of {} trials.",
             words.join("; "),
             percent(quiet.share_left_out),
             quiet.trials,
@@ -77,8 +80,8 @@ fn of_case(case: &Case) -> Option<Finding> {
     })
 }
 
-/// Describes a disagreement, for example: `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet
-/// ones`.
+/// Describes a disagreement, for example: `added_p50 is 40 µs in all windows and not distinguishable (12 µs)
+/// in quiet ones`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
         Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),

@@ -12,9 +12,9 @@ pub(super) const TOO_MANY: u16 = 429;
 const REJECTIONS: [u16; 2] = [TOO_MANY, 503];
 /// Tolerance, as a share of the requests that a limit allows. Some limiters count inexactly.
 pub(super) const INEXACT: f64 = 0.1;
-/// Burst that a limit allows, as the time in which the limit alone allows as many requests, s. Token buckets of the
-/// packs hold one second. A limiter that counts in windows of one second also lets one second more through, because a
-/// trial can begin and end within a window.
+/// Burst that a limit allows, as the time in which the limit alone allows as many requests, s. Token buckets
+/// of the packs hold one second. A limiter that counts in windows of one second also lets one second more
+/// through, because a trial can begin and end within a window.
 const BURST_S: f64 = 1.0;
 /// Limit for the share of rejected requests. Above this share, they change the figures.
 pub(super) const DOUBTFUL: f64 = 0.001;
@@ -34,20 +34,21 @@ pub(super) struct Limited {
     pub(super) status: u16,
 }
 
-/// Highest number of requests that a limit of `per_second` lets through in a trial of `seconds`. The time is rounded up,
-/// because 1.2 s can touch three windows of one second.
+/// Highest number of requests that a limit of `per_second` lets through in a trial of `seconds`. The time is
+/// rounded up, because 1.2 s can touch three windows of one second.
 pub(super) fn most_passed(per_second: u32, seconds: f64) -> f64 {
     f64::from(per_second) * (seconds.ceil() + BURST_S)
 }
 
-/// Lowest number of requests that a limit of `per_second` lets through in a trial of `seconds`, if more are due. The
-/// warm-up may have used up the burst.
+/// Lowest number of requests that a limit of `per_second` lets through in a trial of `seconds`, if more are
+/// due. The warm-up may have used up the burst.
 fn fewest_passed(per_second: u32, seconds: f64) -> f64 {
     f64::from(per_second) * (seconds - BURST_S).max(0.0) * (1.0 - INEXACT)
 }
 
 impl Subject<'_> {
-    /// The rate limit that the plan sets for a gateway, or expects of a gateway that already runs, requests per second.
+    /// The rate limit that the plan sets for a gateway, or expects of a gateway that already runs, requests
+    /// per second.
     pub(super) fn rate_limit(&self, gateway: &str) -> Option<u32> {
         let gateway = self.gateway(gateway)?;
         if matches!(gateway.kind, GatewayKind::External { .. }) {
@@ -59,9 +60,9 @@ impl Subject<'_> {
         })
     }
 
-    /// The rejections of a case, if a rate limit of the plan explains all of them: more requests were due than the limit
-    /// allows, all rejections are 429s (or 503s of a gateway that already runs), and at least as many requests passed as
-    /// the limit allows.
+    /// The rejections of a case, if a rate limit of the plan explains all of them: more requests were due
+    /// than the limit allows, all rejections are 429s (or 503s of a gateway that already runs), and at least
+    /// as many requests passed as the limit allows.
     pub(super) fn limited(&self, (case, trials): Measured<'_>) -> Option<Limited> {
         let per_second = self.rate_limit(&case.gateway)?;
         let counts = case.counts.as_ref()?;
@@ -100,8 +101,8 @@ fn highest_rate(case: &Case, counts: &Counts, trials: &[Trial<'_>]) -> f64 {
     stages.flat_map(|stage| [stage.from, stage.to]).fold(counts.scheduled as f64 / seconds, f64::max)
 }
 
-/// Highest number of requests that the limit can have rejected. With stages, the rate may exceed the limit for only a
-/// part of the time, so the limit can have rejected any number.
+/// Highest number of requests that the limit can have rejected. With stages, the rate may exceed the limit
+/// for only a part of the time, so the limit can have rejected any number.
 fn most_rejected(per_second: u32, case: &Case, counts: &Counts, trials: &[Trial<'_>]) -> f64 {
     let passed: f64 = match case.load.stages {
         Some(_) => 0.0,
@@ -150,8 +151,8 @@ mod tests {
         assert!(void.advice.contains("expect: { rate_limit: 1000/s }"), "{}", void.advice);
     }
 
-    /// A trial of one second with 1,000 requests, in which `rejected` requests have this status. Their bodies are short,
-    /// and they do not reach the upstream.
+    /// A trial of one second with 1,000 requests, in which `rejected` requests have this status. Their bodies
+    /// are short, and they do not reach the upstream.
     fn rejecting(status: u16, rejected: u64) -> MadeTrial {
         let trial = via("nginx", 0).status(status, rejected);
         trial.body_bytes((1000 - rejected) * 1024 + rejected * 20).ledger_requests(1000 - rejected)

@@ -1,7 +1,7 @@
 //! `rate-missed`: in an open loop fewer than 99 % of the due requests were completed in time.
 //!
-//! Throughput is compared with the number of requests that were due, not with the rate. With Poisson arrivals the
-//! number of due requests scatters around the rate.
+//! Throughput is compared with the number of requests that were due, not with the rate. With Poisson arrivals
+//! the number of due requests scatters around the rate.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
@@ -22,7 +22,8 @@ pub(super) fn rule() -> Rule {
             percent(LEAST)
         ),
         seen: "The response times are then those of an overloaded system.",
-        advice: "Lower the rate, or use more connections, because a connection carries only one request at a time.",
+        advice: "Lower the rate, or use more connections, because a connection carries only one request at a \
+            time.",
     }
 }
 
@@ -62,8 +63,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", achieved.into()),
                 ]),
                 message: format!(
-                    "{:.0} requests/s were due, and {:.0} requests/s were completed in time ({}). {unsent} requests \
-                     were never sent. {consequence}",
+                    "{:.0} requests/s were due, and {:.0} requests/s were completed in time ({}). {unsent} \
+                     requests were never sent. {consequence}",
                     due as f64 / seconds,
                     done as f64 / seconds,
                     percent(achieved)
@@ -74,9 +75,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns two texts. The first text says what the missed rate means for the figures. The second text says what to do. With
-/// stages, the stage with the highest rate causes the overload, and its unfinished requests also delay
-/// the later stages.
+/// Returns two texts. The first text says what the missed rate means for the figures. The second text says
+/// what to do. With stages, the stage with the highest rate causes the overload, and its unfinished requests
+/// also delay the later stages.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     let (consequence, lower) = match load.is_steady() {
@@ -86,11 +87,13 @@ fn words(load: &Load, rate: f64) -> (String, String) {
         ),
         false => (
             format!(
-                "The rate went up to {highest}/s, and requests that were unfinished at that rate were still waiting \
-                 in later stages. Response times of all these stages are those of an overloaded system."
+                "The rate went up to {highest}/s, and requests that were unfinished at that rate were still \
+                 waiting in later stages. Response times of all these stages are those of an overloaded \
+                 system."
             ),
             format!(
-                "Lower the highest rate ({highest}/s), follow it with a lower rate for long enough to catch up"
+                "Lower the highest rate ({highest}/s), follow it with a lower rate for long enough to catch \
+                up"
             ),
         ),
     };

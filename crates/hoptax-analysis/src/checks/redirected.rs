@@ -19,8 +19,8 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         seen: "hoptax does not follow redirects, so the figures describe the redirect.",
-        advice: "Request the address that the redirect points to. If redirects are what you measure, add `expect: { status: \
-                 302 }` to the target, with their status.",
+        advice: "Request the address that the redirect points to. If redirects are what you measure, add \
+                 `expect: { status: 302 }` to the target, with their status.",
     }
 }
 
@@ -55,13 +55,13 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the answers were redirects: status {status}{to_where}. hoptax does not follow redirects, so the figures \
-             describe the redirect, and not the service behind it.",
+            "{} of the answers were redirects: status {status}{to_where}. hoptax does not follow redirects, \
+             so the figures describe the redirect, and not the service behind it.",
             percent(share)
         ),
         advice: format!(
-            "Request the address that the redirect points to. If redirects are what you measure, add `expect: {{ status: \
-             {status} }}` to the target."
+            "Request the address that the redirect points to. If redirects are what you measure, add \
+             `expect: {{ status: {status} }}` to the target."
         ),
     })
 }

@@ -12,13 +12,15 @@ const CODE: &str = "rejections-counted";
 const MOST: f64 = 0.5;
 /// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
 const MISDIRECTED: u16 = 421;
-const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no longer reject requests.";
+const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
+    longer reject requests.";
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; void above {} of the responses; note if a `rate-limit` of the plan explains the rejections",
+            "warning; void above {} of the responses; note if a `rate-limit` of the plan explains the \
+            rejections",
             percent(MOST)
         ),
         when: format!(
@@ -45,8 +47,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// A rate limit of the plan explains all rejections. The case then shows the price of rejecting requests, as the plan
-/// requests it.
+/// A rate limit of the plan explains all rejections. The case then shows the price of rejecting requests, as
+/// the plan requests it.
 fn by_the_plan(case: &Case, limited: Limited) -> Finding {
     let Limited { per_second, rejected, passed, accepted, status } = limited;
     Finding {
@@ -62,8 +64,9 @@ fn by_the_plan(case: &Case, limited: Limited) -> Finding {
             ("share", (1.0 - passed).into()),
         ]),
         message: format!(
-            "The rate limit of {}/s that the plan sets let {}/s ({}) of the requests through. The others received status \
-             {status} from the gateway. The figures describe these answers too, which are faster than normal answers.",
+            "The rate limit of {}/s that the plan sets let {}/s ({}) of the requests through. The others \
+             received status {status} from the gateway. The figures describe these answers too, which are \
+             faster than normal answers.",
             grouped(f64::from(per_second)),
             grouped(accepted.round()),
             percent(passed)
@@ -92,19 +95,19 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the responses had a status outside of 200 to 399, most often {commonest}. A rejection is faster than \
-             a normal answer, so throughput and response times look better than they are.",
+            "{} of the responses had a status outside of 200 to 399, most often {commonest}. A rejection is \
+             faster than a normal answer, so throughput and response times look better than they are.",
             percent(share)
         ),
         advice: match (commonest, subject.gateway(&case.gateway).map(|gateway| &gateway.kind)) {
             (MISDIRECTED, _) => {
-                "The gateway does not serve this host on this connection: correct the target's header `host`, or \
-                 `server_name`."
+                "The gateway does not serve this host on this connection: correct the target's header \
+                 `host`, or `server_name`."
                     .to_owned()
             }
             (TOO_MANY | 503, Some(GatewayKind::External { .. })) => format!(
-                "{ADVICE} If it has a rate limit that you want to measure, say so in the target: expect: {{ rate_limit: \
-                 1000/s }}."
+                "{ADVICE} If it has a rate limit that you want to measure, say so in the target: expect: {{ \
+                 rate_limit: 1000/s }}."
             ),
             _ => format!("{ADVICE} The gateway's log may show what it rejected."),
         },

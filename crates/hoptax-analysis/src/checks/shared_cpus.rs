@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const CODE: &str = "shared-cpus";
-/// Limit for the CPU time of the roles that share CPUs ÷ the total time of these CPUs. Below this limit, a thread that
-/// wakes up usually finds a free CPU. For example, if two CPUs are each busy for 85 % of the time, a thread that wakes
-/// up finds both of them busy in seven of ten cases (0.85²).
+/// Limit for the CPU time of the roles that share CPUs ÷ the total time of these CPUs. Below this limit, a
+/// thread that wakes up usually finds a free CPU. For example, if two CPUs are each busy for 85 % of the
+/// time, a thread that wakes up finds both of them busy in seven of ten cases (0.85²).
 const BUSY: f64 = 0.85;
 
 struct Shared<'t> {
@@ -24,8 +24,8 @@ struct Shared<'t> {
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
-             because a closed loop always reaches some limit"
+        severity: "warning; a note for direct and for other cases of closed loops that the answer does not \
+             rest on, because a closed loop always reaches some limit"
             .into(),
         when: format!(
             "roles (generator, gateway, upstream) that share CPUs of a machine together used more than {} of \
@@ -33,8 +33,8 @@ pub(super) fn rule() -> Rule {
             percent(BUSY)
         ),
         seen: "They take time from each other, and the tax includes it.",
-        advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with few CPUs, \
-                 trust ratios rather than times.",
+        advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with \
+                 few CPUs, trust ratios rather than times.",
     }
 }
 
@@ -65,9 +65,9 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} of {} trials, {} competed for the same CPUs{there}. In the worst trial (round {}), these roles together \
-             used {} of {} CPU{}. The tax of a gateway then includes the time that the gateway took from generator \
-             and upstream.",
+            "In {} of {} trials, {} competed for the same CPUs{there}. In the worst trial (round {}), these \
+             roles together used {} of {} CPU{}. The tax of a gateway then includes the time that the \
+             gateway took from generator and upstream.",
             contended.len(),
             trials.len(),
             worst.roles.join(", "),
@@ -76,22 +76,23 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
             worst.cpus,
             if worst.cpus == 1 { "" } else { "s" }
         ),
-        advice: "Give each role its own CPUs (`cpus: auto` does so on a machine with at least four CPUs), or use \
-                 open loops well below saturation. In this run, ratios between gateways are more reliable than \
-                 times."
+        advice: "Give each role its own CPUs (`cpus: auto` does so on a machine with at least four CPUs), \
+                 or use open loops well below saturation. In this run, ratios between gateways are more \
+                 reliable than times."
             .into(),
     })
 }
 
 impl Shared<'_> {
-    /// True if more threads were busy than there are CPUs and the CPUs were saturated, so that threads had to wait for
-    /// a CPU.
+    /// True if more threads were busy than there are CPUs and the CPUs were saturated, so that threads had to
+    /// wait for a CPU.
     fn contended(&self) -> bool {
         self.used > BUSY && self.threads.is_none_or(|threads| threads as usize > self.cpus)
     }
 }
 
-/// The roles that have a CPU in common with another role. `None` if no roles share CPUs, or if the CPUs are unknown.
+/// The roles that have a CPU in common with another role. `None` if no roles share CPUs, or if the CPUs are
+/// unknown.
 fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
     // The sum of several generators used the CPUs of several machines.

@@ -15,8 +15,9 @@ pub(super) fn rule() -> Rule {
                reached `at_most`"
                 .into(),
         seen: "Its figures describe a process that is faster later.",
-        advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load warms up slowly: \
-                 raise the rate, or allow `overload_external` for a gateway that hoptax did not start.",
+        advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load \
+                 warms up slowly: raise the rate, or allow `overload_external` for a gateway that hoptax \
+                 did not start.",
     }
 }
 
@@ -39,8 +40,8 @@ fn finding(case: &Case, warm_up: &WarmUp) -> Finding {
         case: Some(case.case.clone()),
         evidence: evidence([("load_s", seconds.into()), ("requests", requests.into())]),
         message: format!(
-            "{whose} was still getting faster after {seconds:.0} s of load ({requests} requests), so its figures are those \
-             of a cold process."
+            "{whose} was still getting faster after {seconds:.0} s of load ({requests} requests), so its \
+             figures are those of a cold process."
         ),
         advice:
             "Raise `at_most` in `warmup`. At the plan's load, a process warms up slowly: raise the rate too."

@@ -50,15 +50,15 @@ impl<'a> Subject<'a> {
         u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// True if the plan's events caused all rejections in these trials. The report shows such rejections with the
-    /// figures of the events.
+    /// True if the plan's events caused all rejections in these trials. The report shows such rejections with
+    /// the figures of the events.
     pub(super) fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
         let timeout = self.timeout_ns();
         !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
     }
 
-    /// True if a response with this status is a rejection: the status is outside of 200 to 399, the plan's upstream does
-    /// not send it, and no target expects it.
+    /// True if a response with this status is a rejection: the status is outside of 200 to 399, the plan's
+    /// upstream does not send it, and no target expects it.
     pub(super) fn is_rejection(&self, status: u16) -> bool {
         let plan = &self.run.plan;
         let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
@@ -66,8 +66,8 @@ impl<'a> Subject<'a> {
         !(200..400).contains(&status) && !expected
     }
 
-    /// A machine in words, by name and roles during a load: `host edge (gateway)`. The first machine that sends this load has
-    /// no name here. `None` in a run on one host.
+    /// A machine in words, by name and roles during a load: `host edge (gateway)`. The first machine that
+    /// sends this load has no name here. `None` in a run on one host.
     pub(super) fn host_in_words(&self, load: usize, machine: Option<&str>) -> Option<String> {
         let hosts = &self.run.hosts;
         let name = match machine {
@@ -117,8 +117,8 @@ impl<'a> Subject<'a> {
         self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
     }
 
-    /// Pairs of a gateway's case and direct's case at the same load point. A pair is left out if one of its cases was
-    /// not measured.
+    /// Pairs of a gateway's case and direct's case at the same load point. A pair is left out if one of its
+    /// cases was not measured.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Measured<'a>, Measured<'a>)> {
         self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
     }

@@ -8,8 +8,8 @@ type Check = fn(&Subject<'_>) -> Vec<Finding>;
 struct Registered {
     rule: fn() -> Rule,
     check: Check,
-    /// Position among the findings of the same severity in a report. The reference page ignores it and uses the order
-    /// of the table.
+    /// Position among the findings of the same severity in a report. The reference page ignores it and uses
+    /// the order of the table.
     place: u32,
 }
 

@@ -5,8 +5,8 @@ use crate::Trial;
 use hoptax_record::{Role, RoleUsage, TrialRecord};
 
 const CODE: &str = "throttled";
-/// Limit for throttled time ÷ measured time. CPU limits work in periods of 100 ms. If a role reaches its CPU limit once
-/// in ten seconds, the p99.9 already changes. Above this share, medians change too.
+/// Limit for throttled time ÷ measured time. CPU limits work in periods of 100 ms. If a role reaches its CPU
+/// limit once in ten seconds, the p99.9 already changes. Above this share, medians change too.
 const SHARE: f64 = 0.01;
 
 type Used = (Role, fn(&TrialRecord) -> Option<&RoleUsage>);
@@ -22,12 +22,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a CPU limit (cgroup) stopped the generator, the gateway or the upstream for more than {} of a trial",
+            "a CPU limit (cgroup) stopped the generator, the gateway or the upstream for more than {} of a \
+            trial",
             percent(SHARE)
         ),
-        seen: "The container is stopped until the current period of 100 ms ends, which causes a p99 of tens of \
-               milliseconds.",
-        advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit allows.",
+        seen: "The container is stopped until the current period of 100 ms ends, which causes a p99 of tens \
+               of milliseconds.",
+        advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit \
+            allows.",
     }
 }
 
@@ -61,15 +63,15 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     subject.host_in_words(case.load.index, machine),
                 ),
                 message: format!(
-                    "A CPU limit stopped the {role}{there} in {hit} of {} trials, for up to {} of the time (added up over \
-                     all CPUs): {}.",
+                    "A CPU limit stopped the {role}{there} in {hit} of {} trials, for up to {} of the time \
+                     (added up over all CPUs): {}.",
                     trials.len(),
                     percent(worst),
                     consequence(role)
                 ),
-                advice: "Remove the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's CPU \
-                         limit), or measure at a load that stays below the limit. To restrict a role to some CPUs, \
-                         pin it with `cpus:` instead of limiting its CPU time."
+                advice: "Remove the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's \
+                         CPU limit), or measure at a load that stays below the limit. To restrict a role to \
+                         some CPUs, pin it with `cpus:` instead of limiting its CPU time."
                     .into(),
             });
         }

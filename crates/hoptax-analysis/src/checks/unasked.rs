@@ -4,8 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-/// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this share the
-/// case is void, because answers may belong to other requests.
+/// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this
+/// share the case is void, because answers may belong to other requests.
 const MOST: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
@@ -15,10 +15,10 @@ pub(super) fn rule() -> Rule {
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a \
                connection"
             .into(),
-        seen: "If a generator took these bytes for the answer to the next request, that would have a response \
-               time near zero.",
-        advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than announced, a \
-                 second answer, and a body after HEAD or 304.",
+        seen: "If a generator took these bytes for the answer to the next request, that would have a \
+               response time near zero.",
+        advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
+                 announced, a second answer, and a body after HEAD or 304.",
     }
 }
 
@@ -34,14 +34,19 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
                 concerns: Concerns::ALL,
                 case: Some(case.case.clone()),
-                evidence: evidence([("unasked", unasked.into()), ("sent", sent.into()), ("share", share.into())]),
+                evidence: evidence([
+                    ("unasked", unasked.into()),
+                    ("sent", sent.into()),
+                    ("share", share.into()),
+                ]),
                 message: format!(
-                    "Bytes arrived on {unasked} connections that had no request in flight, and the generator closed \
-                     these connections. Other answers may also have arrived before their requests were sent. The \
-                     response times of such answers are too short."
+                    "Bytes arrived on {unasked} connections that had no request in flight, and the \
+                     generator closed these connections. Other answers may also have arrived before their \
+                     requests were sent. The response times of such answers are too short."
                 ),
                 advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
-                         announced, a second answer, and a body after HEAD or 304.".into(),
+                         announced, a second answer, and a body after HEAD or 304."
+                    .into(),
             })
         })
         .collect()

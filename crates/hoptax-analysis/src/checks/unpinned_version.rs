@@ -13,8 +13,8 @@ pub(super) fn rule() -> Rule {
                command, or that printed none"
             .into(),
         seen: "Defaults and rankings change between releases, so the figures cannot be repeated.",
-        advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` command to \
-                 the gateway's pack.",
+        advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` \
+                 command to the gateway's pack.",
     }
 }
 

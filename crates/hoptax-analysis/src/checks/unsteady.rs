@@ -1,10 +1,10 @@
 //! `unsteady`: figures change within trials, or direct changes between rounds.
 //!
-//! Within a trial, the check looks at the throughput of each window (closed loop) or at the median response time of
-//! each window (open loop). Rates that change by design are skipped. Windows are grouped into blocks, so that a short
-//! disturbance counts once. Blocks are compared by rank (Mann and Whitney's test), so that even a long stall counts as
-//! one value. If most trials change in the same direction, the cause is the contender or a warm-up that is too short. A
-//! jump in a single trial must be large to be reported.
+//! Within a trial, the check looks at the throughput of each window (closed loop) or at the median response
+//! time of each window (open loop). Rates that change by design are skipped. Windows are grouped into blocks,
+//! so that a short disturbance counts once. Blocks are compared by rank (Mann and Whitney's test), so that
+//! even a long stall counts as one value. If most trials change in the same direction, the cause is the
+//! contender or a warm-up that is too short. A jump in a single trial must be large to be reported.
 
 use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::first_and_last;
@@ -18,8 +18,8 @@ const CODE: &str = "unsteady";
 const CHANGE: f64 = 0.1;
 /// If there are several trials, a trial counts as changed if its p-value is below this limit.
 const CHANCE: f64 = 0.01;
-/// If there is only one trial, it counts as changed if its p-value is below this limit. The limit is stricter, because
-/// no other trial can confirm the change.
+/// If there is only one trial, it counts as changed if its p-value is below this limit. The limit is
+/// stricter, because no other trial can confirm the change.
 const CHANCE_ALONE: f64 = 1e-3;
 /// Smallest share of the trials that must change in the same direction.
 const MOST: f64 = 0.75;
@@ -29,24 +29,24 @@ const JUMP: f64 = 0.3;
 const CHANCE_OF_JUMP: f64 = 1e-5;
 /// Smallest difference to report between one round of direct and the median round, as a share.
 const ROUND: f64 = 0.2;
-/// Smallest difference to report between a round of direct and the median round, as a multiple of the usual difference
-/// between the two direct trials of a round (root mean square).
+/// Smallest difference to report between a round of direct and the median round, as a multiple of the usual
+/// difference between the two direct trials of a round (root mean square).
 const WITHIN: f64 = 3.0;
 /// Number of rounds needed for a median round.
 const ROUNDS: usize = 3;
-/// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows has fewer
-/// blocks.
+/// Number of blocks per trial. In a trial of 10 s, each block lasts half a second. A trial with fewer windows
+/// has fewer blocks.
 const BLOCKS: usize = 20;
 /// Smallest number of windows. A trial with fewer windows is not checked.
 const WINDOWS: usize = 10;
 
 /// Smallest number of consecutive empty windows that counts as a standstill: half a second.
 const STANDSTILL: usize = 5;
-/// Limit for the median number of answers per window. From this number on, empty windows are not due to chance: the
-/// probability of five empty windows in a row is below e⁻²⁵.
+/// Limit for the median number of answers per window. From this number on, empty windows are not due to
+/// chance: the probability of five empty windows in a row is below e⁻²⁵.
 const USUAL: f64 = 5.0;
-/// In a trial that is shorter than two such standstills, this share of its time without an answer counts as a standstill.
-/// Requests must have waited in it.
+/// In a trial that is shorter than two such standstills, this share of its time without an answer counts as a
+/// standstill. Requests must have waited in it.
 const OF_SHORT_TRIAL: f64 = 0.5;
 /// A silence in a short trial counts if it is this many times as long as the median service time.
 const LONGER: f64 = 10.0;
@@ -56,12 +56,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; a note for a standstill in at most {} of the trials", percent(MANY)),
         when: format!(
-            "any of these holds for the throughput of a closed loop, or the median response time at a steady \
-             rate. (1) In at least {} of a case's trials, it changes by more than {} in the same direction, \
-             with p below {} (rank test): from the first half, or the first fifth, to the second half. (2) It \
-             jumps by more than {} within a trial (Pettitt's test). (3) No request is answered for {} ms or \
-             more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} of the rounds, direct differs from its median by more than {}, and by \
-             more than {WITHIN} times the usual difference between the two direct trials of a round",
+            "any of these holds for the throughput of a closed loop, or the median response time at a \
+             steady rate. (1) In at least {} of a case's trials, it changes by more than {} in the same \
+             direction, with p below {} (rank test): from the first half, or the first fifth, to the second \
+             half. (2) It jumps by more than {} within a trial (Pettitt's test). (3) No request is answered \
+             for {} ms or more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} \
+             of the rounds, direct differs from its median by more than {}, and by more than {WITHIN} times \
+             the usual difference between the two direct trials of a round",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
@@ -73,8 +74,8 @@ pub(super) fn rule() -> Rule {
             percent(ROUND)
         ),
         seen: "An average over two states describes neither.",
-        advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine cool, or \
-                 use a dedicated machine.",
+        advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine \
+                 cool, or use a dedicated machine.",
     }
 }
 
@@ -101,8 +102,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         .or_else(|| jumping(case, &windows))
 }
 
-/// Looks for a standstill. The rank tests miss a standstill, because they count it as one value among many. But
-/// requests wait for the end of the standstill, and they form the tail of the response times of the case.
+/// Looks for a standstill. The rank tests miss a standstill, because they count it as one value among many.
+/// But requests wait for the end of the standstill, and they form the tail of the response times of the case.
 fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let longest =
         |trial: &Trial<'_>| Some((trial.round(), of_windows(trial).or_else(|| of_short_trial(trial))?));
@@ -111,8 +112,8 @@ fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let mut finding = finding(
         case,
         format!(
-            "In round {}, no request was answered for {:.1} s ({} of {} trials had such a standstill). The requests \
-             that waited during a standstill have the longest response times of this case.",
+            "In round {}, no request was answered for {:.1} s ({} of {} trials had such a standstill). The \
+             requests that waited during a standstill have the longest response times of this case.",
             round + 1,
             seconds,
             stalled.len(),
@@ -176,8 +177,8 @@ fn change(earlier: &[f64], later: &[f64]) -> Option<(f64, f64)> {
     (before > 0.0).then(|| (after / before - 1.0, mann_whitney(earlier, later)))
 }
 
-/// Compares the first half and the first fifth of a trial with its second half. The first half shows a lasting trend,
-/// and the first fifth shows a warm-up that was too short.
+/// Compares the first half and the first fifth of a trial with its second half. The first half shows a
+/// lasting trend, and the first fifth shows a warm-up that was too short.
 fn parts(series: &[f64]) -> [(&'static str, Option<(f64, f64)>); 2] {
     let (half, fifth) = (series.len() / 2, series.len().div_ceil(5));
     [
@@ -203,7 +204,8 @@ fn moving(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} {} by {} {words} in {moved} of {} trials. The figures are averages over a state that had not settled.",
+            "{} {} by {} {words} in {moved} of {} trials. The figures are averages over a state that had not \
+            settled.",
             figure(case),
             if size > 0.0 { "rises" } else { "falls" },
             percent(size.abs()),
@@ -231,8 +233,8 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} jumped by {} within a trial, after {} of the trial's time ({} of {} trials have such a jump). The \
-             figures are averages over two states.",
+            "{} jumped by {} within a trial, after {} of the trial's time ({} of {} trials have such a \
+             jump). The figures are averages over two states.",
             figure(case),
             percent(size.abs()),
             percent(place),
@@ -252,8 +254,8 @@ fn figure(case: &Case) -> &'static str {
     if case.load.is_open() { "The median response time" } else { "Throughput" }
 }
 
-/// Compares direct's rounds with each other. Gateways need no such check, because each gateway trial is compared with
-/// direct in the same round.
+/// Compares direct's rounds with each other. Gateways need no such check, because each gateway trial is
+/// compared with direct in the same round.
 fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let (case, trials) = subject.direct(load)?;
     let figure_of = |trial: &Trial<'_>| match case.load.is_open() {
@@ -280,9 +282,9 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} of direct in round {} differs from the median round by {} ({different} of {} rounds differ by more \
-             than {}), but the two direct trials of a round usually differ by only {}. The machine was faster or \
-             slower for a while.",
+            "{} of direct in round {} differs from the median round by {} ({different} of {} rounds differ \
+             by more than {}), but the two direct trials of a round usually differ by only {}. The machine \
+             was faster or slower for a while.",
             figure(case),
             round + 1,
             percent(worst.abs()),
@@ -309,8 +311,8 @@ fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str
         case: Some(case.case.clone()),
         evidence: evidence(figures.map(|(name, value)| (name, value.into()))),
         message,
-        advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when nothing \
-                 else runs."
+        advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when \
+                 nothing else runs."
             .into(),
     }
 }
@@ -372,7 +374,8 @@ mod tests {
         );
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
-        // In the first run, all answers of a second arrive in one window. In the second run, requests are rare.
+        // In the first run, all answers of a second arrive in one window. In the second run, requests are
+        // rare.
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));

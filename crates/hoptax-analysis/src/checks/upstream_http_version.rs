@@ -8,8 +8,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// A version counts only if more than this share of the upstream requests use it, because health checks may use a
-/// different version.
+/// A version counts only if more than this share of the upstream requests use it, because health checks may
+/// use a different version.
 const COUNTS: f64 = 0.01;
 
 pub(super) fn rule() -> Rule {
@@ -22,7 +22,8 @@ pub(super) fn rule() -> Rule {
             percent(COUNTS)
         ),
         seen: "When one proxy changed its default from HTTP/1.0 to HTTP/1.1, rankings reversed.",
-        advice: "Set the same HTTP version for upstream requests in every gateway (nginx: `proxy_http_version`).",
+        advice: "Set the same HTTP version for upstream requests in every gateway (nginx: \
+            `proxy_http_version`).",
     }
 }
 
@@ -38,8 +39,8 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
         .collect();
-    // If clients use HTTP/1.0, gateways still choose their own version for upstream requests. In that case, gateways
-    // are compared with each other instead of with direct.
+    // If clients use HTTP/1.0, gateways still choose their own version for upstream requests. In that case,
+    // gateways are compared with each other instead of with direct.
     let expected = match spoken {
         HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
         HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
@@ -85,8 +86,9 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the upstream requests used HTTP/{version} instead of HTTP/{expected}. These versions handle \
-             connections and bodies differently, so the gateway is not the only cause of a difference.",
+            "{} of the upstream requests used HTTP/{version} instead of HTTP/{expected}. These versions \
+             handle connections and bodies differently, so the gateway is not the only cause of a \
+             difference.",
             percent(share)
         ),
         advice: format!("Set HTTP/{expected} for upstream requests (nginx: `proxy_http_version`)."),

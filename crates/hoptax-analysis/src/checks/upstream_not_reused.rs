@@ -5,19 +5,20 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
-/// Limit for upstream connections ÷ upstream requests, after subtracting one connection for each client connection. A
-/// pool that is large enough shows 0.0004. Above this limit, new connections change the reported p99. Caddy's pool of 32
-/// connections for 100 clients shows 0.057, and costs 18 % more CPU time and 16 % of the throughput.
+/// Limit for upstream connections ÷ upstream requests, after subtracting one connection for each client
+/// connection. A pool that is large enough shows 0.0004. Above this limit, new connections change the
+/// reported p99. Caddy's pool of 32 connections for 100 clients shows 0.057, and costs 18 % more CPU time and
+/// 16 % of the throughput.
 const NOT_REUSED: f64 = 0.01;
-/// Smallest number of extra connections to report. If a gateway has few requests to forward, its pool may close a
-/// smaller number of connections and open them again. For example, a rate limit let only 26 of 40,000 requests through
-/// in a trial, and 16 clients caused 20 upstream connections.
+/// Smallest number of extra connections to report. If a gateway has few requests to forward, its pool may
+/// close a smaller number of connections and open them again. For example, a rate limit let only 26 of 40,000
+/// requests through in a trial, and 16 clients caused 20 upstream connections.
 const FEWEST: u64 = 50;
-/// Smallest number of requests per client connection for which keep-alive counts as on. With fewer requests, it is
-/// reasonable for a gateway to open one upstream connection for each client connection.
+/// Smallest number of requests per client connection for which keep-alive counts as on. With fewer requests,
+/// it is reasonable for a gateway to open one upstream connection for each client connection.
 const KEPT: u32 = 10;
-/// From this share of requests on new connections, no pool is in effect. A pool that is too small still lends its
-/// connections to some requests.
+/// From this share of requests on new connections, no pool is in effect. A pool that is too small still lends
+/// its connections to some requests.
 const ALL_NEW: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {
@@ -31,8 +32,9 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "The figures then show the cost of new connections. One proxy without a pool looked 30 to 60 \
                times slower than it is.",
-        advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
-                 `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is missing.",
+        advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, \
+                 with `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is \
+                 missing.",
     }
 }
 
@@ -44,7 +46,8 @@ enum Cause {
     Closing,
     /// The gateway closes connections after the response although its requests do not say so.
     NoPool,
-    /// As [`Self::NoPool`] or [`Self::Closing`]: the ledger of an older run did not count requests that close.
+    /// As [`Self::NoPool`] or [`Self::Closing`]: the ledger of an older run did not count requests that
+    /// close.
     NoPoolOrClosing,
     /// Some connections are reused.
     SmallPool,
@@ -90,12 +93,12 @@ impl Cause {
     fn advice(&self, clients: u32) -> String {
         let fix = match self {
             Self::OldVersion => {
-                "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version 1.1`, \
-                 `proxy_set_header Connection \"\"`), and a pool (nginx: `keepalive`)"
+                "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version \
+                 1.1`, `proxy_set_header Connection \"\"`), and a pool (nginx: `keepalive`)"
             }
             Self::Closing => {
-                "Do not send `Connection: close` to the upstream (nginx: `proxy_set_header Connection \"\"`), and \
-                 use a pool (nginx: `keepalive`)"
+                "Do not send `Connection: close` to the upstream (nginx: `proxy_set_header Connection \
+                 \"\"`), and use a pool (nginx: `keepalive`)"
             }
             Self::NoPool | Self::NoPoolOrClosing => {
                 "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block)"
@@ -143,8 +146,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         ]),
         message: format!(
             "The gateway opened {connections} connections for {} upstream requests, but clients opened only \
-             {clients} connections. {} of the requests pay for a new upstream connection, but direct requests do \
-             not. {}.",
+             {clients} connections. {} of the requests pay for a new upstream connection, but direct \
+             requests do not. {}.",
             ledger.requests,
             percent(share.min(1.0)),
             cause.in_words(case.load.connections)
@@ -197,8 +200,8 @@ mod tests {
 
     #[test]
     fn raised_by_a_pool_that_is_too_small() {
-        // 57 of 1,000 requests, as with a pool of 32 connections for 100 clients. A large pool replaces connections after
-        // some thousand requests.
+        // 57 of 1,000 requests, as with a pool of 32 connections for 100 clients. A large pool replaces
+        // connections after some thousand requests.
         for (connections, expected) in [(32 + 57, 1), (32 + 4, 0)] {
             let mut run = Run::closed(32);
             for round in 0..3 {
@@ -212,8 +215,8 @@ mod tests {
     fn not_raised_by_a_pool_or_without_keep_alive_of_clients() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0).upstream_connections(0)).push(via("hop-l4", 0).upstream_connections(32));
-        // If the gateway closes client connections, it opens the same number of upstream connections. `keepalive-lost`
-        // reports such connections.
+        // If the gateway closes client connections, it opens the same number of upstream connections.
+        // `keepalive-lost` reports such connections.
         run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
         let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };

@@ -10,28 +10,29 @@ const CODE: &str = "upstream-saturated";
 /// Limit for the share of a CPU that an instance uses. Above this share, the instance answers with a delay.
 /// `generator-saturated` has the same limit. Each instance has one thread.
 const BUSY: f64 = 0.85;
-/// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the limit of
-/// a closed loop.
+/// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the
+/// limit of a closed loop.
 const AS_SLOW: f64 = 0.97;
 /// Limit for the utilisation of the generator. Below this share, the generator was not the limit.
 const EASY: f64 = 0.85;
 /// Smallest ratio of connections for which two load points are compared.
 const MORE: f64 = 2.0;
-/// Limit for the growth of direct's throughput, as a factor. If the number of connections grows at least by the factor
-/// [`MORE`] and the throughput grows by less than this limit, direct is at its limit.
+/// Limit for the growth of direct's throughput, as a factor. If the number of connections grows at least by
+/// the factor [`MORE`] and the throughput grows by less than this limit, direct is at its limit.
 const GROWTH: f64 = 1.1;
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity:
-            "warning; a note for direct and for other cases of closed loops that the answer does not rest on, \
-             because a closed loop always reaches some limit"
+            "warning; a note for direct and for other cases of closed loops that the answer does not rest \
+             on, because a closed loop always reaches some limit"
                 .into(),
         when: format!(
-            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed loop \
-             in which the generator is not the limit, throughput via the gateway is at least {} of direct's, \
-             which is less than {} higher than at another load point with at most 1/{MORE} of the connections",
+            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed \
+             loop in which the generator is not the limit, throughput via the gateway is at least {} of \
+             direct's, which is less than {} higher than at another load point with at most 1/{MORE} of the \
+             connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)
@@ -50,8 +51,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// CPU use of the busiest instance. The upstream's CPU time is divided among the instances in proportion to their
-/// requests.
+/// CPU use of the busiest instance. The upstream's CPU time is divided among the instances in proportion to
+/// their requests.
 fn busiest_instance(trial: &Trial<'_>, instances: u32) -> Option<f64> {
     let threads = trial.record.upstream.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64;
     let by_instance = trial.record.ledger.as_ref().map_or(&[][..], |ledger| &ledger.by_instance);
@@ -90,13 +91,14 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
              {consequence}.",
             percent(busy)
         ),
-        advice: "Give the upstream more `instances` and its own CPUs (`cpus:` in the plan). For response times, use an \
-                 open loop at a rate well below the upstream's limit."
+        advice: "Give the upstream more `instances` and its own CPUs (`cpus:` in the plan). For response \
+                 times, use an open loop at a rate well below the upstream's limit."
             .into(),
     })
 }
 
-/// Reports a gateway that is as fast as direct while direct is at its limit. In this case, the upstream is the limit.
+/// Reports a gateway that is as fast as direct while direct is at its limit. In this case, the upstream is
+/// the limit.
 fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
     let (direct, _) = subject.direct(case.load.index)?;
@@ -132,13 +134,13 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
             ("connections_before", before.into()),
         ]),
         message: format!(
-            "The upstream is the limit, so this case says nothing about the gateway. Throughput via the gateway is \
-             {:.2} times the throughput of direct. Direct is hardly faster with {} connections ({most:.0}/s) than \
-             with {before} connections ({reached:.0}/s).",
+            "The upstream is the limit, so this case says nothing about the gateway. Throughput via the \
+             gateway is {:.2} times the throughput of direct. Direct is hardly faster with {} connections \
+             ({most:.0}/s) than with {before} connections ({reached:.0}/s).",
             ratio, case.load.connections
         ),
-        advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in an open \
-                 loop."
+        advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in \
+                 an open loop."
             .into(),
     })
 }
@@ -195,8 +197,8 @@ mod tests {
 
     #[test]
     fn not_raised_by_a_slow_upstream() {
-        // Each request takes 10 ms, and the gateway adds almost nothing. With eight connections, throughput is eight
-        // times as high as with one connection.
+        // Each request takes 10 ms, and the gateway adds almost nothing. With eight connections, throughput
+        // is eight times as high as with one connection.
         let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
         for round in 0..3 {
             for (load, throughput) in [(0, 100), (1, 800)] {

@@ -1,5 +1,5 @@
-//! `workers-unequal`: gateways had different numbers of workers, a gateway used more CPUs than it has workers, or a
-//! gateway had more workers than CPUs.
+//! `workers-unequal`: gateways had different numbers of workers, a gateway used more CPUs than it has
+//! workers, or a gateway had more workers than CPUs.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use crate::Trial;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 const CODE: &str = "workers-unequal";
 
-/// Limit for CPUs used ÷ workers. Above this ratio, the finding is raised. A gateway's other threads (timers, garbage
-/// collection, threads that block in system calls) do not use enough CPU time to exceed this ratio.
+/// Limit for CPUs used ÷ workers. Above this ratio, the finding is raised. A gateway's other threads (timers,
+/// garbage collection, threads that block in system calls) do not use enough CPU time to exceed this ratio.
 pub const BEYOND: f64 = 1.25;
 
 /// Smallest ratio to report in the profile `stock`: CPUs used by one gateway ÷ CPUs used by another gateway.
@@ -40,13 +40,13 @@ pub(super) fn rule() -> Rule {
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
             "gateways ran with different numbers of workers (in the profile `stock`: one kept more than \
-             {UNLIKE} times as many CPUs busy as another in closed loops), a gateway with N workers kept more \
-             than {BEYOND} × N CPUs busy, or it has more workers than CPUs. Busy CPUs are those of the \
+             {UNLIKE} times as many CPUs busy as another in closed loops), a gateway with N workers kept \
+             more than {BEYOND} × N CPUs busy, or it has more workers than CPUs. Busy CPUs are those of the \
              busiest half second of each trial, median over rounds"
         ),
         seen: "The figures then compare settings, not gateways.",
-        advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's CPUs. `hoptax \
-                 lint` checks whether a pack obeys `workers`.",
+        advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's \
+                 CPUs. `hoptax lint` checks whether a pack obeys `workers`.",
     }
 }
 
@@ -80,8 +80,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     unequal.into_iter().chain(each.flatten()).collect()
 }
 
-/// True if the plan sets the number of the gateway's workers. Built-in hops always have one thread, and the plan does
-/// not configure external gateways.
+/// True if the plan sets the number of the gateway's workers. Built-in hops always have one thread, and the
+/// plan does not configure external gateways.
 fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }
@@ -128,8 +128,8 @@ fn incomparable(
     }
 }
 
-/// Compares how many CPUs gateways used in the profile `stock`. In this profile gateways run with their defaults, so a
-/// difference is not a mistake.
+/// Compares how many CPUs gateways used in the profile `stock`. In this profile gateways run with their
+/// defaults, so a difference is not a mistake.
 fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -144,7 +144,8 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// Checks whether a gateway used more CPUs at once than it has workers. The number of its threads does not matter.
+/// Checks whether a gateway used more CPUs at once than it has workers. The number of its threads does not
+/// matter.
 fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     let (declared, used) = (gateway.declared?, gateway.used?);
     (used > f64::from(declared) * BEYOND).then(|| Finding {
@@ -159,17 +160,19 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
             ("limit", BEYOND.into()),
         ]),
         message: format!(
-            "{} used {used:.1} CPUs at once with {declared} worker{}. A gateway that obeys `workers` uses fewer CPUs.",
+            "{} used {used:.1} CPUs at once with {declared} worker{}. A gateway that obeys `workers` uses \
+            fewer CPUs.",
             gateway.gateway,
             if declared == 1 { "" } else { "s" }
         ),
-        advice: "Check with `hoptax lint` whether the gateway's pack obeys `workers`. `held_to_cpus: true` in the \
-                 pack limits the gateway to as many CPUs as it has workers.".into(),
+        advice: "Check with `hoptax lint` whether the gateway's pack obeys `workers`. `held_to_cpus: true` \
+                 in the pack limits the gateway to as many CPUs as it has workers."
+            .into(),
     })
 }
 
-/// Checks whether a gateway has more workers than CPUs. If so, workers wait for each other because of the plan, not
-/// because of the gateway.
+/// Checks whether a gateway has more workers than CPUs. If so, workers wait for each other because of the
+/// plan, not because of the gateway.
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {

@@ -14,8 +14,8 @@ use hoptax_stats::{
     paired,
 };
 
-/// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the machine
-/// changed.
+/// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the
+/// machine changed.
 const OF_GATEWAY: [Metric; 13] = [
     Metric::AddedP50,
     Metric::AddedP90,
@@ -165,14 +165,15 @@ impl Pair<'_, '_> {
         of(self.a).max(of(self.b))
     }
 
-    /// The largest difference that does not count even if rounds show it, for two figures of one run: the noise floor or the
-    /// least change of the smaller figure, so that swapped cases have the same.
+    /// The largest difference that does not count even if rounds show it, for two figures of one run: the
+    /// noise floor or the least change of the smaller figure, so that swapped cases have the same.
     fn floor(&self, metric: Metric, a: f64, b: f64) -> f64 {
         self.noise(metric).max(a.abs().min(b.abs()) * self.least_change)
     }
 }
 
-/// Compares two runs, which are independent. A gateway does not affect direct, so a change of direct comes from the machine.
+/// Compares two runs, which are independent. A gateway does not affect direct, so a change of direct comes
+/// from the machine.
 fn two_runs(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (first, second) = (one.side.run_figure(metric, a)?, two.side.run_figure(metric, b)?);
@@ -209,9 +210,10 @@ pub(super) fn verdict(row: &Row) -> Verdict {
     }
 }
 
-/// True for the metrics that decide the overall verdict: CPU per request for all loads, the throughput ratio in closed
-/// loops, and added time in open loops. There are only a few such metrics, because the p-values must be adjusted for
-/// their number. Added time in a saturated closed loop is not among them, because it only mirrors lost throughput.
+/// True for the metrics that decide the overall verdict: CPU per request for all loads, the throughput ratio
+/// in closed loops, and added time in open loops. There are only a few such metrics, because the p-values
+/// must be adjusted for their number. Added time in a saturated closed loop is not among them, because it
+/// only mirrors lost throughput.
 fn is_headline(metric: Metric, load: &Load) -> bool {
     match metric {
         Metric::CpuUsPerRequest => true,

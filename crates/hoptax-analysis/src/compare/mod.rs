@@ -1,8 +1,8 @@
 //! Comparison of two runs, or of two contenders of one run, case by case.
 //!
-//! Contenders of the same run are paired by round. Two runs are independent samples, and the machine may have changed
-//! between them. For two runs, taxes are therefore more comparable than other figures. A difference between two runs
-//! must also exceed the change of direct.
+//! Contenders of the same run are paired by round. Two runs are independent samples, and the machine may have
+//! changed between them. For two runs, taxes are therefore more comparable than other figures. A difference
+//! between two runs must also exceed the change of direct.
 
 mod judge;
 mod obstacles;
@@ -47,7 +47,8 @@ impl Subject<'_> {
         self.side.run.contenders.iter().any(|one| one.label == label)
     }
 
-    /// The pairs of contenders to compare: the two with the given labels, or all contenders that both runs have.
+    /// The pairs of contenders to compare: the two with the given labels, or all contenders that both runs
+    /// have.
     fn pairs_of_labels<'s>(&'s self, second: &'s Self) -> Vec<(&'s str, &'s str)> {
         match (self.label, second.label) {
             (Some(one), Some(other)) => vec![(one, other)],
@@ -87,7 +88,8 @@ pub struct Row {
     pub change: Option<Estimate>,
     /// A difference up to this size is not distinguishable from noise.
     pub floor: f64,
-    /// p-value of the hypothesis that noise and the machine explain the difference. Absent if there is only one round.
+    /// p-value of the hypothesis that noise and the machine explain the difference. Absent if there is only
+    /// one round.
     pub p_value: Option<f64>,
     /// The p-value, adjusted for the number of rows (Holm). Absent if there is only one round.
     pub adjusted_p_value: Option<f64>,
@@ -121,8 +123,8 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// The comparison of every case and metric.
     pub rows: Vec<Row>,
-    /// Number of rows that are expected to show a difference by chance alone: one in twenty of the rows with an
-    /// interval.
+    /// Number of rows that are expected to show a difference by chance alone: one in twenty of the rows with
+    /// an interval.
     pub expected_by_chance: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Checks the settings of two runs. Some settings must be equal, or the runs cannot be compared. If other settings
-//! differ, the comparison has warnings.
+//! Checks the settings of two runs. Some settings must be equal, or the runs cannot be compared. If other
+//! settings differ, the comparison has warnings.
 
 use super::{Obstacle, Subject};
 use crate::Side;
@@ -115,9 +115,9 @@ fn moved(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> {
     let (one, other) = placed_differently(first.side, second.side)?;
     let [cpu, neighbor] = one.cpus;
     Some(format!(
-        "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in {}: the hypervisor had placed them \
-         differently. A difference counts only if it is larger than this can explain: three times the added time, twice any \
-         other figure.",
+        "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in {}: the hypervisor had placed \
+         them differently. A difference counts only if it is larger than this can explain: three times the \
+         added time, twice any other figure.",
         one.usual_ns, first.name, other.usual_ns, second.name
     ))
 }
@@ -130,7 +130,8 @@ fn unsettled(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
         let is_unknown = load.settled_s.is_some_and(|settled| settled.estimate.is_none());
         is_unknown.then(|| {
             format!(
-                "`settled` of {label} in {} is not compared: in {} of {} starts it had not settled when its load ended.",
+                "`settled` of {label} in {} is not compared: in {} of {} starts it had not settled when its \
+                load ended.",
                 subject.name, load.unsettled, load.starts
             )
         })
@@ -316,8 +317,8 @@ fn words(value: &impl Serialize) -> String {
     shown(&serde_json::to_value(value).unwrap_or_default())
 }
 
-/// The parts of two settings that differ, with their keys, such as `delay: 0ms` and `delay: 5ms`. Equal settings give equal
-/// texts.
+/// The parts of two settings that differ, with their keys, such as `delay: 0ms` and `delay: 5ms`. Equal
+/// settings give equal texts.
 fn keys(one: &impl Serialize, other: &impl Serialize) -> (String, String) {
     let value = |of: Result<Value, _>| of.unwrap_or_default();
     let mut parts = Vec::new();
@@ -332,8 +333,8 @@ fn keys(one: &impl Serialize, other: &impl Serialize) -> (String, String) {
     (texts(|part| &part.1), texts(|part| &part.2))
 }
 
-/// Adds each differing part of two values, with the path of its key. Objects with the same keys and lists of the same length
-/// are entered.
+/// Adds each differing part of two values, with the path of its key. Objects with the same keys and lists of
+/// the same length are entered.
 fn difference(key: &str, one: &Value, other: &Value, parts: &mut Vec<(String, Value, Value)>) {
     let below = |name: &str| match (key, is_variant(name)) {
         (key, true) => key.to_owned(),

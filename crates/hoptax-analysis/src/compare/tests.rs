@@ -48,8 +48,8 @@ fn row<'c>(comparison: &'c Comparison, label: &str, metric: Metric) -> &'c Row {
     rows.next().unwrap_or_else(|| panic!("no row {label} {metric:?}"))
 }
 
-/// Rounds with a little noise. Direct takes 1,000 µs. Each gateway is given as (label, response time in µs, CPU time
-/// per request in µs).
+/// Rounds with a little noise. Direct takes 1,000 µs. Each gateway is given as (label, response time in µs,
+/// CPU time per request in µs).
 fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
     let mut random = hoptax_load::random::Random::new(seed);
     let mut run = Run::closed(32);
@@ -66,7 +66,8 @@ fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
             run.push(trial);
         }
     }
-    // In the fixture, direct's throughput is always 1,000 requests/s and does not depend on its response times.
+    // In the fixture, direct's throughput is always 1,000 requests/s and does not depend on its response
+    // times.
     run
 }
 
@@ -327,8 +328,9 @@ fn void_cases_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
-/// A run of two gateways. Figures of separate runs scatter as recorded: the machine by 3 %, and the times and the CPU time of
-/// each process by another 3.6 %, together 4.7 % (`records/2026-11-27-vm-runs`). The distance of the CPUs follows neither.
+/// A run of two gateways. Figures of separate runs scatter as recorded: the machine by 3 %, and the times and
+/// the CPU time of each process by another 3.6 %, together 4.7 % (`records/2026-11-27-vm-runs`). The distance
+/// of the CPUs follows neither.
 fn scattered(seed: u64, distance_ns: f64, slower: f64) -> Run {
     let mut random = hoptax_load::random::Random::new(seed);
     let mut by = |share: f64| (share * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0)).exp();
@@ -391,8 +393,8 @@ fn equal_runs_are_not_told_apart_whatever_the_placement_of_their_cpus() {
     assert_eq!(slower, 10, "half as much again is seen in every pair");
 }
 
-/// Measures how often a comparison of equal gateways shows a difference, and how often a difference of one tenth is
-/// found. Each simulated run is a complete comparison.
+/// Measures how often a comparison of equal gateways shows a difference, and how often a difference of one
+/// tenth is found. Each simulated run is a complete comparison.
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     let alarms = |extra: f64| {
@@ -402,8 +404,8 @@ fn false_alarms_are_as_rare_as_stated() {
         };
         (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
     };
-    // If each comparison gives a false alarm with a probability of 5 %, more than 6 of 40 comparisons do so in only one
-    // of 300 test runs.
+    // If each comparison gives a false alarm with a probability of 5 %, more than 6 of 40 comparisons do so
+    // in only one of 300 test runs.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
 }

@@ -6,8 +6,8 @@ use crate::{Load, Severity};
 use hoptax_record::DIRECT;
 use hoptax_stats::weighted_holm;
 
-/// Compares `second` with `first`. A difference is not reported if it is smaller than `least_change`, which is a share
-/// of the first figure and usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
+/// Compares `second` with `first`. A difference is not reported if it is smaller than `least_change`, which
+/// is a share of the first figure and usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
 ///
 /// # Errors
 /// If the two subjects cannot be compared.
@@ -61,16 +61,16 @@ fn different_kinds(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> 
         _ => return None,
     };
     Some(format!(
-        "{starts} measured starts of gateways (its plan has `start`), and {trials} measured trials: compare runs of the \
-         same kind"
+        "{starts} measured starts of gateways (its plan has `start`), and {trials} measured trials: compare \
+         runs of the same kind"
     ))
 }
 
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     if first.side.run.load.iter().all(|point| !point.is_in_rounds()) {
         return format!(
-            "{} contains only searches, and hoptax does not compare capacities: read the capacities in the report \
-             of each run",
+            "{} contains only searches, and hoptax does not compare capacities: read the capacities in the \
+             report of each run",
             first.name
         );
     }
@@ -93,12 +93,12 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     )
 }
 
-/// The share of α that is for the headline rows together. The other rows share the rest. So a comparison with many rows
-/// still sees what matters most.
+/// The share of α that is for the headline rows together. The other rows share the rest. So a comparison with
+/// many rows still sees what matters most.
 const FOR_HEADLINES: f64 = 0.8;
 
-/// Adjusts the p-values of all rows for their number (Holm), and judges each row. If nothing differs, at most 5 % of
-/// comparisons have any row that is called better or worse.
+/// Adjusts the p-values of all rows for their number (Holm), and judges each row. If nothing differs, at most
+/// 5 % of comparisons have any row that is called better or worse.
 fn judge_rows(rows: &mut [Row]) {
     let tested = |row: &&mut Row| row.p_value.is_some();
     let headlines = rows.iter().filter(|row| row.headline && row.p_value.is_some()).count();
@@ -131,7 +131,8 @@ fn is_of(case: &str, label: &str, row: &Row) -> bool {
     rest.is_some_and(|rest| rest == row.load.label || (row.metric.is_start() && rest == "start"))
 }
 
-/// The compared cases that have a `void` finding, and the runs that have a `void` finding about the whole run.
+/// The compared cases that have a `void` finding, and the runs that have a `void` finding about the whole
+/// run.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
     let mut cases = Vec::new();
     for (subject, label) in

@@ -9,8 +9,8 @@ pub(super) struct Family<'p> {
     /// Label of the same gateway without features.
     pub(super) bare: &'p str,
     pub(super) features: Vec<Feature>,
-    /// Labels of two gateways. Each of the two gateways has a part of this gateway's features. Each feature belongs to
-    /// exactly one of them.
+    /// Labels of two gateways. Each of the two gateways has a part of this gateway's features. Each feature
+    /// belongs to exactly one of them.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 
@@ -21,8 +21,8 @@ pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
     all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
 }
 
-/// Leaves `tls` out of the features of a gateway that the plan contains only with `tls`. Some gateways cannot do without
-/// it, and then the gateway with `tls` alone is the one that others are compared with.
+/// Leaves `tls` out of the features of a gateway that the plan contains only with `tls`. Some gateways cannot
+/// do without it, and then the gateway with `tls` alone is the one that others are compared with.
 fn without_common_tls(all: &mut [PackGateway<'_>]) {
     let has_tls = |one: &PackGateway<'_>| one.features.contains(&Feature::Tls);
     let is_common = |one: &PackGateway<'_>| all.iter().filter(|other| one.is_sibling(other)).all(has_tls);
@@ -58,9 +58,9 @@ impl<'p> PackGateway<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features.clone(), parts })
     }
 
-    /// The same gateway without features. If the plan has several such gateways, the first choice is a gateway whose
-    /// label is a prefix of this gateway's label (as in a matrix). The second choice is a gateway with the same number
-    /// of upstream instances.
+    /// The same gateway without features. If the plan has several such gateways, the first choice is a
+    /// gateway whose label is a prefix of this gateway's label (as in a matrix). The second choice is a
+    /// gateway with the same number of upstream instances.
     fn bare<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.min_by_key(|one| {

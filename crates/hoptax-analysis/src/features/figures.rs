@@ -1,5 +1,5 @@
-//! Figures of several cases, computed from the rounds that all these cases have. Prices are computed from these
-//! figures.
+//! Figures of several cases, computed from the rounds that all these cases have. Prices are computed from
+//! these figures.
 
 use crate::source::{Reader, Source};
 use crate::trial::Trial;
@@ -26,8 +26,8 @@ impl<'t, 'a> Figures<'t, 'a> {
         (units.count() > 0).then(|| Self { sides: sides.to_vec(), units })
     }
 
-    /// Computes `figure` with an interval over rounds. The argument of `figure` is a function: for the index of a case,
-    /// it returns the figure of the case.
+    /// Computes `figure` with an interval over rounds. The argument of `figure` is a function: for the index
+    /// of a case, it returns the figure of the case.
     pub(super) fn resampled(
         &self,
         metric: Metric,

@@ -1,9 +1,9 @@
-//! Prices of features. Compares a gateway that has features with the same gateway without features. Uses only the
-//! rounds that have trials of both. For two features that are used together, also computes whether they cost more or
-//! less than the sum of their prices.
+//! Prices of features. Compares a gateway that has features with the same gateway without features. Uses only
+//! the rounds that have trials of both. For two features that are used together, also computes whether they
+//! cost more or less than the sum of their prices.
 //!
-//! Direct is used only for the noise floor. If a feature needs an addition to the request (a key, TLS), the price
-//! includes the cost of the addition.
+//! Direct is used only for the noise floor. If a feature needs an addition to the request (a key, TLS), the
+//! price includes the cost of the addition.
 
 mod family;
 mod figures;
@@ -32,7 +32,8 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// Change of the gateway's CPU time per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs nothing.
+    /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs
+    /// nothing.
     pub throughput_ratio: Option<Difference>,
     /// Change of the gateway's memory (resident set), bytes.
     pub memory_rss_bytes: Option<Difference>,
@@ -68,32 +69,34 @@ impl Prices {
 pub struct Price {
     /// Label of the gateway with features.
     pub gateway: String,
-    /// Label of the same gateway without features, or with `tls` alone if the plan contains it only with `tls`.
+    /// Label of the same gateway without features, or with `tls` alone if the plan contains it only with
+    /// `tls`.
     pub bare: String,
     /// The features.
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
-    /// The figure with the features − the figure without them. For throughput, the figure with the features ÷ the
-    /// figure without them.
+    /// The figure with the features − the figure without them. For throughput, the figure with the features ÷
+    /// the figure without them.
     pub prices: Prices,
-    /// How much the price of all features exceeds the sum of the prices of their parts. Absent if there is only one
-    /// feature, or if the parts were not measured.
+    /// How much the price of all features exceeds the sum of the prices of their parts. Absent if there is
+    /// only one feature, or if the parts were not measured.
     pub beyond: Option<Beyond>,
 }
 
-/// The additional price of using several features together: the price of all features − the prices of their two parts.
+/// The additional price of using several features together: the price of all features − the prices of their
+/// two parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beyond {
     /// Labels of the two gateways that each have one part of the features.
     pub alone: [String; 2],
-    /// The price of all features − the sum of the prices of both parts. For throughput, the ratio of all features ÷ the
-    /// product of the ratios of both parts.
+    /// The price of all features − the sum of the prices of both parts. For throughput, the ratio of all
+    /// features ÷ the product of the ratios of both parts.
     pub prices: Prices,
 }
 
-/// The prices of all gateways that the run contains both with and without features. Sorted by load point, then in the
-/// plan's order. Searches are left out.
+/// The prices of all gateways that the run contains both with and without features. Sorted by load point,
+/// then in the plan's order. Searches are left out.
 pub(super) fn prices(
     run: &RunRecord,
     records: &[TrialRecord],
@@ -190,7 +193,8 @@ fn least(metric: Metric, bare: f64) -> f64 {
     if metric == Metric::ThroughputRatio { LEAST_CHANGE } else { LEAST_CHANGE * bare }
 }
 
-/// The noise floor of a metric. Zero for memory, because direct has no gateway whose memory could be measured.
+/// The noise floor of a metric. Zero for memory, because direct has no gateway whose memory could be
+/// measured.
 fn noise(metric: Metric, floor: &NoiseFloor) -> Option<f64> {
     match metric {
         Metric::MemoryRssBytes => Some(0.0),

@@ -54,8 +54,8 @@ fn a_pair_that_costs_more_than_the_sum() {
         "{beyond:#?}"
     );
     assert!(close(beyond.prices.cpu_us_per_request.as_ref(), 19.0, 0.1), "{beyond:#?}");
-    // The ratio of both features together ÷ the product of the ratios of the single features: (150 ÷ 300) ÷ (150 ÷ 162
-    // · 150 ÷ 200).
+    // The ratio of both features together ÷ the product of the ratios of the single features: (150 ÷ 300) ÷
+    // (150 ÷ 162 · 150 ÷ 200).
     let left = (150.0 / 300.0) / (150.0 / 162.0 * 150.0 / 200.0);
     assert!(close(beyond.prices.throughput_ratio.as_ref(), left, 0.002), "{beyond:#?}");
 }

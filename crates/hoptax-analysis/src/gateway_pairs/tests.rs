@@ -2,8 +2,8 @@ use super::*;
 use crate::fixture::features::{gateway, matrix};
 use crate::fixture::{Run, closed_point, searched_point, via};
 
-/// A run with a trial of each gateway in each round. Each gateway is given with its response times, µs. Direct always
-/// takes 100 µs.
+/// A run with a trial of each gateway in each round. Each gateway is given with its response times, µs.
+/// Direct always takes 100 µs.
 fn run(gateways: &[(&str, &[u64])]) -> Run {
     let mut run = Run::closed(1);
     let rounds = gateways.iter().map(|(_, times)| times.len()).max().unwrap_or(0);
@@ -52,8 +52,8 @@ fn what_disturbs_a_whole_round_cancels() {
 
 #[test]
 fn by_hand() {
-    // The merged medians of two rounds are 150 and 160 µs. A draw that takes the second round twice has a difference of
-    // 25 µs, the others of 10 µs. The mean is 13.75, and s*² = 0.75 · 3.75² + 0.25 · 11.25².
+    // The merged medians of two rounds are 150 and 160 µs. A draw that takes the second round twice has a
+    // difference of 25 µs, the others of 10 µs. The mean is 13.75, and s*² = 0.75 · 3.75² + 0.25 · 11.25².
     let run = run(&[("nginx", &[150, 150]), ("haproxy", &[160, 175])]);
     let pair = p50(&run, "nginx", "haproxy");
     assert!((pair.difference.estimate - 10.0).abs() < 0.3, "{pair:?}");

@@ -10,8 +10,8 @@ const MICROSECOND: f64 = 1e3;
 /// Name of the frame for the kernel's part, if the profiler may not see it.
 const HIDDEN: &str = "[kernel, not visible]";
 
-/// A frame or a module is listed if it has at least this share of the whole time. In a difference, it must have this share
-/// on one side.
+/// A frame or a module is listed if it has at least this share of the whole time. In a difference, it must
+/// have this share on one side.
 pub(super) const LEAST_SHARE: f64 = 0.0005;
 
 /// Smallest share of the whole time from which missing symbols are reported.
@@ -274,8 +274,8 @@ fn plain(name: &str, kind: FrameKind) -> Frame {
     Frame { name: name.to_owned(), module: String::new(), kind, named: true }
 }
 
-/// CPU time per sampled time of a pass. Samples say where a gateway spends its CPU time, and its CPU clocks say how much.
-/// Waiting is measured as it is, and so is a pass without the kernel's part.
+/// CPU time per sampled time of a pass. Samples say where a gateway spends its CPU time, and its CPU clocks
+/// say how much. Waiting is measured as it is, and so is a pass without the kernel's part.
 fn factor(pass: &PassRecord) -> f64 {
     if pass.kind == PassKind::Waiting || !pass.sees_kernel {
         return 1.0;

@@ -94,9 +94,9 @@ pub(super) fn differences(run: &RunRecord, cases: &[CaseProfile]) -> Vec<Profile
     pairs.filter_map(|(first, second)| difference(cases, first, second)).collect()
 }
 
-/// At each load point, the first gateway of each pack against its other gateways: a gateway without a feature against with,
-/// or one version against another. If a run has only two gateways, these two. For each gateway, each load point against
-/// the one before.
+/// At each load point, the first gateway of each pack against its other gateways: a gateway without a feature
+/// against with, or one version against another. If a run has only two gateways, these two. For each gateway,
+/// each load point against the one before.
 fn pairs(run: &RunRecord, cases: &[CaseProfile]) -> Vec<(usize, usize)> {
     let kind = |label: &str| {
         let contender = run.contenders.iter().find(|one| one.label == label);

@@ -1,8 +1,8 @@
-//! Profiles: how much CPU time, or waiting time, each function takes per request, and how that differs between gateways
-//! and loads.
+//! Profiles: how much CPU time, or waiting time, each function takes per request, and how that differs
+//! between gateways and loads.
 //!
-//! A frame's share of the samples of a pass, times the CPU time of the gateway in that pass, is its time. Its time per
-//! request has an interval from the slices of all passes ([`hoptax_stats::Slices`]).
+//! A frame's share of the samples of a pass, times the CPU time of the gateway in that pass, is its time. Its
+//! time per request has an interval from the slices of all passes ([`hoptax_stats::Slices`]).
 
 mod case;
 mod costs;
@@ -43,7 +43,8 @@ pub fn profiles(run: &RunRecord, passes: &[PassRecord]) -> Profiles {
             }
         }
     }
-    // A frame that is too small to be listed on one side still has its time there, so the differences come first.
+    // A frame that is too small to be listed on one side still has its time there, so the differences come
+    // first.
     let differences = difference::differences(run, &cases);
     cases.iter_mut().for_each(CaseProfile::leave_out_small);
     Profiles { cases, differences }

@@ -4,8 +4,8 @@ use crate::latency::Latency;
 use crate::tax::Tax;
 use crate::throughput::Throughput;
 
-/// The figures of a case from quiet windows only. If no window of the load point was left out, these figures equal the
-/// figures of all windows. If no trial has enough quiet windows, the figures are absent.
+/// The figures of a case from quiet windows only. If no window of the load point was left out, these figures
+/// equal the figures of all windows. If no trial has enough quiet windows, the figures are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuietFigures {
     /// Number of windows in trials that recorded steal.
@@ -24,14 +24,14 @@ pub struct QuietFigures {
     pub response_time: Option<Latency>,
     /// CPU time of the gateway per request completed in quiet windows, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax relative to direct's quiet windows. Absent for direct. Extra upstream requests are not recorded by
-    /// window, so this figure is from whole trials.
+    /// The tax relative to direct's quiet windows. Absent for direct. Extra upstream requests are not
+    /// recorded by window, so this figure is from whole trials.
     pub tax: Option<Tax>,
 }
 
 impl QuietFigures {
-    /// True if at least one window of the case is left out. Otherwise the quiet figures of the case cover all its
-    /// windows.
+    /// True if at least one window of the case is left out. Otherwise the quiet figures of the case cover all
+    /// its windows.
     pub fn leaves_out(&self) -> bool {
         self.left_out > 0
     }

@@ -7,9 +7,10 @@ use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
 use hoptax_load::record::WINDOW_NS;
 
-/// Restricts the trial to its quiet windows. The result contains the requests, the time, the response times and the
-/// gateway's CPU time of these windows. Figures that are not recorded by window (service times, connects, path split,
-/// targets) are empty. `None` if no window is quiet, or if the histogram of a window cannot be read.
+/// Restricts the trial to its quiet windows. The result contains the requests, the time, the response times
+/// and the gateway's CPU time of these windows. Figures that are not recorded by window (service times,
+/// connects, path split, targets) are empty. `None` if no window is quiet, or if the histogram of a window
+/// cannot be read.
 pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
     let windows = &trial.load.windows;
     let mut response_time = empty(WINDOW_DIGITS);

@@ -1,13 +1,13 @@
-//! Simulates how quiet windows change a tax whose true value is known. docs/concepts/simulations.md contains the
-//! results, and the tests check that they match.
+//! Simulates how quiet windows change a tax whose true value is known. docs/concepts/simulations.md contains
+//! the results, and the tests check that they match.
 //!
-//! An open loop sends Poisson arrivals to a server on one CPU. Via the gateway, each request costs more CPU time. The
-//! hypervisor takes the CPU away in bursts. The kernel notices a burst when the CPU runs again, and counts it in ticks.
-//! The counter is read at the edges of windows.
+//! An open loop sends Poisson arrivals to a server on one CPU. Via the gateway, each request costs more CPU
+//! time. The hypervisor takes the CPU away in bursts. The kernel notices a burst when the CPU runs again, and
+//! counts it in ticks. The counter is read at the edges of windows.
 //!
-//! Each run is simulated twice with the same random numbers. The simulation without bursts gives the true tax. The
-//! simulation with bursts gives the tax from all windows and the tax from quiet windows. The errors of these two taxes
-//! come only from the bursts and the rule.
+//! Each run is simulated twice with the same random numbers. The simulation without bursts gives the true
+//! tax. The simulation with bursts gives the tax from all windows and the tax from quiet windows. The errors
+//! of these two taxes come only from the bursts and the rule.
 
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
@@ -32,8 +32,8 @@ const WARMUP: usize = 5;
 const WINDOW: f64 = WINDOW_NS as f64 / 1e3;
 /// Requests per µs.
 const RATE: f64 = 1500e-6;
-/// CPU time of a request, µs: a fixed part and the mean of an exponential part. Direct uses 30 % of the CPU, and the
-/// gateway 45 %.
+/// CPU time of a request, µs: a fixed part and the mean of an exponential part. Direct uses 30 % of the CPU,
+/// and the gateway 45 %.
 const DIRECT_COST: (f64, f64) = (100.0, 100.0);
 const VIA_COST: (f64, f64) = (200.0, 100.0);
 /// Relative difference in speed between rounds.
@@ -77,7 +77,8 @@ struct Cpu {
     /// Start of the next burst: a time, or an amount of used CPU time if bursts follow the load.
     next: f64,
     used: f64,
-    /// The bursts that have ended, each with the time when the kernel noticed it and the CPU time that it took.
+    /// The bursts that have ended, each with the time when the kernel noticed it and the CPU time that it
+    /// took.
     taken: Vec<(f64, f64)>,
 }
 
@@ -88,13 +89,15 @@ impl Cpu {
         cpu
     }
 
-    /// A random pause until the next burst: a duration, or an amount of used CPU time if bursts follow the load.
+    /// A random pause until the next burst: a duration, or an amount of used CPU time if bursts follow the
+    /// load.
     fn pause(&mut self) -> f64 {
         let scale = if self.steal.follows_load() { DIRECT_USE } else { 1.0 };
         self.steal.between() * scale * self.random.exponential()
     }
 
-    /// Serves a request that arrives at `now` and costs `cost` µs of CPU time. Returns the time when it is done.
+    /// Serves a request that arrives at `now` and costs `cost` µs of CPU time. Returns the time when it is
+    /// done.
     fn serve(&mut self, now: f64, cost: f64) -> f64 {
         let mut at = self.free.max(now);
         let mut left = cost;
@@ -124,8 +127,8 @@ impl Cpu {
         }
     }
 
-    /// Steal that `/proc/stat` shows for each window, ns. `/proc/stat` counts whole ticks. Windows of the warm-up are
-    /// included.
+    /// Steal that `/proc/stat` shows for each window, ns. `/proc/stat` counts whole ticks. Windows of the
+    /// warm-up are included.
     fn stat(&self) -> Vec<u64> {
         let total = |until: f64| {
             let known = self.taken.iter().filter(|(at, _)| *at <= until).map(|(_, taken)| taken).sum::<f64>();
@@ -138,14 +141,15 @@ impl Cpu {
     }
 }
 
-/// A simulated trial. `requests` contains for each request: the window in which it was due, the window in which it
-/// completed, and its response time in µs.
+/// A simulated trial. `requests` contains for each request: the window in which it was due, the window in
+/// which it completed, and its response time in µs.
 struct Simulated {
     trial: MadeTrial,
     requests: Vec<(usize, usize, f64)>,
 }
 
-/// Simulates a trial. `stream` selects one random sequence for arrivals and costs, and another one for bursts.
+/// Simulates a trial. `stream` selects one random sequence for arrivals and costs, and another one for
+/// bursts.
 fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: f64) -> Simulated {
     let mut random = Random::stream(seed, stream);
     let mut cpu = Cpu::new(steal, Random::stream(seed, stream + 1000));
@@ -242,7 +246,8 @@ impl Outcome {
 #[derive(Default)]
 struct Outcomes {
     of: [[Outcome; 3]; 3],
-    /// Number of windows in the trials of direct (first entry) and in the trials of the gateway (second entry).
+    /// Number of windows in the trials of direct (first entry) and in the trials of the gateway (second
+    /// entry).
     windows: [usize; 2],
     /// How many of these windows [`RULE`] leaves out.
     left_out: [usize; 2],
@@ -287,10 +292,10 @@ impl Outcomes {
 /// Number of runs for each kind of steal. It is large enough to distinguish a bias from scatter.
 const RUNS: u64 = 30;
 
-/// Compares the results with the table in docs/concepts/simulations.md. The table has a line for each kind of steal and
-/// selection of windows, with the mean error and its standard error for each metric. Results may differ from the page
-/// by two standard errors. The comparison therefore tolerates a small change in how intervals or means are computed,
-/// but not a change of the rule.
+/// Compares the results with the table in docs/concepts/simulations.md. The table has a line for each kind of
+/// steal and selection of windows, with the mean error and its standard error for each metric. Results may
+/// differ from the page by two standard errors. The comparison therefore tolerates a small change in how
+/// intervals or means are computed, but not a change of the rule.
 fn page_agrees(steal: &str, outcomes: &Outcomes) {
     let text = include_str!("../../../../docs/concepts/simulations.md");
     let mut wrong = Vec::new();
@@ -323,9 +328,9 @@ fn random_steal_leaves_the_quiet_tax_unbiased_and_narrow() {
         let [all, unstolen, quiet] = [ALL, UNSTOLEN, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(is_unbiased(quiet), "{name}: {} ± {}", quiet.error(), quiet.standard_error());
         assert!(quiet.width() < 0.5 * all.width(), "{name}: {} of {}", quiet.width(), all.width());
-        // After a burst, the windows contain the requests that waited for the end of the burst. Leaving out only the
-        // burst is therefore not enough. There are few such responses, but they are very late. The median shows their
-        // effect most clearly.
+        // After a burst, the windows contain the requests that waited for the end of the burst. Leaving out
+        // only the burst is therefore not enough. There are few such responses, but they are very late. The
+        // median shows their effect most clearly.
         let least = if metric == 0 { 3.0 } else { 1.5 };
         assert!(unstolen.error() > least * unstolen.standard_error(), "{name}: {}", unstolen.error());
     }
@@ -359,10 +364,10 @@ fn slices_shorter_than_a_tick_bias_the_quiet_tax() {
     page_agrees("in slices of 2 ms", &outcomes);
 }
 
-/// Windows count completed requests. A request can therefore be due in a window that is left out and complete in a
-/// window that is kept, or the reverse. Returns two shares. The first is the share of the requests delayed by a burst
-/// (10 ms or more) that complete in kept windows. The second is the share of the requests due in kept windows that
-/// complete in other windows and are therefore missing.
+/// Windows count completed requests. A request can therefore be due in a window that is left out and complete
+/// in a window that is kept, or the reverse. Returns two shares. The first is the share of the requests
+/// delayed by a burst (10 ms or more) that complete in kept windows. The second is the share of the requests
+/// due in kept windows that complete in other windows and are therefore missing.
 fn crossings(rule: &Rule) -> (f64, f64) {
     let (mut late, mut late_kept, mut kept, mut missing) = (0, 0, 0, 0);
     for seed in 0..RUNS {

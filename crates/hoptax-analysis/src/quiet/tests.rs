@@ -7,9 +7,9 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_record::{Role, Stolen};
 use std::collections::BTreeMap;
 
-/// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` contains one list for each
-/// CPU: the time taken in each window, ms. The first `before` and the last `after` windows of each list lie outside of
-/// the trial.
+/// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` contains one
+/// list for each CPU: the time taken in each window, ms. The first `before` and the last `after` windows of
+/// each list lie outside of the trial.
 fn marks(before: u32, after: u32, taken: &[&[u64]]) -> String {
     let length = taken[0].len() - (before + after) as usize;
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; length]).0;
@@ -56,8 +56,8 @@ fn a_burst_longer_than_its_window_began_earlier() {
 
 #[test]
 fn cpus_are_examined_separately() {
-    // On each of two CPUs, 4 ms were taken. This is less than a tick on each CPU. Bursts on different CPUs are not
-    // added up.
+    // On each of two CPUs, 4 ms were taken. This is less than a tick on each CPU. Bursts on different CPUs
+    // are not added up.
     assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
     let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
     assert_eq!(marks(0, 0, &two), "xxx..xxx.");
@@ -104,8 +104,8 @@ fn a_trial_is_repeated_if_less_than_half_of_it_is_quiet() {
     assert!(!needs_repeating(&trial(5).failed("nginx died").0), "it failed, and says so");
 }
 
-/// Ten windows. If `stolen` is true, the hypervisor takes most of the fifth window: its responses are slow, and few
-/// requests complete.
+/// Ten windows. If `stolen` is true, the hypervisor takes most of the fifth window: its responses are slow,
+/// and few requests complete.
 fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     let windows: Vec<Vec<u64>> = (0..10)
         .map(|window| if stolen && window == 4 { vec![40_000; 10] } else { vec![usual_us + window; 100] })

@@ -3,11 +3,11 @@
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{TRIAL_DIGITS, empty};
 
-/// The sum of the histograms of windows, at the precision of a trial's histogram. The count of each coarse bucket is
-/// spread evenly over the fine buckets that it covers, so that percentiles are interpolated inside the bucket. Using
-/// the upper end of a coarse bucket instead would add up to 0.8 % to each percentile, which is more than many taxes. If
-/// values are spread over several buckets, the remaining error is a small part of a bucket's width. If all values are
-/// equal, the remaining error is up to 0.8 %.
+/// The sum of the histograms of windows, at the precision of a trial's histogram. The count of each coarse
+/// bucket is spread evenly over the fine buckets that it covers, so that percentiles are interpolated inside
+/// the bucket. Using the upper end of a coarse bucket instead would add up to 0.8 % to each percentile, which
+/// is more than many taxes. If values are spread over several buckets, the remaining error is a small part of
+/// a bucket's width. If all values are equal, the remaining error is up to 0.8 %.
 pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
     let mut fine = empty(TRIAL_DIGITS);
     for bucket in coarse.iter_recorded() {
@@ -17,8 +17,8 @@ pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
         let parts =
             (highest - lowest) / (fine.highest_equivalent(lowest) - fine.lowest_equivalent(lowest) + 1) + 1;
         let count = bucket.count_at_value();
-        // The first `part` fine buckets together get `count · part / parts`, rounded. A single sample therefore goes to
-        // the middle.
+        // The first `part` fine buckets together get `count · part / parts`, rounded. A single sample
+        // therefore goes to the middle.
         let until = |part: u64| (2 * count * part + parts) / (2 * parts);
         let mut edge = lowest;
         for part in 0..parts {

@@ -4,10 +4,10 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::{HostUsage, TrialRecord};
 
-/// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of the time
-/// is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet figures of such a trial
-/// would also scatter more than the figures of the whole trial, by a factor of more than √2. But the round would have
-/// the same weight as other rounds.
+/// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of
+/// the time is disturbed, the other windows lie between bursts and are probably disturbed too. The quiet
+/// figures of such a trial would also scatter more than the figures of the whole trial, by a factor of more
+/// than √2. But the round would have the same weight as other rounds.
 const ENOUGH: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,17 +24,17 @@ pub(super) struct Rule {
 
 /// The rule in use. It must never be tuned to get a certain result.
 pub(super) const RULE: Rule = Rule {
-    // `/proc/stat` counts in ticks of 10 ms, so a window contains whole ticks or none. If a sample is slightly off the
-    // edge of a window, a tick is split between two windows. The window with at least half of the tick counts as
-    // stolen.
+    // `/proc/stat` counts in ticks of 10 ms, so a window contains whole ticks or none. If a sample is
+    // slightly off the edge of a window, a tick is split between two windows. The window with at least half
+    // of the tick counts as stolen.
     stolen_ns: 5 * MILLISECOND,
     // The kernel notices a burst when the CPU runs again, so the burst may appear one window too late.
     before: 1,
     // Requests that waited during a burst are served after it.
     after: 1,
-    // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ). Up to a
-    // utilisation of one half, this time is at most B. The rule must not use the utilisation, because the utilisation
-    // of direct differs from that of gateways.
+    // After a burst of length B at utilisation ρ, the CPU processes the backlog in a time of B · ρ / (1 − ρ).
+    // Up to a utilisation of one half, this time is at most B. The rule must not use the utilisation, because
+    // the utilisation of direct differs from that of gateways.
     in_proportion: true,
 };
 
@@ -46,8 +46,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Applies the rule to a trial, on every machine that its requests pass: a window is left out if it is to be left out on
-    /// any of them. `None` if the trial has no windows, or if a machine's steal is unknown.
+    /// Applies the rule to a trial, on every machine that its requests pass: a window is left out if it is to
+    /// be left out on any of them. `None` if the trial has no windows, or if a machine's steal is unknown.
     pub fn of(trial: &TrialRecord) -> Option<Self> {
         Self::by(&RULE, trial)
     }
@@ -86,8 +86,8 @@ impl Quiet {
     }
 }
 
-/// True if a trial should be repeated because too few of its windows are quiet. False if steal was not recorded. Also
-/// false for failed trials, which are handled elsewhere.
+/// True if a trial should be repeated because too few of its windows are quiet. False if steal was not
+/// recorded. Also false for failed trials, which are handled elsewhere.
 pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
 }
@@ -114,8 +114,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
             continue;
         }
         let burst = &taken[at..at + length];
-        // If a burst is longer than its window, it began in an earlier window. The kernel could not count time while
-        // the CPU was away.
+        // If a burst is longer than its window, it began in an earlier window. The kernel could not count
+        // time while the CPU was away.
         let earlier = windows_of(burst[0]).saturating_sub(1);
         let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
         let begin = at.saturating_sub(earlier + rule.before);
@@ -125,8 +125,8 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     }
 }
 
-/// Applies the rule to older records. They contain steal as a share of all CPUs, but not the number of CPUs. For these
-/// records, any steal counts.
+/// Applies the rule to older records. They contain steal as a share of all CPUs, but not the number of CPUs.
+/// For these records, any steal counts.
 fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Vec<bool>> {
     if shares.is_empty() {
         return None;

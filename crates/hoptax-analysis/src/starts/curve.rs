@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Number of points for each power of ten. More would show noise.
 const PER_DECADE: f64 = 12.0;
 
-/// The curve of several starts. A point is the median over the starts of their times and of their median response times. It
-/// exists if at least half of the starts have answers there.
+/// The curve of several starts. A point is the median over the starts of their times and of their median
+/// response times. It exists if at least half of the starts have answers there.
 pub(super) fn curve(loads: &[&StartLoad]) -> Vec<CurvePoint> {
     let mut places: BTreeMap<i32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for load in loads {
@@ -28,8 +28,8 @@ pub(super) fn curve(loads: &[&StartLoad]) -> Vec<CurvePoint> {
         .collect()
 }
 
-/// The times of one start's windows, s, and their median response times, µs, at each place. The place of a time is its
-/// logarithm.
+/// The times of one start's windows, s, and their median response times, µs, at each place. The place of a
+/// time is its logarithm.
 fn of_one(load: &StartLoad) -> BTreeMap<i32, (Vec<f64>, Vec<f64>)> {
     let mut places: BTreeMap<i32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for (at, window) in load.windows.iter().enumerate().filter(|(_, window)| window.completed > 0) {

@@ -1,4 +1,5 @@
-//! What starts and reloads of gateways cost: medians over starts, and the response time over the time since a start.
+//! What starts and reloads of gateways cost: medians over starts, and the response time over the time since a
+//! start.
 
 mod contrast;
 mod curve;
@@ -35,8 +36,8 @@ impl Starts {
         median(self.values(metric), 1.0)
     }
 
-    /// The same figure as an [`Estimate`]. If only a bound of the median is known, it is the bound. An end of the interval that
-    /// is not known is absent.
+    /// The same figure as an [`Estimate`]. If only a bound of the median is known, it is the bound. An end of
+    /// the interval that is not known is absent.
     pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
         let median = self.measured(metric)?;
         Some(Estimate {
@@ -74,7 +75,8 @@ pub(super) fn of_process<'s>(all: &'s [Starts], label: &str) -> Option<&'s Start
     all.iter().find(|one| one.is_of_process() && one.figures.contender == label)
 }
 
-/// The figures of every contender: in the order of the contenders, starts before reloads. Empty without starts.
+/// The figures of every contender: in the order of the contenders, starts before reloads. Empty without
+/// starts.
 pub(super) fn starts(run: &RunRecord, records: &[StartRecord]) -> Vec<Starts> {
     let kinds = [StartKind::Direct, StartKind::Start, StartKind::Reload];
     let each = run.contenders.iter().flat_map(|contender| kinds.map(|kind| (&contender.label, kind)));
@@ -100,7 +102,8 @@ fn of_contender(label: &str, kind: StartKind, records: &[&StartRecord]) -> Start
     let requests = [1, 10, 100, 1000].map(request);
     let [first_us, tenth_us, hundredth_us, thousandth_us] =
         requests.each_ref().map(|values| median(values, 1.0 / MICROSECOND));
-    // Starts with load have these times too, but come right after a start with the same machine in the same state.
+    // Starts with load have these times too, but come right after a start with the same machine in the same
+    // state.
     let of = |value: &dyn Fn(&StartRecord) -> Option<u64>| -> Vec<Observed> {
         one_by_one.iter().filter_map(|record| value(record)).map(exactly).collect()
     };
@@ -146,8 +149,8 @@ impl<'r> Loaded<'r> {
         Some(Self { record, load, settling: settling(&load.windows)? })
     }
 
-    /// Time from the start until the gateway had settled, ns. If it had not, the duration of the load, which is a bound
-    /// that is the same in each start.
+    /// Time from the start until the gateway had settled, ns. If it had not, the duration of the load, which
+    /// is a bound that is the same in each start.
     fn since_start_ns(&self) -> f64 {
         match self.settling.is_settled {
             true => (self.load.after_ns + self.settling.ns) as f64,
@@ -186,7 +189,8 @@ fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
     };
     let level: Vec<Observed> =
         loaded.iter().filter_map(|one| one.settling.level_ns).map(Observed::exactly).collect();
-    // Memory hardly shrinks, so without settling it is the largest memory under the whole load and not a bound.
+    // Memory hardly shrinks, so without settling it is the largest memory under the whole load and not a
+    // bound.
     let memory: Vec<Observed> =
         loaded.iter().filter_map(|one| one.rss_bytes().map(Observed::exactly)).collect();
     let sum = |of: fn(&StartLoad) -> u64| loaded.iter().map(|one| of(one.load)).sum();

@@ -4,7 +4,8 @@ use hoptax_load::clock::SECOND;
 use hoptax_record::start::{START_WINDOW_NS, StartWindow};
 use hoptax_stats::{mann_kendall, median};
 
-/// Neighbouring windows are joined until a step has this many answers on average. With fewer, medians are chance.
+/// Neighbouring windows are joined until a step has this many answers on average. With fewer, medians are
+/// chance.
 const ANSWERS: f64 = 8.0;
 
 /// At least this many steps remain, so that the settled time is known to within a few per cent of the load.
@@ -16,22 +17,25 @@ const RUNNING: usize = 5;
 /// A step is slow if its running median is above the settled level by more than this share …
 const SLOWER: f64 = 0.1;
 
-/// … and by more than this many standard deviations of the running medians in the second half of the load. Normally
-/// distributed noise alone makes less than one step in ten thousand slow.
+/// … and by more than this many standard deviations of the running medians in the second half of the load.
+/// Normally distributed noise alone makes less than one step in ten thousand slow.
 const DEVIATIONS: f64 = 3.0;
 
 /// Standard deviation ÷ median absolute deviation of a normal distribution.
 const OF_NORMAL: f64 = 1.4826;
 
-/// Number of slow steps that outweigh this many fast ones: a slow stretch belongs to the time before the gateway has
-/// settled if it is at least a third as long as the fast time before it. So a gateway that becomes slow once more soon
-/// after its start has not settled, but a disturbance by the host after seconds of fast answers does not count.
+/// Number of slow steps that outweigh this many fast ones: a slow stretch belongs to the time before the
+/// gateway has settled if it is at least a third as long as the fast time before it. So a gateway that
+/// becomes slow once more soon after its start has not settled, but a disturbance by the host after seconds
+/// of fast answers does not count.
 const WEIGHT: i64 = 3;
 
-/// Fall of the response time in the second half of the load, as a share of its end, up to which it has stopped falling.
+/// Fall of the response time in the second half of the load, as a share of its end, up to which it has
+/// stopped falling.
 const FALL: f64 = 0.05;
 
-/// The fall is looked for in this many medians of equal parts of the second half. A short disturbance changes only one.
+/// The fall is looked for in this many medians of equal parts of the second half. A short disturbance changes
+/// only one.
 const PARTS: usize = 12;
 
 /// A fall is believed if chance explains it with at most this probability (Mann's test for a trend).
@@ -40,8 +44,8 @@ const BY_CHANCE: f64 = 0.001;
 /// How a gateway settled in one start.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settling {
-    /// True if it had settled when its load ended. Otherwise the other figures are those of the whole load: more is
-    /// needed until it settles.
+    /// True if it had settled when its load ended. Otherwise the other figures are those of the whole load:
+    /// more is needed until it settles.
     pub(super) is_settled: bool,
     /// Time from the beginning of the load, ns.
     pub(super) ns: u64,
@@ -138,8 +142,8 @@ fn scatter(values: &[f64]) -> f64 {
     OF_NORMAL * median(&deviations).unwrap_or(0.0)
 }
 
-/// Number of steps before the gateway had settled: the split with the largest weight of slow steps less fast ones before
-/// it.
+/// Number of steps before the gateway had settled: the split with the largest weight of slow steps less fast
+/// ones before it.
 fn end_of_slowness(slow: &[bool]) -> usize {
     let (mut sum, mut best, mut end) = (0, 0, 0);
     for (at, slow) in slow.iter().enumerate() {
@@ -170,8 +174,8 @@ mod tests {
     use super::*;
     use hoptax_load::random::Random;
 
-    /// Windows of ten seconds at 1,000 requests per second. `p50(seconds)` is in µs; the mean is the same. Each window is
-    /// scaled by a random factor with this standard deviation.
+    /// Windows of ten seconds at 1,000 requests per second. `p50(seconds)` is in µs; the mean is the same.
+    /// Each window is scaled by a random factor with this standard deviation.
     fn windows(noise: f64, seed: u64, p50: impl Fn(f64) -> f64) -> Vec<StartWindow> {
         let mut random = Random::new(seed);
         (0..1000)

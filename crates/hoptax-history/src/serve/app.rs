@@ -53,7 +53,8 @@ impl App {
         })
     }
 
-    /// The state of a process that draws for a server. `under_way` says whether the server's process measures a run.
+    /// The state of a process that draws for a server. `under_way` says whether the server's process measures
+    /// a run.
     pub(super) fn drawing_for(self, under_way: bool) -> Self {
         Self { measures_elsewhere: under_way, ..self }
     }
@@ -72,8 +73,8 @@ impl App {
         self.live.as_ref().map(Board::read)
     }
 
-    /// Updates the history if it is out of date, and then queries the history. Both steps run on a thread that may
-    /// block.
+    /// Updates the history if it is out of date, and then queries the history. Both steps run on a thread
+    /// that may block.
     pub(super) async fn history<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem> + Send + 'static,
@@ -107,8 +108,8 @@ impl App {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses pending runs one by one, on a separate thread. The thread waits while this process measures a run. The
-    /// thread ends when this `App` is dropped.
+    /// Analyses pending runs one by one, on a separate thread. The thread waits while this process measures a
+    /// run. The thread ends when this `App` is dropped.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let (root, app) = (self.root.clone(), Arc::downgrade(self));
@@ -120,8 +121,9 @@ impl App {
                     app.upgrade().is_some_and(|app| !app.is_measuring() && analyse(&app))
                 };
                 while next(&mut |_| own.analyse_next().unwrap_or(false)) {}
-                // If the directory cannot be written, each index exists only in memory. The index for the pages then
-                // cannot see the analyses in the thread's index, so analyse the runs for that index too.
+                // If the directory cannot be written, each index exists only in memory. The index for the
+                // pages then cannot see the analyses in the thread's index, so analyse the runs for that
+                // index too.
                 while next(&mut |app| app.locked().store.analyse_next().unwrap_or(false)) {}
             }
         };

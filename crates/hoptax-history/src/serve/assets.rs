@@ -1,5 +1,5 @@
-//! Style, scripts and chart library of the pages. The address of each of these files contains a digest of its content,
-//! so that browsers can cache the file forever.
+//! Style, scripts and chart library of the pages. The address of each of these files contains a digest of its
+//! content, so that browsers can cache the file forever.
 
 use hoptax_report::assets as report;
 use ring::digest::{SHA256, digest};

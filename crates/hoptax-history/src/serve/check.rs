@@ -1,4 +1,5 @@
-//! Middleware for all requests and responses: refuses requests that are not allowed, and adds headers to responses.
+//! Middleware for all requests and responses: refuses requests that are not allowed, and adds headers to
+//! responses.
 
 use super::app::App;
 use super::drawing;
@@ -13,14 +14,15 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for a response. It is long enough for the largest report on a busy machine. At the limit, a process that draws
-/// is killed.
+/// Time limit for a response. It is long enough for the largest report on a busy machine. At the limit, a
+/// process that draws is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Content security policy of pages. A page may load resources only from this server. Style attributes are allowed,
-/// because charts need them.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
-    data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Content security policy of pages. A page may load resources only from this server. Style attributes are
+/// allowed, because charts need them.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr \
+    'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'self'; \
+    base-uri 'none'; frame-ancestors 'none'";
 
 /// Checks each request before it is handled, and completes the headers of each response.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

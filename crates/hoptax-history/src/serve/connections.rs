@@ -19,15 +19,16 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Maximum number of open connections, enough for about 20 browsers. Further connections wait, unless another connection
-/// can be closed for them: see [`Silent`](super::silent::Silent).
+/// Maximum number of open connections, enough for about 20 browsers. Further connections wait, unless another
+/// connection can be closed for them: see [`Silent`](super::silent::Silent).
 const MOST: usize = 128;
-/// Time limit for receiving a request's head. It also limits how long a connection can be idle if the server is not full.
+/// Time limit for receiving a request's head. It also limits how long a connection can be idle if the server
+/// is not full.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a request's head, in bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// Maximum lifetime of a connection. It is long enough for a page that polls every second. The limit also disconnects
-/// clients that never read their responses.
+/// Maximum lifetime of a connection. It is long enough for a page that polls every second. The limit also
+/// disconnects clients that never read their responses.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// How long shutdown waits for requests in progress.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
@@ -65,7 +66,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
             }
             continue;
         };
-        // Only one accepted connection waits here. The others wait in the kernel's queue, where they need no descriptor.
+        // Only one accepted connection waits here. The others wait in the kernel's queue, where they need no
+        // descriptor.
         let Some(Some(slot)) = or_stop(&mut stopped, free_slot(&slots, &silent)).await else { break };
         number += 1;
         let watched = silent.add(number, Instant::now());
@@ -76,8 +78,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
         tokio::spawn(async move {
             let _slot = slot;
             let work = tokio::time::timeout(LIFETIME, connection);
-            // `work` is polled before `closed`. If a request has arrived, the connection is not silent any more. Ignore
-            // errors, because an error on a connection affects only the client of that connection.
+            // `work` is polled before `closed`. If a request has arrived, the connection is not silent any
+            // more. Ignore errors, because an error on a connection affects only the client of that
+            // connection.
             let _ = first(work, watched.closed()).await;
             silent.remove(number);
         });

@@ -1,8 +1,8 @@
 //! Draws reports and comparisons in processes of their own.
 //!
-//! A run may be so large that its report takes minutes, and a thread cannot be stopped. So each of these responses is made by
-//! `hoptax draw`, which the server kills after the time limit, or when the client has gone. Pages that only read the index do
-//! not wait for it.
+//! A run may be so large that its report takes minutes, and a thread cannot be stopped. So each of these
+//! responses is made by `hoptax draw`, which the server kills after the time limit, or when the client has
+//! gone. Pages that only read the index do not wait for it.
 
 use super::app::App;
 use super::problem::Problem;

@@ -1,5 +1,5 @@
-//! Reads the path, the query and the body of a request. If one of them is not valid, the error describes the problem in
-//! words.
+//! Reads the path, the query and the body of a request. If one of them is not valid, the error describes the
+//! problem in words.
 
 use super::problem::Problem;
 use axum::Json;

@@ -1,5 +1,5 @@
-//! Decides which requests are allowed. A page of another site that is open in the same browser can send requests to
-//! this server. Such a page must neither read a response nor change anything.
+//! Decides which requests are allowed. A page of another site that is open in the same browser can send
+//! requests to this server. Such a page must neither read a response nor change anything.
 
 use super::options::Access;
 use super::pages::template;
@@ -14,8 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Maximum size of a request body, in bytes. It is large enough for the longest note.
 pub(super) const MOST_BODY: usize = 128 << 10;
 
-/// Header that a program sends with each request that changes something. A page of another site cannot send this
-/// header.
+/// Header that a program sends with each request that changes something. A page of another site cannot send
+/// this header.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
 
 /// The host names of this server, and the token that requests must contain.
@@ -38,8 +38,8 @@ struct Secret {
 impl Guard {
     pub(super) fn new(address: SocketAddr, access: &Access) -> Self {
         let host = host_name().to_ascii_lowercase();
-        // The cookie contains a digest instead of the token, because a browser sends the cookie to every port of the
-        // host.
+        // The cookie contains a digest instead of the token, because a browser sends the cookie to every port
+        // of the host.
         let token = access.token().map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
@@ -52,8 +52,8 @@ impl Guard {
         self.is_read_only
     }
 
-    /// True if the server answers requests for this host name. Other names are refused, because an attacker could make
-    /// another name resolve to this machine (DNS rebinding).
+    /// True if the server answers requests for this host name. Other names are refused, because an attacker
+    /// could make another name resolve to this machine (DNS rebinding).
     fn answers_to(&self, authority: &str) -> bool {
         let name = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
         match name.parse::<IpAddr>() {
@@ -89,8 +89,8 @@ impl Guard {
             })
     }
 
-    /// Response to a request with the right token in its address. The response sets the cookie, and makes the browser
-    /// open the same address without the token.
+    /// Response to a request with the right token in its address. The response sets the cookie, and makes the
+    /// browser open the same address without the token.
     fn accept_token(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
         let query = uri.query()?;
         let (shown, others): (Vec<&str>, Vec<&str>) =
@@ -105,8 +105,8 @@ impl Guard {
         };
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
-        // Send a page that opens the address by itself, instead of a redirect. After a redirect that began at another
-        // site, browsers would not send a cookie with `SameSite=Strict`.
+        // Send a page that opens the address by itself, instead of a redirect. After a redirect that began at
+        // another site, browsers would not send a cookie with `SameSite=Strict`.
         Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
 }
@@ -123,7 +123,8 @@ fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send instead.
+/// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send
+/// instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
     let authority = authority(request)?;
     if !guard.answers_to(authority) {
@@ -133,7 +134,8 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
             format!("open http://{} instead", guard.address),
         ));
     }
-    // Style and scripts of the pages are the same for everybody, and the page that asks for a token needs them.
+    // Style and scripts of the pages are the same for everybody, and the page that asks for a token needs
+    // them.
     let is_public = *request.method() == Method::GET && request.uri().path().starts_with("/assets/");
     if let Some(secret) = &guard.token
         && !is_public
@@ -174,8 +176,8 @@ fn authority(request: &Request) -> Result<&str, Problem> {
     }
 }
 
-/// Refuses requests that pages of other sites send, except navigation. Browsers do not let such a page read the
-/// response, but preparing the response would cost time.
+/// Refuses requests that pages of other sites send, except navigation. Browsers do not let such a page read
+/// the response, but preparing the response would cost time.
 fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
@@ -190,8 +192,8 @@ fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Accepts a change only from our own pages and from programs, because a page or form of another site could send the
-/// same request.
+/// Accepts a change only from our own pages and from programs, because a page or form of another site could
+/// send the same request.
 fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let kind = content.split(';').next().unwrap_or_default().trim();
@@ -227,7 +229,8 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a request if its headers declare a body that is longer than any valid body. Does not read the body.
+/// Refuses a request if its headers declare a body that is longer than any valid body. Does not read the
+/// body.
 fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
@@ -263,8 +266,8 @@ fn digested(text: &str) -> [u8; 32] {
     bytes
 }
 
-/// Compares two values. The comparison takes the same time for all values, so that the time does not reveal how many
-/// bytes of a guess are right.
+/// Compares two values. The comparison takes the same time for all values, so that the time does not reveal
+/// how many bytes of a guess are right.
 fn equal_in_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }

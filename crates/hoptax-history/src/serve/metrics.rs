@@ -1,5 +1,5 @@
-//! `/metrics`: figures of the run in progress, and of the last complete run of each case, in the OpenMetrics format.
-//! All figures of complete runs come from the index. A scrape does not start an analysis.
+//! `/metrics`: figures of the run in progress, and of the last complete run of each case, in the OpenMetrics
+//! format. All figures of complete runs come from the index. A scrape does not start an analysis.
 
 use super::app::App;
 use super::latest::History;
@@ -89,8 +89,8 @@ impl Gauges<'_> {
     }
 }
 
-/// A figure of the last complete runs. It is exported as three metrics: `name` is the estimate, and `name` with the
-/// suffix `_low` or `_high` is the lower or upper end of the interval.
+/// A figure of the last complete runs. It is exported as three metrics: `name` is the estimate, and `name`
+/// with the suffix `_low` or `_high` is the lower or upper end of the interval.
 struct Shown {
     name: &'static str,
     help: &'static str,
@@ -269,7 +269,8 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     }
 }
 
-/// Adds the figures of the last second of the current trial, or of the last trial of the same case if trials are short.
+/// Adds the figures of the last second of the current trial, or of the last trial of the same case if trials
+/// are short.
 fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial, last: live::Second) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
     let per_second = || Some(Unit::Other("per_second".into()));

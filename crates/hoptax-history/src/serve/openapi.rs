@@ -10,10 +10,11 @@ use serde_json::{Map, Value, json};
 const SHARED: &str = "/components/schemas";
 
 /// Summary of the interface, and the headers that it needs.
-const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run in progress. A \
-                     change (PATCH, DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` unless a \
-                     browser sends it. If the server listens on an address other than loopback, every request needs \
-                     `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
+const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run in \
+                     progress. A change (PATCH, DELETE) needs `Content-Type: application/json`, and \
+                     `X-Hoptax: 1` unless a browser sends it. If the server listens on an address other \
+                     than loopback, every request needs `Authorization: Bearer TOKEN`. See \
+                     docs/reference/serve.md.";
 
 pub(super) fn document(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
@@ -45,8 +46,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// The schemas of data that the server receives, and the schemas of data that it sends. In received data, a member may
-/// be absent. In sent data, every member is present.
+/// The schemas of data that the server receives, and the schemas of data that it sends. In received data, a
+/// member may be absent. In sent data, every member is present.
 struct Schemas {
     sent: SchemaGenerator,
     received: SchemaGenerator,
@@ -120,13 +121,14 @@ fn parameters(query: Shape, received: &mut SchemaGenerator) -> Value {
 }
 
 fn id() -> Value {
-    json!({ "name": "id", "in": "path", "required": true, "description": "Id of a run: the name of its directory.",
+    json!({ "name": "id", "in": "path", "required": true, "description": "Id of a run: the name of its \
+        directory.",
         "schema": { "type": "string", "pattern": "^[^./\\\\][^/\\\\]*$" } })
 }
 
 fn own_header() -> Value {
     json!({ "name": "X-Hoptax", "in": "header", "required": false,
-        "description": "Shows that the request does not come from a page of another site. Browsers show this with \
-                        the header `Origin`.",
+        "description": "Shows that the request does not come from a page of another site. Browsers show \
+                        this with the header `Origin`.",
         "schema": { "type": "string", "enum": ["1"] } })
 }

@@ -1,5 +1,5 @@
-//! All routes of the server. One table defines the JSON interface and its description. The routes of pages and files
-//! follow the table.
+//! All routes of the server. One table defines the JSON interface and its description. The routes of pages
+//! and files follow the table.
 
 use super::app::App;
 use super::guard::MOST_BODY;
@@ -33,7 +33,8 @@ const UNREADABLE: (u16, &str) = (422, "The directory has no run that this versio
 const MALFORMED: (u16, &str) = (400, "The request is malformed.");
 const FOREIGN: (u16, &str) = (
     403,
-    "The server only shows runs, the request comes from another site's page, or it does not say where it comes from.",
+    "The server only shows runs, the request comes from another site's page, or it does not say where it \
+    comes from.",
 );
 const NO_JSON: (u16, &str) = (415, "The body's content type is not JSON.");
 
@@ -175,7 +176,8 @@ fn object(_: &mut SchemaGenerator) -> Schema {
 fn report(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "object",
-        "description": "The JSON report, as printed by `hoptax report --format json`; see docs/reference/json.md.",
+        "description": "The JSON report, as printed by `hoptax report --format json`; see \
+            docs/reference/json.md.",
         "required": ["schema", "name", "interrupted", "hoptax", "started", "contenders", "cases", "findings", "environment"],
         "properties": {
             "schema": { "type": "integer", "description": "Version of the report." },

@@ -15,14 +15,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CompareQuery {
-    /// Id of the first run, which is usually the older one. If two gateways of one run are compared, the id of that
-    /// run.
+    /// Id of the first run, which is usually the older one. If two gateways of one run are compared, the id
+    /// of that run.
     pub(super) a: String,
     /// Id of the second run, which is usually the newer one. If absent, two gateways of run `a` are compared.
     #[serde(default)]
     pub(super) b: Option<String>,
-    /// Labels of the two gateways to compare, separated by a comma. The first label is of run `a`, the second of run
-    /// `b`. If absent, every gateway that both runs have is compared.
+    /// Labels of the two gateways to compare, separated by a comma. The first label is of run `a`, the second
+    /// of run `b`. If absent, every gateway that both runs have is compared.
     #[serde(default)]
     #[schemars(regex(pattern = r"^[^,]*[^,\s][^,]*,[^,]*[^,\s][^,]*$"))]
     pub(super) labels: Option<String>,

@@ -48,7 +48,8 @@ impl Server {
             .map_err(ServeError::Start)?;
         let keep_off = options.keep_off;
         let body = move || {
-            // Threads that this thread starts later avoid the same CPUs. Only on Linux there can be a generator.
+            // Threads that this thread starts later avoid the same CPUs. Only on Linux there can be a
+            // generator.
             #[cfg(target_os = "linux")]
             cpus::keep_off(&keep_off);
             #[cfg(not(target_os = "linux"))]

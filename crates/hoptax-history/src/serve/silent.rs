@@ -1,7 +1,7 @@
 //! Finds out which connections are silent, so that a full server can close one of them for a new client.
 //!
-//! A connection is silent while the server waits for the head of a request, or for the rest of a head: before the first
-//! request, and again when a whole response has been sent.
+//! A connection is silent while the server waits for the head of a request, or for the rest of a head: before
+//! the first request, and again when a whole response has been sent.
 
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
@@ -15,8 +15,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// A connection can be closed for another one after it was silent for this long. A client that has connected sends its
-/// request within a few milliseconds. Such a client must not be closed for the next one.
+/// A connection can be closed for another one after it was silent for this long. A client that has connected
+/// sends its request within a few milliseconds. Such a client must not be closed for the next one.
 pub(super) const GRACE: Duration = Duration::from_millis(250);
 
 /// All silent connections, by their number.
@@ -47,8 +47,8 @@ impl Silent {
         self.lock().remove(&number);
     }
 
-    /// Closes the connection that was silent for the longest time, if that was at least [`GRACE`]. Returns how long to wait
-    /// for a free slot before the next call.
+    /// Closes the connection that was silent for the longest time, if that was at least [`GRACE`]. Returns
+    /// how long to wait for a free slot before the next call.
     pub(super) fn make_room(&self, now: Instant) -> Duration {
         let mut entries = self.lock();
         let oldest = entries.values_mut().filter(|entry| !entry.is_closing).min_by_key(|entry| entry.since);
@@ -140,8 +140,8 @@ impl hyper::body::Body for ResponseBody {
     }
 }
 
-/// The stream of a connection. hyper flushes it each time when everything was written. A client that is still reading its
-/// response is therefore not silent.
+/// The stream of a connection. hyper flushes it each time when everything was written. A client that is still
+/// reading its response is therefore not silent.
 pub(super) struct Stream<S> {
     stream: S,
     connection: Connection,

@@ -6,7 +6,8 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-/// State and problem of the only run in a new history. `make` changes the run's directory before hoptax reads it.
+/// State and problem of the only run in a new history. `make` changes the run's directory before hoptax reads
+/// it.
 fn state_of(make: impl FnOnce(&Root, &Path)) -> (State, String) {
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);

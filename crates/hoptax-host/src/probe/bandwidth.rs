@@ -1,13 +1,13 @@
 //! Measures bytes per second from one process to another, with messages of a given size.
 //!
-//! The test uses one connection, blocking sockets, and one thread on each side. So it measures the throughput of a
-//! single sender, like iperf with `--len`. Over loopback nothing is transmitted: the result shows how fast this machine
-//! copies bytes from one socket to another. Any other load on the CPUs lowers the result.
+//! The test uses one connection, blocking sockets, and one thread on each side. So it measures the throughput
+//! of a single sender, like iperf with `--len`. Over loopback nothing is transmitted: the result shows how
+//! fast this machine copies bytes from one socket to another. Any other load on the CPUs lowers the result.
 //!
-//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. The sender then sends
-//! messages until the duration is over, and closes its side of the connection. Without echo, the receiver then sends
-//! the number of bytes that it has received, as an 8-byte integer. With echo, the receiver sends each message back, and
-//! the sender waits for this echo before it sends the next message.
+//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's greeting. The sender
+//! then sends messages until the duration is over, and closes its side of the connection. Without echo, the
+//! receiver then sends the number of bytes that it has received, as an 8-byte integer. With echo, the
+//! receiver sends each message back, and the sender waits for this echo before it sends the next message.
 
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
@@ -87,12 +87,13 @@ pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
 
 fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!(
-        "{address} is not a hoptax receiver ({why}). Start one there with `hoptax bandwidth --listen {address}`"
+        "{address} is not a hoptax receiver ({why}). Start one there with `hoptax bandwidth --listen \
+        {address}`"
     ))
 }
 
-/// Serves one sender after another, until `listener` fails or `enough` returns true. `enough` is called after each
-/// sender. If a connection fails, only this connection ends.
+/// Serves one sender after another, until `listener` fails or `enough` returns true. `enough` is called after
+/// each sender. If a connection fails, only this connection ends.
 ///
 /// # Errors
 /// If the listener fails.
@@ -155,7 +156,8 @@ pub fn measure_loopback(asked: &Asked) -> io::Result<Measured> {
     let receiver = std::thread::spawn(move || receive(&listener, || true));
     let measured = measure(address, asked);
     if measured.is_err() {
-        // The receiver may still be waiting for a connection. This connection wakes the receiver, so that it can end.
+        // The receiver may still be waiting for a connection. This connection wakes the receiver, so that it
+        // can end.
         let _ = TcpStream::connect(address);
     }
     receiver.join().map_err(|_| io::Error::other("the receiver panicked"))??;

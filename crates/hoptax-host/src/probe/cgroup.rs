@@ -1,9 +1,11 @@
-//! Reads how long the CPU limits of cgroups have throttled processes, from `cpu.stat` of cgroup versions 1 and 2.
+//! Reads how long the CPU limits of cgroups have throttled processes, from `cpu.stat` of cgroup versions 1
+//! and 2.
 //!
-//! A process's own cgroup can have a limit. Every cgroup above it can also have a limit, such as the cgroup of a
-//! container or of a slice. All visible cgroups are read. Version 2 reports `throttled_usec`, version 1 reports
-//! `throttled_time` in nanoseconds. Both values are sums over all CPUs (Documentation/admin-guide/cgroup-v2.rst and
-//! Documentation/scheduler/sched-bwc.rst in the kernel's sources).
+//! A process's own cgroup can have a limit. Every cgroup above it can also have a limit, such as the cgroup
+//! of a container or of a slice. All visible cgroups are read. Version 2 reports `throttled_usec`, version 1
+//! reports `throttled_time` in nanoseconds. Both values are sums over all CPUs
+//! (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst in the kernel's
+//! sources).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,8 @@ pub struct Mounts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
-    /// The cgroup that is mounted here. This is `/`, or another cgroup if that was bind-mounted into a container.
+    /// The cgroup that is mounted here. This is `/`, or another cgroup if that was bind-mounted into a
+    /// container.
     root: String,
     place: PathBuf,
     version: Version,
@@ -40,8 +43,9 @@ impl Mounts {
         fs::read_to_string("/proc/self/mountinfo").map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
 
-    /// Parses the text of `/proc/self/mountinfo`. Before ` - `, each line has the fields id, parent, device, root,
-    /// mount point, and more. After ` - ` it has the fields type, source and options (proc_pid_mountinfo(5)).
+    /// Parses the text of `/proc/self/mountinfo`. Before ` - `, each line has the fields id, parent, device,
+    /// root, mount point, and more. After ` - ` it has the fields type, source and options
+    /// (proc_pid_mountinfo(5)).
     fn parse(mountinfo: &str) -> Self {
         let mount = |line: &str| {
             let (front, back) = line.split_once(" - ")?;
@@ -58,8 +62,8 @@ impl Mounts {
         Self { list: mountinfo.lines().filter_map(mount).collect() }
     }
 
-    /// Returns all cgroups that contain process `pid` and have a CPU limit. A process belongs to its own cgroup and to
-    /// every cgroup above this one.
+    /// Returns all cgroups that contain process `pid` and have a CPU limit. A process belongs to its own
+    /// cgroup and to every cgroup above this one.
     pub fn limits_of(&self, pid: i32) -> Vec<Limited> {
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
         self.list.iter().flat_map(|mount| mount.limits(&text)).collect()
@@ -76,8 +80,8 @@ impl Mount {
             .collect()
     }
 
-    /// The directory of a process's cgroup. `cgroups` is the text of `/proc/<pid>/cgroup`. Each of its lines has the
-    /// form `number:controllers:path`.
+    /// The directory of a process's cgroup. `cgroups` is the text of `/proc/<pid>/cgroup`. Each of its lines
+    /// has the form `number:controllers:path`.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let mine = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -105,7 +109,8 @@ impl Mount {
 }
 
 impl Limited {
-    /// Time for which the cgroup's processes have been throttled so far, in nanoseconds. This is the sum over all CPUs.
+    /// Time for which the cgroup's processes have been throttled so far, in nanoseconds. This is the sum over
+    /// all CPUs.
     pub fn throttled_ns(&self) -> Option<u64> {
         throttled_in(&fs::read_to_string(&self.stat).ok()?)
     }

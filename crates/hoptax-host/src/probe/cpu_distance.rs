@@ -1,8 +1,9 @@
 //! How far two CPUs are from each other: the time that a cache line takes from one CPU to the other and back.
 //!
-//! What one process sends to another on another CPU travels in cache lines. Within a group of cores that share a cache,
-//! a round trip takes about 80 ns, between groups 200 to 400 ns, between sockets longer. A hypervisor may move the CPUs
-//! of a virtual machine between cores at any time, and this is the only trace of it that the machine can see.
+//! What one process sends to another on another CPU travels in cache lines. Within a group of cores that
+//! share a cache, a round trip takes about 80 ns, between groups 200 to 400 ns, between sockets longer. A
+//! hypervisor may move the CPUs of a virtual machine between cores at any time, and this is the only trace of
+//! it that the machine can see.
 
 use crate::cpus;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Round trips of one try.
 const ROUND_TRIPS: u32 = 400;
-/// The fastest try counts, because an interrupt can only make a try slower. The first one also waits for the other thread.
+/// The fastest try counts, because an interrupt can only make a try slower. The first one also waits for the
+/// other thread.
 const TRIES: u32 = 4;
 /// If the CPUs are busy, the measurement ends without a result after this time.
 const BOUND: Duration = Duration::from_millis(20);
@@ -24,8 +26,8 @@ const STOP: u32 = u32::MAX;
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Measures the round trip of a cache line between two CPUs, in nanoseconds, for about a millisecond. `None` if this
-/// process may not use both CPUs, or if they are too busy.
+/// Measures the round trip of a cache line between two CPUs, in nanoseconds, for about a millisecond. `None`
+/// if this process may not use both CPUs, or if they are too busy.
 pub fn round_trip_ns(one: u32, other: u32) -> Option<f64> {
     let line = Line(AtomicU32::new(0));
     let until = Instant::now() + BOUND;
@@ -37,7 +39,8 @@ pub fn round_trip_ns(one: u32, other: u32) -> Option<f64> {
     })
 }
 
-/// Writes odd numbers and waits for the even number that follows each. Returns the time of a round trip in the fastest try.
+/// Writes odd numbers and waits for the even number that follows each. Returns the time of a round trip in
+/// the fastest try.
 fn ask(line: &Line, cpu: u32, until: Instant) -> Option<f64> {
     let _pinned = cpus::pin(&[cpu])?;
     let mut asked = 1;

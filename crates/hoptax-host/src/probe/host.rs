@@ -20,8 +20,8 @@ impl HostTimes {
         Self::now_with_steal().0
     }
 
-    /// Reads the times now. Also returns the time that the hypervisor took from each CPU since boot, in nanoseconds,
-    /// from the same reading. This list is empty if `/proc/stat` cannot be read.
+    /// Reads the times now. Also returns the time that the hypervisor took from each CPU since boot, in
+    /// nanoseconds, from the same reading. This list is empty if `/proc/stat` cannot be read.
     pub fn now_with_steal() -> (Self, Vec<u64>) {
         let Ok(stats) = KernelStats::current() else { return Default::default() };
         let steal = stats.cpu_time.iter().map(|cpu| nanoseconds(cpu.steal.unwrap_or(0))).collect();

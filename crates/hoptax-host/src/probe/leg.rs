@@ -1,13 +1,15 @@
 //! Measures the network between two hosts: round trips, and the bandwidth in both directions.
 //!
-//! One host opens a [`Receiver`], the other one connects to it. Only one side connects, as in the run itself, so a firewall
-//! that lets the run's traffic through does not stop the measurement.
+//! One host opens a [`Receiver`], the other one connects to it. Only one side connects, as in the run itself,
+//! so a firewall that lets the run's traffic through does not stop the measurement.
 //!
-//! The protocol: the sender writes a head of 40 bytes and waits for 8 bytes from the receiver. Then one of three parts
-//! follows on this connection.
+//! The protocol: the sender writes a head of 40 bytes and waits for 8 bytes from the receiver. Then one of
+//! three parts follows on this connection.
 //!
-//! - Round trips: the sender writes a message and reads the answer, again and again, until it closes the connection.
-//! - There: the sender writes messages. The receiver counts for the given time, and answers with bytes and nanoseconds.
+//! - Round trips: the sender writes a message and reads the answer, again and again, until it closes the
+//!   connection.
+//! - There: the sender writes messages. The receiver counts for the given time, and answers with bytes and
+//!   nanoseconds.
 //! - Back: the receiver writes messages until the sender, which counts, closes the connection.
 
 use hoptax_load::clock::{self, MILLISECOND, SECOND};
@@ -31,13 +33,16 @@ const ROUND_TRIPS_NS: u64 = 800 * MILLISECOND;
 const BATCHES: u64 = 10;
 /// Time for round trips that do not count, ns. In it, both CPUs wake up and the path is looked up.
 const WARMING_NS: u64 = 20 * MILLISECOND;
-/// Time for the bandwidth in one direction, ns. Its first half does not count, because a connection begins slowly.
+/// Time for the bandwidth in one direction, ns. Its first half does not count, because a connection begins
+/// slowly.
 const BANDWIDTH_NS: u64 = 400 * MILLISECOND;
 
-/// Longest message of a round trip, bytes. It fits into one packet of an Ethernet network. Of longer bodies, a gateway may
-/// forward the begin before it has the end, so their transfer is not a part of every round trip.
+/// Longest message of a round trip, bytes. It fits into one packet of an Ethernet network. Of longer bodies,
+/// a gateway may forward the begin before it has the end, so their transfer is not a part of every round
+/// trip.
 pub const ONE_PACKET: u64 = 1400;
-/// Shortest message for the bandwidth, bytes. With shorter ones, system calls would be measured instead of the network.
+/// Shortest message for the bandwidth, bytes. With shorter ones, system calls would be measured instead of
+/// the network.
 pub const LEAST_MESSAGE: u64 = 16 << 10;
 /// Longest message for the bandwidth, bytes. A longer one would only need more memory.
 pub const LONGEST_MESSAGE: u64 = 1 << 20;
@@ -118,7 +123,8 @@ impl Receiver {
 /// Measures the leg to a receiver: round trips in 0.8 s, and the bandwidth in 0.8 s if `with_bandwidth`.
 ///
 /// # Errors
-/// If there is no connection, or the round trips fail. If only a bandwidth cannot be measured, the result says why.
+/// If there is no connection, or the round trips fail. If only a bandwidth cannot be measured, the result
+/// says why.
 pub fn measure(to: ReceiverAddress, messages: Messages, with_bandwidth: bool) -> io::Result<LegLook> {
     let one_packet = |bytes: u64| bytes.clamp(1, ONE_PACKET);
     let (sent, answered) = (one_packet(messages.request_bytes), one_packet(messages.response_bytes));
@@ -206,7 +212,8 @@ fn there(to: ReceiverAddress, message_bytes: u64) -> io::Result<Link> {
     let sending = thread::spawn(move || while sender.write_all(&message).is_ok() {});
     let mut counted = [0; 16];
     let result = stream.read_exact(&mut counted);
-    // Messages that are still queued would delay what is measured next. With a linger time of zero they are dropped.
+    // Messages that are still queued would delay what is measured next. With a linger time of zero they are
+    // dropped.
     let _ = sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
     let _ = stream.shutdown(Shutdown::Write);
     let _ = sending.join();
@@ -229,7 +236,8 @@ fn link(message_bytes: u64, (bytes, ns): (u64, u64)) -> io::Result<Link> {
     Ok(Link { message_bytes, bytes_per_second })
 }
 
-/// Reads for the time of a bandwidth. Returns the bytes of the second half of this time, and how long that was, ns.
+/// Reads for the time of a bandwidth. Returns the bytes of the second half of this time, and how long that
+/// was, ns.
 fn count(stream: &mut TcpStream, message_bytes: u64) -> io::Result<(u64, u64)> {
     let mut room = vec![0; message_bytes as usize];
     let mut read = || match stream.read(&mut room) {
@@ -278,8 +286,8 @@ fn answer(mut stream: TcpStream, token: u64) -> io::Result<Part> {
         Part::There => {
             let (bytes, ns) = count(&mut stream, sent)?;
             stream.write_all(&[bytes.to_be_bytes(), ns.to_be_bytes()].concat())?;
-            // A side that closes a connection with unread data resets it, and the figures could be lost. So what is still on
-            // its way is read until the sender closes.
+            // A side that closes a connection with unread data resets it, and the figures could be lost. So
+            // what is still on its way is read until the sender closes.
             drain(&mut stream);
         }
         Part::Back => {

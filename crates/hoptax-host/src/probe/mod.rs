@@ -1,7 +1,7 @@
 //! Probes observe the host and the processes during a trial. Each probe is a module.
 //!
-//! A [`Sampler`] takes a sample every 100 ms, aligned with the generator's windows. A [`Timeline`] computes results for
-//! exactly the measured time from these samples.
+//! A [`Sampler`] takes a sample every 100 ms, aligned with the generator's windows. A [`Timeline`] computes
+//! results for exactly the measured time from these samples.
 
 pub mod bandwidth;
 mod cgroup;

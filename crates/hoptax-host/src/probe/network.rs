@@ -1,8 +1,8 @@
 //! The kernel's network counters, from `/proc/net` of this network namespace.
 //!
-//! `netstat` and `snmp` contain pairs of lines that begin with the same word: a line of names and a line of values. In
-//! `sockstat` names and values alternate (proc_pid_net(5), Documentation/networking/snmp_counter.rst in the kernel's
-//! sources).
+//! `netstat` and `snmp` contain pairs of lines that begin with the same word: a line of names and a line of
+//! values. In `sockstat` names and values alternate (proc_pid_net(5),
+//! Documentation/networking/snmp_counter.rst in the kernel's sources).
 
 use hoptax_record::NetworkUsage;
 use std::fs;
@@ -124,8 +124,8 @@ mod tests {
         assert!(local_ports() > 0, "this machine has ports");
     }
 
-    /// If a listener never accepts connections, its backlog fills up. The kernel then drops and counts further
-    /// connections.
+    /// If a listener never accepts connections, its backlog fills up. The kernel then drops and counts
+    /// further connections.
     #[test]
     fn a_full_listen_queue_is_counted() {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -136,8 +136,8 @@ mod tests {
         let listener = TcpListener::from(socket);
         let address = listener.local_addr().expect("bound");
         let before = NetworkCounters::now().expect("the counters");
-        // Two connections fit into the backlog. The kernel drops the SYNs of the other connections. It would repeat
-        // these SYNs after a second, but the test does not wait for this.
+        // Two connections fit into the backlog. The kernel drops the SYNs of the other connections. It would
+        // repeat these SYNs after a second, but the test does not wait for this.
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -53,8 +53,8 @@ impl Processes {
         found
     }
 
-    /// What all processes but `ours` used since `before`. A process that began and ended in between counts through its
-    /// parent.
+    /// What all processes but `ours` used since `before`. A process that began and ended in between counts
+    /// through its parent.
     pub(super) fn others_since(&self, before: &Self, ours: &BTreeSet<i32>) -> Others {
         let tick_ns = hoptax_load::clock::SECOND / procfs::ticks_per_second();
         let none = Listed::default();

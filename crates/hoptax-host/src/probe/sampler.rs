@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Number of samples between two searches for new members of the watched trees. A search is slow, because it reads
-/// [`Processes`].
+/// Number of samples between two searches for new members of the watched trees. A search is slow, because it
+/// reads [`Processes`].
 const SAMPLES_PER_SCAN: u32 = 10;
 const SAMPLES_PER_REPORT: u32 = 5;
 
@@ -28,8 +28,8 @@ pub struct Sampler {
 /// Observations that are not part of the samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// Activity of each tree's threads during the measured time, in the order of the trees given to the sampler. The
-    /// list is empty if [`Sampler::align`] was not called when the measured time began.
+    /// Activity of each tree's threads during the measured time, in the order of the trees given to the
+    /// sampler. The list is empty if [`Sampler::align`] was not called when the measured time began.
     pub threads: Vec<Threads>,
     /// Largest number of sockets in TIME_WAIT at one moment.
     pub time_wait_max: u64,
@@ -47,8 +47,8 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts to sample these trees. If `live` is true, the sampler also reports twice a second. Each report covers the
-    /// usage over the last second, and needs no extra samples.
+    /// Starts to sample these trees. If `live` is true, the sampler also reports twice a second. Each report
+    /// covers the usage over the last second, and needs no extra samples.
     pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
@@ -153,8 +153,8 @@ fn members(trees: &[Tree]) -> BTreeSet<i32> {
 struct ThreadWatch {
     begun: ThreadTimes,
     latest: ThreadTimes,
-    /// CPUs that each thread could use at the beginning. They are stored because the kernel no longer reports them
-    /// after the thread has ended.
+    /// CPUs that each thread could use at the beginning. They are stored because the kernel no longer reports
+    /// them after the thread has ended.
     cpus: BTreeMap<i32, Vec<u32>>,
 }
 
@@ -185,8 +185,8 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
-/// Returns the next end of a window after `now`. The first window begins at `start`. If `start` is later than `now`,
-/// returns `start` itself.
+/// Returns the next end of a window after `now`. The first window begins at `start`. If `start` is later than
+/// `now`, returns `start` itself.
 fn next_in_step(start: u64, now: u64) -> u64 {
     if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
 }

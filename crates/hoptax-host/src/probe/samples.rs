@@ -17,8 +17,8 @@ pub struct TreeSample {
     pub processes: u32,
     /// Number of threads; 0 unless the sample is detailed.
     pub threads: u32,
-    /// Time for which the CPU limits of cgroups have throttled the process tree so far, nanoseconds. Absent if there is
-    /// no limit.
+    /// Time for which the CPU limits of cgroups have throttled the process tree so far, nanoseconds. Absent
+    /// if there is no limit.
     pub throttled_ns: Option<u64>,
 }
 
@@ -52,8 +52,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The samples within `[from, to]`. If there are none, the result is the first sample after `to`. If there is no
-    /// sample after `to` either, the result is the last sample of all.
+    /// The samples within `[from, to]`. If there are none, the result is the first sample after `to`. If
+    /// there is no sample after `to` either, the result is the last sample of all.
     pub(super) fn around(&self, from: u64, to: u64) -> &[Sample] {
         let first = self.samples.partition_point(|sample| sample.at_ns < from);
         let end = self.samples.partition_point(|sample| sample.at_ns <= to);
@@ -61,8 +61,8 @@ impl Timeline {
         &self.samples[first..end.max(first + 1)]
     }
 
-    /// The value of a growing count at the moment `at`. Between two samples the value is interpolated linearly. Before
-    /// the first and after the last sample it is constant.
+    /// The value of a growing count at the moment `at`. Between two samples the value is interpolated
+    /// linearly. Before the first and after the last sample it is constant.
     pub(super) fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns < at);
         let Some(after) = self.samples.get(next) else {

@@ -5,13 +5,14 @@ use hoptax_load::record::WINDOW_NS;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// Number of windows reported on each side of the measured time: one second before it and one second after it. The
-/// kernel counts stolen time only when the CPU runs again, so stolen time may be counted after the end of its trial. A
-/// stall just before the measured time may have delayed responses within the measured time.
+/// Number of windows reported on each side of the measured time: one second before it and one second after
+/// it. The kernel counts stolen time only when the CPU runs again, so stolen time may be counted after the
+/// end of its trial. A stall just before the measured time may have delayed responses within the measured
+/// time.
 const MARGIN: u32 = 10;
 
-/// Steal in `[from, to)`, in the second before it and in the second after it. Where there are no samples, steal is
-/// zero.
+/// Steal in `[from, to)`, in the second before it and in the second after it. Where there are no samples,
+/// steal is zero.
 pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let margin = u64::from(MARGIN) * WINDOW_NS;
     let before = (0..u64::from(MARGIN))
@@ -39,8 +40,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Builds the samples of two CPUs. Each element of `looks` contains the time of one sample, and the total steal of
-    /// each CPU until this time. All values are in ms.
+    /// Builds the samples of two CPUs. Each element of `looks` contains the time of one sample, and the total
+    /// steal of each CPU until this time. All values are in ms.
     fn timeline(looks: &[(u64, [u64; 2])]) -> Timeline {
         let sample = |&(at_ms, stolen): &(u64, [u64; 2])| Sample {
             at_ns: at_ms * MS,

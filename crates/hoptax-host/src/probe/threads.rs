@@ -5,15 +5,17 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// A thread that used less than this share of the busiest thread's CPU time is a helper, not a worker. Helpers wait for
-/// timers, write logs or start other threads. Workers of one gateway rarely differ by more than a factor of two.
+/// A thread that used less than this share of the busiest thread's CPU time is a helper, not a worker.
+/// Helpers wait for timers, write logs or start other threads. Workers of one gateway rarely differ by more
+/// than a factor of two.
 const HELPER: f64 = 0.25;
-/// A thread that ran for less than this share of the time is not a worker, even if all other threads were idle.
+/// A thread that ran for less than this share of the time is not a worker, even if all other threads were
+/// idle.
 const IDLE: f64 = 0.02;
 
-/// If a tree has at most this number of threads, its threads are included in every sample. This is needed for threads
-/// that end as soon as the measured time ends, such as the generator's threads. A sample takes about 5 µs per thread,
-/// so this costs at most 0.1 % of a CPU.
+/// If a tree has at most this number of threads, its threads are included in every sample. This is needed for
+/// threads that end as soon as the measured time ends, such as the generator's threads. A sample takes about
+/// 5 µs per thread, so this costs at most 0.1 % of a CPU.
 const FEW: usize = 16;
 
 /// Activity of a tree's threads between two samples.
@@ -23,7 +25,8 @@ pub struct Threads {
     pub busy: u32,
     /// CPUs that the busy threads may use. If no thread was busy, these are the CPUs that any thread may use.
     pub cpus_allowed: Vec<u32>,
-    /// How long threads were ready to run but waited for a CPU, nanoseconds. This is the sum over all threads.
+    /// How long threads were ready to run but waited for a CPU, nanoseconds. This is the sum over all
+    /// threads.
     pub waiting_ns: u64,
 }
 
@@ -75,8 +78,8 @@ impl ThreadTimes {
     }
 }
 
-/// Counts the threads that were busy between two samples, and finds the CPUs that they may use. `affinity` returns the
-/// CPUs of a thread.
+/// Counts the threads that were busy between two samples, and finds the CPUs that they may use. `affinity`
+/// returns the CPUs of a thread.
 pub(super) fn between(
     before: &ThreadTimes,
     after: &ThreadTimes,

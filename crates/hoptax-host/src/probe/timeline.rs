@@ -67,14 +67,16 @@ impl Timeline {
     /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` if there is no limit.
     fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
         self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
-        // Throttled time is unknown before the first sample that contains it. So counting starts at that sample.
+        // Throttled time is unknown before the first sample that contains it. So counting starts at that
+        // sample.
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))
     }
 
-    /// Resident memory of tree `index` at the end of each window in `[from, to)`. If the tree's processes ended before
-    /// a sample, the sample contains 0, and the previous value is used instead. This can happen to the generator.
+    /// Resident memory of tree `index` at the end of each window in `[from, to)`. If the tree's processes
+    /// ended before a sample, the sample contains 0, and the previous value is used instead. This can happen
+    /// to the generator.
     fn rss_by_window(&self, index: usize, from: u64, to: u64) -> Vec<u64> {
         let mut before = 0;
         let ends = windows(from, to).map(|(_, end)| self.nearest(end).trees[index].rss_bytes);
@@ -92,10 +94,10 @@ impl Timeline {
         &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
-    /// Activity of the host in `[from, to)`. Busy time is foreign if neither the watched trees nor the sampling process
-    /// used it, but at most `others_ns`: the CPU time of all other processes. The kernel counts busy time in ticks of
-    /// 10 ms. Requests that are due every millisecond may all be served at the time of the tick, and then the CPU seems
-    /// to be always busy.
+    /// Activity of the host in `[from, to)`. Busy time is foreign if neither the watched trees nor the
+    /// sampling process used it, but at most `others_ns`: the CPU time of all other processes. The kernel
+    /// counts busy time in ticks of 10 ms. Requests that are due every millisecond may all be served at the
+    /// time of the tick, and then the CPU seems to be always busy.
     pub fn host(&self, from: u64, to: u64, others_ns: Option<u64>) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();

@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A process tree that is sampled repeatedly.
 ///
-/// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`). This clock counts nanoseconds, includes
-/// threads that have ended, and needs no parsing. A process that has ended keeps the CPU time of its last sample.
+/// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`). This clock counts
+/// nanoseconds, includes threads that have ended, and needs no parsing. A process that has ended keeps the
+/// CPU time of its last sample.
 #[derive(Debug)]
 pub struct Tree {
     watched: Watched,
@@ -44,13 +45,14 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
-        // Most processes of a service share a cgroup, so this set remains small. A limit remains in the set after its
-        // processes have ended. This is harmless, because the throttled time of such a limit no longer grows.
+        // Most processes of a service share a cgroup, so this set remains small. A limit remains in the set
+        // after its processes have ended. This is harmless, because the throttled time of such a limit no
+        // longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
-    /// Every process that was ever a member. A process can end while a sample is taken, and what it used is not another
-    /// program's work.
+    /// Every process that was ever a member. A process can end while a sample is taken, and what it used is
+    /// not another program's work.
     pub(super) fn members(&self) -> impl Iterator<Item = i32> {
         self.cpu_ns.keys().chain(&self.alive).copied()
     }
@@ -75,14 +77,14 @@ impl Tree {
         });
         sample.cpu_ns = self.cpu_ns.values().sum();
         sample.processes = self.alive.len() as u32;
-        // If limits are nested, the tightest limit throttles the processes. A sum over all limits would count the same
-        // time twice.
+        // If limits are nested, the tightest limit throttles the processes. A sum over all limits would count
+        // the same time twice.
         sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
         sample
     }
 
-    /// Like [`look`](Self::look), but also reads two values that are expensive to read: the number of threads and the
-    /// proportional memory.
+    /// Like [`look`](Self::look), but also reads two values that are expensive to read: the number of threads
+    /// and the proportional memory.
     pub fn look_closely(&mut self) -> TreeSample {
         let mut sample = self.look();
         for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {

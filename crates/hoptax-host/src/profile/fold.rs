@@ -15,8 +15,8 @@ const SHORTEST_RANDOM: usize = 10;
 /// Name of the frame of threads that were ready to run and had no CPU.
 const READY: &str = "waits for a CPU";
 
-/// Longest time between the sample of a switch and the record of the same switch, ns. The kernel writes both within
-/// microseconds, unless the machine takes the CPU away in between.
+/// Longest time between the sample of a switch and the record of the same switch, ns. The kernel writes both
+/// within microseconds, unless the machine takes the CPU away in between.
 const SAME_SWITCH_NS: u64 = 1_000_000;
 
 /// Adds up stacks. Times are on the clock of [`hoptax_load::clock::now`].
@@ -47,8 +47,8 @@ struct Away {
     since_ns: u64,
     /// Where it was. Absent until its sample has been read.
     stack: Option<u32>,
-    /// Whether it was taken off its CPU although it could have gone on. Absent until the record of the switch has been
-    /// read.
+    /// Whether it was taken off its CPU although it could have gone on. Absent until the record of the switch
+    /// has been read.
     ready: Option<bool>,
     thread: Thread,
 }
@@ -122,9 +122,9 @@ impl<'a> Fold<'a> {
         self.spans.iter().position(|span| (span.from_ns..span.to_ns).contains(&at_ns))
     }
 
-    /// The entry of a thread that leaves its CPU. A sample and a switch of the same moment belong together, in any order.
-    /// `lacks` says whether an entry still lacks this half. If the thread already was away, the record of its return was
-    /// lost. Nobody knows how long it waited then, so that wait does not count.
+    /// The entry of a thread that leaves its CPU. A sample and a switch of the same moment belong together,
+    /// in any order. `lacks` says whether an entry still lacks this half. If the thread already was away, the
+    /// record of its return was lost. Nobody knows how long it waited then, so that wait does not count.
     fn away(&mut self, thread: Thread, at_ns: u64, lacks: fn(&Away) -> bool) -> &mut Away {
         let id = thread.id;
         let is_same = |away: &mut Away| lacks(away) && at_ns.abs_diff(away.since_ns) <= SAME_SWITCH_NS;
@@ -160,9 +160,9 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The frames that can be trusted. Waiting stacks have callers from frame pointers only, because perf would copy a whole
-    /// stack for each switch otherwise. If the program has none, only the kernel's frames and the function that called it
-    /// are right.
+    /// The frames that can be trusted. Waiting stacks have callers from frame pointers only, because perf
+    /// would copy a whole stack for each switch otherwise. If the program has none, only the kernel's frames
+    /// and the function that called it are right.
     fn trusted(&self, mut frames: Vec<Address>) -> Vec<Address> {
         if self.callers == Callers::Dwarf {
             let first_of_program = frames.iter().position(|frame| !is_kernel(frame));
@@ -242,7 +242,8 @@ fn module(frame: &Address) -> (FrameKind, String) {
         let is_core = name.starts_with("kernel") || name == "unknown" || name == "guest.kernel.kallsyms";
         return (FrameKind::Kernel, if is_core { "kernel".to_owned() } else { name.to_owned() });
     }
-    // perf finds generated code in maps `/tmp/perf-PID.map`, or only knows that the memory belongs to no file.
+    // perf finds generated code in maps `/tmp/perf-PID.map`, or only knows that the memory belongs to no
+    // file.
     let is_memory = text.starts_with("//anon") || text.starts_with("[anon") || text.contains("memfd:");
     if process_of_map(text).is_some() || is_memory || matches!(text, "[unknown]" | "[heap]" | "[stack]") {
         return (FrameKind::Generated, "generated code".to_owned());
@@ -250,8 +251,8 @@ fn module(frame: &Address) -> (FrameKind, String) {
     (FrameKind::Native, without_random_numbers(file))
 }
 
-/// Replaces long numbers in the name of a file. Netty unpacks its library under a new name at each start, so the same
-/// functions would be in another module in each process.
+/// Replaces long numbers in the name of a file. Netty unpacks its library under a new name at each start, so
+/// the same functions would be in another module in each process.
 fn without_random_numbers(file: &str) -> String {
     let mut text = String::new();
     let mut rest = file;

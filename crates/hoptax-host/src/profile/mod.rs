@@ -1,7 +1,7 @@
 //! Records stacks of processes with `perf`, which must be installed.
 //!
-//! CPU time comes from perf's software clock (`cpu-clock`), because virtual machines often have no hardware counters.
-//! Waiting comes from perf's software event for context switches. Both need no tracing file system.
+//! CPU time comes from perf's software clock (`cpu-clock`), because virtual machines often have no hardware
+//! counters. Waiting comes from perf's software event for context switches. Both need no tracing file system.
 
 mod fold;
 mod folded;
@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 /// Samples per second of CPU time. It is a prime number, so that samples do not keep step with timers.
 const FREQUENCY: u64 = 499;
 
-/// Bytes that perf copies of a thread's stack for each sample, to find callers from unwind tables. Stacks of gateways
-/// are rarely deeper.
+/// Bytes that perf copies of a thread's stack for each sample, to find callers from unwind tables. Stacks of
+/// gateways are rarely deeper.
 const STACK_BYTES: u32 = 8192;
 
 /// Size of perf's buffers, for root only. Other users may lock only a little memory.
@@ -56,11 +56,12 @@ const PRINTING: Duration = Duration::from_secs(600);
 /// Maximum time that printing the version may take.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 
-/// Highest value of `kernel.perf_event_paranoid` at which all users may see the kernel's part of their processes.
+/// Highest value of `kernel.perf_event_paranoid` at which all users may see the kernel's part of their
+/// processes.
 const SEES_KERNEL: i64 = 1;
 
-/// Highest value of `kernel.perf_event_paranoid` at which all users may profile their processes. Debian and Ubuntu
-/// know higher values.
+/// Highest value of `kernel.perf_event_paranoid` at which all users may profile their processes. Debian and
+/// Ubuntu know higher values.
 const SEES_PROGRAM: i64 = 2;
 
 /// Maximum time that writing the names of a process's generated code may take.
@@ -80,14 +81,14 @@ pub enum ProfileError {
     Missing,
     /// The kernel does not allow it.
     #[error(
-        "this user may not profile its processes, because kernel.perf_event_paranoid is {0}; run as root, or: sysctl \
-         -w kernel.perf_event_paranoid=1"
+        "this user may not profile its processes, because kernel.perf_event_paranoid is {0}; run as root, \
+         or: sysctl -w kernel.perf_event_paranoid=1"
     )]
     Forbidden(i64),
     /// The kernel does not let this user see why threads wait.
     #[error(
-        "this user may not see why threads wait, because kernel.perf_event_paranoid is {0}; run as root, or: sysctl \
-         -w kernel.perf_event_paranoid=1"
+        "this user may not see why threads wait, because kernel.perf_event_paranoid is {0}; run as root, \
+         or: sysctl -w kernel.perf_event_paranoid=1"
     )]
     NoSwitches(i64),
     /// The gateway has no processes.
@@ -146,8 +147,8 @@ impl Profiler {
         self.paranoid.is_none_or(|level| level <= SEES_KERNEL)
     }
 
-    /// Starts recording the threads that a service has now, and all that they start. Returns when perf records. perf runs
-    /// under a guard, for which `exe` is the `hoptax` binary.
+    /// Starts recording the threads that a service has now, and all that they start. Returns when perf
+    /// records. perf runs under a guard, for which `exe` is the `hoptax` binary.
     ///
     /// # Errors
     /// If the service has no processes, perf does not start, or this user may not record this.
@@ -253,7 +254,8 @@ pub struct Recording {
     /// The processes that were recorded from the beginning.
     processes: Vec<u32>,
     perf: Guarded,
-    /// perf's data, once it records. The guard removes the file when perf ends, and hoptax still reads this one.
+    /// perf's data, once it records. The guard removes the file when perf ends, and hoptax still reads this
+    /// one.
     data: Option<File>,
     /// perf's messages.
     messages: File,
@@ -261,8 +263,9 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Runs a command for each recorded process, with `{{ pid }}` replaced by its id. The command writes the names of
-    /// generated code to `/tmp/perf-PID.map`, where perf looks for them. If it fails, frames have no names.
+    /// Runs a command for each recorded process, with `{{ pid }}` replaced by its id. The command writes the
+    /// names of generated code to `/tmp/perf-PID.map`, where perf looks for them. If it fails, frames have no
+    /// names.
     pub fn write_maps(&self, command: &[String]) {
         if command.is_empty() {
             return;
@@ -274,7 +277,8 @@ impl Recording {
         }
     }
 
-    /// Waits until perf has written the head of its file, which it does right before it begins to record. Returns the file.
+    /// Waits until perf has written the head of its file, which it does right before it begins to record.
+    /// Returns the file.
     fn await_begin(&mut self) -> Result<File, ProfileError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -294,8 +298,8 @@ impl Recording {
         }
     }
 
-    /// Stops recording, and adds up the stacks in these slices of time, which are in order. The processes must still
-    /// run, because the names of generated code may be in files that they remove at their end.
+    /// Stops recording, and adds up the stacks in these slices of time, which are in order. The processes
+    /// must still run, because the names of generated code may be in files that they remove at their end.
     ///
     /// # Errors
     /// If perf has ended early, or its data cannot be read.
@@ -366,8 +370,8 @@ impl Drop for Recording {
     }
 }
 
-/// A directory that only this user can read, because copies of stacks may contain keys and passwords. It is removed when
-/// it is dropped.
+/// A directory that only this user can read, because copies of stacks may contain keys and passwords. It is
+/// removed when it is dropped.
 #[derive(Debug)]
 struct Private(PathBuf);
 

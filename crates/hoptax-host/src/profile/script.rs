@@ -1,8 +1,9 @@
 //! Reads the text that `perf script -F comm,pid,tid,time,event,ip,sym,dso --ns` prints.
 //!
-//! Each sample is a line with the thread and the time, then a line for each frame, the innermost first, then an empty line.
-//! `--show-switch-events`, `--show-task-events` and `--show-lost-events` add lines without frames. perf's sources define the format
-//! (`tools/perf/builtin-script.c` and `tools/perf/util/evsel_fprintf.c`); it is the same from perf 4.13 on.
+//! Each sample is a line with the thread and the time, then a line for each frame, the innermost first, then
+//! an empty line. `--show-switch-events`, `--show-task-events` and `--show-lost-events` add lines without
+//! frames. perf's sources define the format (`tools/perf/builtin-script.c` and
+//! `tools/perf/util/evsel_fprintf.c`); it is the same from perf 4.13 on.
 
 use std::io::{self, BufRead};
 
@@ -85,7 +86,8 @@ enum Head {
     Nothing,
 }
 
-/// Parses a line such as `nginx 4711/4711 1234.567890123: cpu-clock:ppp: `. The name of a thread may contain spaces.
+/// Parses a line such as `nginx 4711/4711 1234.567890123: cpu-clock:ppp: `. The name of a thread may contain
+/// spaces.
 fn head(line: &str) -> Option<Head> {
     let (thread, at_ns, rest) = moment(line)?;
     let Some((_, record)) = rest.split_once("PERF_RECORD_") else {
@@ -141,8 +143,8 @@ fn nanoseconds(text: &str) -> Option<u64> {
     seconds.checked_mul(hoptax_load::clock::SECOND)?.checked_add(fraction * 10_u64.pow(9 - digits))
 }
 
-/// Parses a line such as `\t    7f2c41d0a3b2 deflate+0x10 (/usr/lib/libz.so.1)`. Names of functions and of files may
-/// contain spaces and parentheses.
+/// Parses a line such as `\t    7f2c41d0a3b2 deflate+0x10 (/usr/lib/libz.so.1)`. Names of functions and of
+/// files may contain spaces and parentheses.
 fn frame(line: &str) -> Option<Address> {
     let line = line.trim();
     let (address, rest) = line.split_once(' ')?;
@@ -272,7 +274,8 @@ nginx  4712/4712  10.000000002: context-switches:\x20
 
     #[test]
     fn lines_in_another_form_are_counted() {
-        let text = "warning: something\nnginx  1/1  5.000000000: cpu-clock: \n\tnot an address (x)\n\t 12 f (/x)\n\n";
+        let text = "warning: something\nnginx  1/1  5.000000000: cpu-clock: \n\tnot an address (x)\n\t 12 f \
+            (/x)\n\n";
         let (entries, unreadable) = entries(text);
         assert_eq!(unreadable, 2);
         assert!(matches!(&entries[..], [Entry::Sample { frames, .. }] if frames.len() == 1), "{entries:?}");

@@ -84,7 +84,8 @@ impl Pattern {
                 Step::Field(field) => {
                     let end = match steps.peek() {
                         Some(Step::Literal(next)) => end_of_field(rest, next)?,
-                        // The last field ends with its word, because logs often have more fields than the format says.
+                        // The last field ends with its word, because logs often have more fields than the
+                        // format says.
                         _ => rest.find(' ').unwrap_or(rest.len()),
                     };
                     found.set(*field, &rest[..end])?;
@@ -152,7 +153,8 @@ impl Found {
 
     fn seen(mut self) -> Option<Seen> {
         if self.bad_request {
-            // nginx logs what it could not parse, such as a TLS handshake. The line is in the format all the same.
+            // nginx logs what it could not parse, such as a TLS handshake. The line is in the format all the
+            // same.
             self.seen.method.clear();
         }
         if let Some(path) = self.path.filter(|_| self.seen.target.is_empty()) {

@@ -1,4 +1,5 @@
-//! Logs with one JSON object per line. Servers name the keys differently, and nginx's users name them themselves.
+//! Logs with one JSON object per line. Servers name the keys differently, and nginx's users name them
+//! themselves.
 
 use crate::seen::{Seen, origin_form, request_line};
 use crate::time;
@@ -66,8 +67,8 @@ pub(super) fn read(line: &str) -> Option<Seen> {
     Some(seen)
 }
 
-/// Time of the service, or of the whole request. The unit follows from the key: nginx's variables are seconds, Envoy's durations
-/// milliseconds, Caddy's (`is_caddy`) seconds and Traefik's nanoseconds.
+/// Time of the service, or of the whole request. The unit follows from the key: nginx's variables are
+/// seconds, Envoy's durations milliseconds, Caddy's (`is_caddy`) seconds and Traefik's nanoseconds.
 fn took(object: &Map<String, Value>, is_caddy: bool) -> Option<Duration> {
     const UNITS: [(&str, f64); 12] = [
         ("upstream_response_time", 1.0),

@@ -28,7 +28,8 @@ fn formats_of_servers_are_detected() {
     assert_eq!(one(None, combined), Seen { response_bytes: Some(512), ..seen("GET", "/a?b=1", 200) });
     let common = r#"::1 - - [27/Nov/2026:21:25:44 +0100] "POST /a HTTP/1.0" 204 -"#;
     assert_eq!(one(None, common), seen("POST", "/a", 204));
-    let envoy = "[2026-11-27T20:25:44.000Z] \"GET /a HTTP/2\" 503 UF 3 91 12 - \"-\" \"curl\" \"id\" \"shop.test\" \"10.0.0.1:80\"";
+    let envoy = "[2026-11-27T20:25:44.000Z] \"GET /a HTTP/2\" 503 UF 3 91 12 - \"-\" \"curl\" \"id\" \
+        \"shop.test\" \"10.0.0.1:80\"";
     let found = one(None, envoy);
     let expected = Seen {
         host: Some("shop.test".into()),

@@ -1,12 +1,13 @@
-//! Questions to git about a repository. The user's own `git` answers them, because it knows the user's settings.
+//! Questions to git about a repository. The user's own `git` answers them, because it knows the user's
+//! settings.
 
 use hoptax_host::programs::output_within;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Variables that a git hook sets (`git rev-parse --local-env-vars`, without the user's settings). They would make git look
-/// at the hook's repository instead of the named one.
+/// Variables that a git hook sets (`git rev-parse --local-env-vars`, without the user's settings). They would
+/// make git look at the hook's repository instead of the named one.
 pub(super) const OF_HOOKS: [&str; 9] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -50,16 +51,16 @@ pub fn commit_of(repository: &Path, reference: &str) -> Result<String, String> {
     match output(repository, &words)? {
         Ok(name) => Ok(name.trim().to_owned()),
         Err(said) if said.is_empty() => Err(format!(
-            "{} has no commit `{reference}`. Write a branch, a tag or a commit of this repository; `git fetch` gets \
-             those of its remote",
+            "{} has no commit `{reference}`. Write a branch, a tag or a commit of this repository; `git \
+             fetch` gets those of its remote",
             repository.display()
         )),
         Err(said) => Err(format!("git cannot look up `{reference}` in {}: {said}", repository.display())),
     }
 }
 
-/// The commits after `good` up to `bad`, oldest first. Of a merge, only the merge itself counts: its other parents were
-/// never the state of the branch.
+/// The commits after `good` up to `bad`, oldest first. Of a merge, only the merge itself counts: its other
+/// parents were never the state of the branch.
 ///
 /// # Errors
 /// If git fails, or `good` is not an ancestor of `bad`.

@@ -1,10 +1,10 @@
-//! Programs that hoptax built from commits. They are kept by repository, commit and build command, so that each commit is
-//! built once.
+//! Programs that hoptax built from commits. They are kept by repository, commit and build command, so that
+//! each commit is built once.
 //!
 //! Each build has a directory in the user's data directory:
 //!
-//! - `tree`: a clone of the repository with the commit checked out. It borrows the repository's objects, and the repository
-//!   itself is not changed. The build leaves the program there.
+//! - `tree`: a clone of the repository with the commit checked out. It borrows the repository's objects, and
+//!   the repository itself is not changed. The build leaves the program there.
 //! - `build.log`: the output of git and of the build command.
 //! - `begun.json`: what is built. It is written first.
 //! - `build.json`: the outcome. Without it, the build did not end, and is done again.

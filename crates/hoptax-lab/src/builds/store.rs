@@ -44,7 +44,8 @@ pub struct Builds {
 /// Why there is no program of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildError {
-    /// The build command failed, or did not leave the program. Another build of the same commit would fail too.
+    /// The build command failed, or did not leave the program. Another build of the same commit would fail
+    /// too.
     DoesNotBuild(Failure),
     /// The build did not end for a reason that says nothing about the commit, such as a full disk.
     Trouble(Failure),
@@ -149,7 +150,8 @@ impl Builds {
         let program = directory.join(TREE).join(&git.binary);
         let found = programs::find_in(&program.to_string_lossy(), &[]).ok_or_else(|| {
             let message = format!(
-                "{git} was built, but `{}` is not a program in its work tree. Correct `binary` or `build` in the plan",
+                "{git} was built, but `{}` is not a program in its work tree. Correct `binary` or `build` in \
+                the plan",
                 git.binary.display()
             );
             BuildError::DoesNotBuild(failure(message, quoted(&log)))
@@ -159,10 +161,12 @@ impl Builds {
         Ok(found)
     }
 
-    /// Builds the commit, unless this was done before. A build that failed is tried again. Returns the program's path.
+    /// Builds the commit, unless this was done before. A build that failed is tried again. Returns the
+    /// program's path.
     ///
     /// # Errors
-    /// If the commit is unknown, its files cannot be written, or it does not build. The failure quotes the build's log.
+    /// If the commit is unknown, its files cannot be written, or it does not build. The failure quotes the
+    /// build's log.
     pub fn build(&self, git: &GitBuild, interrupted: &AtomicBool) -> Result<PathBuf, BuildError> {
         let unknown = || failure(format!("{git}: hoptax has not looked up this ref"), String::new());
         let directory = self.directory_of(git).ok_or_else(unknown).map_err(trouble)?;
@@ -235,8 +239,8 @@ impl Builds {
         Some(self.directory.join(format!("{}-{rest}", commit.get(..12).unwrap_or(commit))))
     }
 
-    /// Waits until no other hoptax works on this build. The lock ends when the returned file is closed. `None` if a signal
-    /// arrived first.
+    /// Waits until no other hoptax works on this build. The lock ends when the returned file is closed.
+    /// `None` if a signal arrived first.
     fn lock(&self, directory: &Path, interrupted: &AtomicBool) -> io::Result<Option<File>> {
         while !interrupted.load(Ordering::Relaxed) {
             if let Some(lock) = self.try_lock(directory)? {
@@ -294,7 +298,8 @@ impl Builds {
             fs::write(directory.join(name), text).map_err(written)
         };
         write(BEGUN, &built)?;
-        // The build's processes inherit the lock. If hoptax is killed, it ends when the guard has killed the last of them.
+        // The build's processes inherit the lock. If hoptax is killed, it ends when the guard has killed the
+        // last of them.
         rustix::io::fcntl_setfd(lock, FdFlags::empty()).map_err(|error| written(error.into()))?;
         let began = Instant::now();
         let (log, tree) = (directory.join(LOG), directory.join(TREE));
@@ -327,8 +332,9 @@ impl Builds {
         write(OUTCOME, &built)
     }
 
-    /// Runs a command to its end, under a guard. Its output is added to `log`. Returns its exit code, or `None` if it
-    /// succeeded. A signal to hoptax, or the end of hoptax, ends the command with all its descendants.
+    /// Runs a command to its end, under a guard. Its output is added to `log`. Returns its exit code, or
+    /// `None` if it succeeded. A signal to hoptax, or the end of hoptax, ends the command with all its
+    /// descendants.
     fn run(
         &self,
         directory: &Path,
@@ -367,8 +373,8 @@ impl Builds {
     }
 }
 
-/// Locks an open lock file. `None` if another hoptax has the lock, or has removed the file since it was opened: nobody else
-/// would see a lock on a removed file.
+/// Locks an open lock file. `None` if another hoptax has the lock, or has removed the file since it was
+/// opened: nobody else would see a lock on a removed file.
 pub(super) fn lock_opened(file: File, path: &Path) -> io::Result<Option<File>> {
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),

@@ -19,7 +19,8 @@ fn git(directory: &Path, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A repository with three commits: `one`, `broken` and `two`, each with a tag of that name. The build of `broken` fails.
+/// A repository with three commits: `one`, `broken` and `two`, each with a tag of that name. The build of
+/// `broken` fails.
 fn repository(scratch: &Path) -> PathBuf {
     let directory = scratch.join("proxy");
     fs::create_dir(&directory).expect("made");
@@ -37,7 +38,8 @@ fn repository(scratch: &Path) -> PathBuf {
     directory
 }
 
-/// Builds in the scratch directory. Their guard only runs the command: the real one is tested with the whole program.
+/// Builds in the scratch directory. Their guard only runs the command: the real one is tested with the whole
+/// program.
 fn builds(scratch: &Path) -> Builds {
     let guard = scratch.join("guard");
     let script = "#!/bin/sh\nuntil [ \"$1\" = -- ]; do shift; done\nshift\nexec \"$@\"\n";
@@ -60,7 +62,8 @@ fn never() -> AtomicBool {
     AtomicBool::new(false)
 }
 
-/// Waits for a condition. A process that another test starts at the same moment can have this test's lock for a while.
+/// Waits for a condition. A process that another test starts at the same moment can have this test's lock for
+/// a while.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -130,9 +133,8 @@ fn trouble_of_the_machine_is_not_a_commit_that_does_not_build() {
     }
     let gone = GitBuild { repository: scratch.path().join("gone"), ..one };
     let error = builds.build(&gone, &never()).expect_err("no repository");
-    assert!(
-        matches!(&error, BuildError::Trouble(failure) if failure.message.contains("cannot find the repository"))
-    );
+    assert!(matches!(&error, BuildError::Trouble(failure) if failure.message.contains("cannot find the \
+            repository")));
 }
 
 #[test]

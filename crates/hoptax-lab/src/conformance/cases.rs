@@ -105,8 +105,8 @@ impl Case {
 }
 
 fn text(size: usize) -> Vec<u8> {
-    // The size of a block is usually a power of two. The pattern's length is not a power of two, so the body changes
-    // if a block is shifted or repeated.
+    // The size of a block is usually a power of two. The pattern's length is not a power of two, so the body
+    // changes if a block is shifted or repeated.
     b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
 }
 

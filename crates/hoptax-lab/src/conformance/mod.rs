@@ -1,9 +1,9 @@
-//! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to direct and to
-//! the gateway.
+//! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to
+//! direct and to the gateway.
 //!
-//! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except for headers
-//! that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway under `differences`. A
-//! listed difference must occur.
+//! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except
+//! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
+//! under `differences`. A listed difference must occur.
 
 mod cases;
 
@@ -71,8 +71,9 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it. `change` says
-/// whether the gateway uses TLS, and which headers are not compared. `timeout` is the time limit for each response.
+/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it.
+/// `change` says whether the gateway uses TLS, and which headers are not compared. `timeout` is the time
+/// limit for each response.
 ///
 /// # Errors
 /// If direct itself does not answer.
@@ -104,7 +105,8 @@ fn one(
         && !case.breaks
     {
         anyhow::bail!(
-            "the upstream did not answer the request `{}` when it was sent directly, without a gateway: {error:#}",
+            "the upstream did not answer the request `{}` when it was sent directly, without a gateway: \
+            {error:#}",
             case.name
         );
     }
@@ -118,7 +120,8 @@ fn one(
 }
 
 /// Compares the sent request with the request that the upstream received through the gateway, and returns the
-/// difference. The outer `None` means that direct's answer is not the upstream's echo, so there is nothing to compare.
+/// difference. The outer `None` means that direct's answer is not the upstream's echo, so there is nothing to
+/// compare.
 fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<String>> {
     let echo = |answer: &Answer| {
         let value: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;

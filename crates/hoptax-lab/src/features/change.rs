@@ -27,7 +27,8 @@ const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
 /// The differences between requests to one gateway and requests to direct.
 ///
-/// It can be sent to another host that has the same version of hoptax. This is not a format for files: it contains secrets.
+/// It can be sent to another host that has the same version of hoptax. This is not a format for files: it
+/// contains secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Headers to add.
@@ -57,8 +58,8 @@ pub struct Change {
     pub ignored_headers: BTreeMap<String, String>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
-    /// Source of the headers' values; absent if no feature is enabled. It does not travel with the change: the host that made
-    /// the credentials sends them separately, and only to hosts that need them.
+    /// Source of the headers' values; absent if no feature is enabled. It does not travel with the change:
+    /// the host that made the credentials sends them separately, and only to hosts that need them.
     #[serde(skip)]
     pub credentials: Option<Arc<Credentials>>,
 }
@@ -94,8 +95,8 @@ impl Change {
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
-                    // A gateway removes the rewritten prefix before it removes the route's prefix, or removes both
-                    // together. So the path begins with the rewritten prefix.
+                    // A gateway removes the rewritten prefix before it removes the route's prefix, or removes
+                    // both together. So the path begins with the rewritten prefix.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.is_reachable_limit(),
@@ -130,7 +131,8 @@ impl Change {
         self.host = Some(authority);
     }
 
-    /// The change for clients that authenticate with `login`. Requests with a token send no client certificate.
+    /// The change for clients that authenticate with `login`. Requests with a token send no client
+    /// certificate.
     pub fn for_login(login: &Login, made: &Credentials) -> Self {
         let mut change = Self::default();
         change.add_token(login);
@@ -154,8 +156,8 @@ impl Change {
         }
     }
 
-    /// Whether a rate limit can reject a request with this status. Any gateway that already runs may have a limit, and the
-    /// usual status is 429.
+    /// Whether a rate limit can reject a request with this status. Any gateway that already runs may have a
+    /// limit, and the usual status is 429.
     pub fn may_reject_with(&self, status: u16) -> bool {
         status == 429 || self.limits_rate && status == 503
     }
@@ -165,7 +167,8 @@ impl Change {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
     }
 
-    /// `failure` without secrets, and with its control characters escaped, because it may quote a gateway's answer.
+    /// `failure` without secrets, and with its control characters escaped, because it may quote a gateway's
+    /// answer.
     pub fn shown(&self, failure: Failure) -> Failure {
         let (message, detail) = (self.redact(&failure.message), self.redact(&failure.detail));
         Failure { message, detail, ..failure }.printable()
@@ -208,8 +211,8 @@ impl Change {
         HttpClient { tls, tunnel, proxy_header, ..HttpClient::plain(address, timeout) }
     }
 
-    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS and the PROXY
-    /// protocol belong to connections: see [`Change::client`].
+    /// Applies the change to `targets`. Adds to `files` the files that the targets' templates use. TLS and
+    /// the PROXY protocol belong to connections: see [`Change::client`].
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);

@@ -49,12 +49,14 @@ pub struct Identity {
     pub key: String,
 }
 
-/// All secrets of one run. They can be sent to another host, but must never be written to a file that is kept.
+/// All secrets of one run. They can be sent to another host, but must never be written to a file that is
+/// kept.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
-    /// Secret that signs HS256 tokens, as hexadecimal digits. The digits themselves are the key. They are not decoded.
+    /// Secret that signs HS256 tokens, as hexadecimal digits. The digits themselves are the key. They are not
+    /// decoded.
     pub jwt_secret: String,
     /// Key that signs RS256 tokens; absent unless a feature needs it.
     pub jwt_rsa: Option<RsaKey>,
@@ -64,8 +66,8 @@ pub struct Credentials {
     pub server: Identity,
     /// Certificate of the generator, for gateways that request one.
     pub client: Identity,
-    /// TLS settings for an upstream that already runs; absent if that upstream uses no TLS, or if the upstream is built
-    /// in.
+    /// TLS settings for an upstream that already runs; absent if that upstream uses no TLS, or if the
+    /// upstream is built in.
     pub upstream: Option<TlsSpec>,
     /// Further secrets, which come from files that the plan names.
     pub given: Vec<String>,
@@ -91,7 +93,8 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Creates the credentials that `features` need. `features` contains the features of all gateways of a run.
+    /// Creates the credentials that `features` need. `features` contains the features of all gateways of a
+    /// run.
     ///
     /// # Errors
     /// If the system provides no random numbers, or a key cannot be created.
@@ -99,8 +102,8 @@ impl Credentials {
         Self::make_for(features, &[])
     }
 
-    /// Like [`Self::make`]. The certificates are also valid for `addresses`, because some gateways verify the address of
-    /// their upstream.
+    /// Like [`Self::make`]. The certificates are also valid for `addresses`, because some gateways verify the
+    /// address of their upstream.
     ///
     /// # Errors
     /// If the system provides no random numbers, or a key cannot be created.
@@ -147,8 +150,8 @@ impl Credentials {
         })
     }
 
-    /// Adds the TLS settings and the token for an upstream that already runs. This upstream accepts only this token, so
-    /// the token replaces the HS256 token of every consumer.
+    /// Adds the TLS settings and the token for an upstream that already runs. This upstream accepts only this
+    /// token, so the token replaces the HS256 token of every consumer.
     #[must_use]
     pub fn with(mut self, login: &Login) -> Self {
         if let Some(token) = &login.token {
@@ -246,8 +249,8 @@ impl Credentials {
 }
 
 impl Consumer {
-    /// The consumer's line in a password file. The hash is SHA-1, because every gateway supports it and it costs every
-    /// gateway about the same CPU time.
+    /// The consumer's line in a password file. The hash is SHA-1, because every gateway supports it and it
+    /// costs every gateway about the same CPU time.
     pub fn htpasswd(&self) -> String {
         format!("{}:{{SHA}}{}", self.name, sha1_base64(&self.password))
     }
@@ -313,8 +316,8 @@ fn sha1_base64(text: &str) -> String {
     STANDARD.encode(digest)
 }
 
-/// Creates an authority and two certificates that it signs: one for servers, one for the client. All keys are ECDSA
-/// P-256. The two are valid for 127.0.0.1 and for `addresses`.
+/// Creates an authority and two certificates that it signs: one for servers, one for the client. All keys are
+/// ECDSA P-256. The two are valid for 127.0.0.1 and for `addresses`.
 fn certificates(addresses: &[IpAddr]) -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

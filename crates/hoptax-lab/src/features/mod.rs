@@ -1,8 +1,9 @@
-//! Features: the credentials of a run, the variables of templates, and the changes that features require in requests.
+//! Features: the credentials of a run, the variables of templates, and the changes that features require in
+//! requests.
 //!
-//! Each run creates its own [`Credentials`] in memory. Files that contain credentials are in a gateway's private
-//! directory, which is removed when the gateway stops. No secret may appear in a report, a log excerpt or a record:
-//! [`Credentials::redact`] replaces secrets in every text that hoptax keeps.
+//! Each run creates its own [`Credentials`] in memory. Files that contain credentials are in a gateway's
+//! private directory, which is removed when the gateway stops. No secret may appear in a report, a log
+//! excerpt or a record: [`Credentials::redact`] replaces secrets in every text that hoptax keeps.
 
 mod change;
 mod credentials;

@@ -16,7 +16,8 @@ pub const REWRITTEN_PREFIX: &str = "/public";
 
 /// The request header that gateways set for the header-rewrite feature, with its value.
 pub const REQUEST_SET: (&str, &str) = ("x-hoptax-set", "by-gateway");
-/// The request header that gateways remove for the header-rewrite feature, with its value. The generator sends it.
+/// The request header that gateways remove for the header-rewrite feature, with its value. The generator
+/// sends it.
 pub const REQUEST_REMOVED: (&str, &str) = ("x-hoptax-remove", "by-client");
 /// The response header that gateways set for the header-rewrite feature, with its value.
 pub const RESPONSE_SET: (&str, &str) = ("x-hoptax-answered", "by-gateway");
@@ -25,8 +26,8 @@ pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 /// Issuer of the tokens.
 pub const TOKEN_ISSUER: &str = "hoptax";
 
-/// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for 127.0.0.1 and for
-/// the addresses of the plan's hosts.
+/// Server name in hoptax's certificates for gateways and upstream. The certificates are also valid for
+/// 127.0.0.1 and for the addresses of the plan's hosts.
 pub const SERVER_NAME: &str = "hoptax.test";
 
 /// The only cipher suite that clients offer, so that every gateway uses the same cipher suite.

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
-/// The lowest cost that bcrypt allows: 2^4 rounds. One hash with this cost takes as long as hundreds of proxied
-/// requests. With a higher cost, the result would show only the cost of bcrypt.
+/// The lowest cost that bcrypt allows: 2^4 rounds. One hash with this cost takes as long as hundreds of
+/// proxied requests. With a higher cost, the result would show only the cost of bcrypt.
 const COST: u32 = 4;
 
-/// Length of the part of a hash that follows version and cost: 22 characters of salt and 31 characters of digest.
+/// Length of the part of a hash that follows version and cost: 22 characters of salt and 31 characters of
+/// digest.
 const LETTERS: usize = 22 + 31;
 
-/// Hashes `password` with bcrypt. The salt is derived from the password, which is random and used in one run only. So
-/// the same password always gives the same hash, and a configuration that is rendered twice gives identical files.
+/// Hashes `password` with bcrypt. The salt is derived from the password, which is random and used in one run
+/// only. So the same password always gives the same hash, and a configuration that is rendered twice gives
+/// identical files.
 ///
 /// # Errors
 /// If the password is too long or contains a zero byte.
@@ -21,8 +23,8 @@ pub fn bcrypt(password: &str) -> Result<String, bcrypt::BcryptError> {
     Ok(bcrypt::hash_with_salt(password, COST, salt)?.format_for_version(bcrypt::Version::TwoB))
 }
 
-/// `text` with all hashes of [`bcrypt`] replaced. Hashes are recognized by their form, because hashing all passwords
-/// again would take seconds.
+/// `text` with all hashes of [`bcrypt`] replaced. Hashes are recognized by their form, because hashing all
+/// passwords again would take seconds.
 pub(super) fn redact_bcrypt<'a>(text: &'a str, instead: &str) -> Cow<'a, str> {
     let begin = format!("$2b${COST:02}$");
     if !text.contains(&begin) {

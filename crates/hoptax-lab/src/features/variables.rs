@@ -14,13 +14,15 @@ use serde_json::json;
 /// Folder for keys and certificates within a gateway's directory.
 const TLS_FOLDER: &str = "tls";
 
-/// Names of the files for a TLS upstream that already runs: the authority's certificate, and the client certificate.
+/// Names of the files for a TLS upstream that already runs: the authority's certificate, and the client
+/// certificate.
 const UPSTREAM_AUTHORITY: &str = "upstream-authority.pem";
 const CLIENT_CERTIFICATE: &str = "upstream-client.pem";
 const CLIENT_KEY: &str = "upstream-client-key.pem";
 const CLIENT_BUNDLE: &str = "upstream-client-bundle.pem";
 
-/// The template variable `features`. Each feature has the values needed to render it, or `none` if the feature is off.
+/// The template variable `features`. Each feature has the values needed to render it, or `none` if the
+/// feature is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FeatureVariables {
     /// Value: `header`.
@@ -34,21 +36,21 @@ pub struct FeatureVariables {
     pub rate_limit: Option<serde_json::Value>,
     /// Whether the feature `access-log` is on. The path of the log is in the variable `access_log`.
     pub access_log: bool,
-    /// Paths: `certificate`, `key`, `bundle` (certificate and key in one file). Texts: `certificate_pem`, `key_pem`.
-    /// Names: `cipher_suite`, `server_name`.
+    /// Paths: `certificate`, `key`, `bundle` (certificate and key in one file). Texts: `certificate_pem`,
+    /// `key_pem`. Names: `cipher_suite`, `server_name`.
     pub tls: Option<serde_json::Value>,
-    /// Values: `authority`, the path of the certificate of the authority that signed the clients' certificates;
-    /// `authority_pem`, the text of this certificate.
+    /// Values: `authority`, the path of the certificate of the authority that signed the clients'
+    /// certificates; `authority_pem`, the text of this certificate.
     pub mtls: Option<serde_json::Value>,
     /// Whether connections begin with a header of the PROXY protocol. Gateways accept both of its versions.
     pub proxy_protocol: bool,
-    /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, which is true if
-    /// the upstream already ran before this run. Such an upstream may support TLS 1.2 only. If the upstream requires a
-    /// client certificate, there are also the paths `certificate`, `key` and `bundle` (both in one file). With this
-    /// feature, the variable `upstreams` holds the TLS ports.
+    /// Values: `authority`, a path; `server_name`, the name in the upstream's certificate; `external`, which
+    /// is true if the upstream already ran before this run. Such an upstream may support TLS 1.2 only. If the
+    /// upstream requires a client certificate, there are also the paths `certificate`, `key` and `bundle`
+    /// (both in one file). With this feature, the variable `upstreams` holds the TLS ports.
     pub upstream_tls: Option<serde_json::Value>,
-    /// Values: `request_set`, `request_removed`, `response_set`, `response_removed`. Each has a `name`; `request_set`
-    /// and `response_set` also have a `value`.
+    /// Values: `request_set`, `request_removed`, `response_set`, `response_removed`. Each has a `name`;
+    /// `request_set` and `response_set` also have a `value`.
     pub header_rewrite: Option<serde_json::Value>,
     /// Value: `prefix`, which the gateway removes from paths.
     pub path_rewrite: Option<serde_json::Value>,
@@ -62,12 +64,13 @@ pub struct FeatureVariables {
     pub ip_allow: Option<serde_json::Value>,
     /// Path prefixes of all routes. If empty, there is one route for all paths.
     pub routes: Vec<String>,
-    /// Accepted consumers, each with `name`, `key`, `password`, `htpasswd`. Empty unless a feature needs consumers.
+    /// Accepted consumers, each with `name`, `key`, `password`, `htpasswd`. Empty unless a feature needs
+    /// consumers.
     pub consumers: Vec<serde_json::Value>,
     /// Whether the feature `round-robin` is on. The instances are in the variable `upstreams`.
     pub round_robin: bool,
-    /// Values: `path`, the path of token reviews at the upstream; `cache_s`, the number of seconds to cache a review, 0
-    /// for no cache.
+    /// Values: `path`, the path of token reviews at the upstream; `cache_s`, the number of seconds to cache a
+    /// review, 0 for no cache.
     pub token_review: Option<serde_json::Value>,
 }
 

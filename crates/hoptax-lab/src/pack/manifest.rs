@@ -1,7 +1,7 @@
 //! The types of `gateway.yaml`, a pack's description of its gateway, before any value is interpreted.
 //!
-//! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template* below may
-//! use the variables of [`crate::render::Variables`].
+//! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
+//! below may use the variables of [`crate::render::Variables`].
 
 use hoptax_plan::ProxyForm;
 use hoptax_plan::selector::SelectorKind;
@@ -33,8 +33,8 @@ pub struct Manifest {
     /// A project in the pack's folder that builds the gateway, for gateways that have no package.
     #[serde(default)]
     pub build: Option<Build>,
-    /// The last time that this pack was tested with its gateway. Absent if the pack was written from documentation and
-    /// never tested.
+    /// The last time that this pack was tested with its gateway. Absent if the pack was written from
+    /// documentation and never tested.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
     /// Files to render before the gateway starts.
@@ -51,20 +51,21 @@ pub struct Manifest {
     /// How to stop the gateway.
     #[serde(default)]
     pub stop: Stop,
-    /// How a running gateway reloads its configuration. Absent if the gateway cannot reload; `unsupported.reload` can
-    /// then give the reason.
+    /// How a running gateway reloads its configuration. Absent if the gateway cannot reload;
+    /// `unsupported.reload` can then give the reason.
     #[serde(default)]
     pub reload: Option<Reload>,
     /// How to check that the gateway is ready.
     pub ready: Ready,
-    /// Where the gateway writes its access log. Absent if it writes no access log; `unsupported` then gives the reason.
+    /// Where the gateway writes its access log. Absent if it writes no access log; `unsupported` then gives
+    /// the reason.
     #[serde(default)]
     pub access_log: Option<AccessLogTo>,
     /// How many descriptors the gateway needs, and which processes share one descriptor limit.
     #[serde(default)]
     pub limits: Limits,
-    /// Whether the gateway has no setting for its parallelism. In the profile `equalised`, hoptax limits such a gateway
-    /// to n CPUs if other gateways have n workers.
+    /// Whether the gateway has no setting for its parallelism. In the profile `equalised`, hoptax limits such
+    /// a gateway to n CPUs if other gateways have n workers.
     #[serde(default)]
     pub held_to_cpus: bool,
     /// Path of the page on the admin port that monitoring reads. Events can read it during trials.
@@ -79,8 +80,8 @@ pub struct Manifest {
     /// When clients use TLS.
     #[serde(default)]
     pub tls: TlsUse,
-    /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if there is only
-    /// one configuration.
+    /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if
+    /// there is only one configuration.
     #[serde(default)]
     pub variants: Vec<String>,
     /// The variants in which the gateway is a forward proxy, and how requests ask it.
@@ -89,16 +90,19 @@ pub struct Manifest {
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status is 401.
+    /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
+    /// is 401.
     #[serde(default)]
     pub refusals: BTreeMap<String, Refusal>,
     /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
     #[serde(default)]
     pub unix_upstream: bool,
-    /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or setting.
+    /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or
+    /// setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
-    /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax conform`.
+    /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax
+    /// conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
     /// How to profile the gateway.
@@ -127,13 +131,14 @@ pub struct Difference {
     /// The difference in the words of `hoptax conform`; empty if `header` is set.
     #[serde(default)]
     pub what: String,
-    /// Name of a response header that the gateway changes. It is not compared with direct's header. The difference need
-    /// not occur, because it can depend on the upstream.
+    /// Name of a response header that the gateway changes. It is not compared with direct's header. The
+    /// difference need not occur, because it can depend on the upstream.
     #[serde(default)]
     pub header: Option<String>,
     /// The reason.
     pub reason: String,
-    /// True if the difference occurs only sometimes, for example because it depends on a race within the gateway.
+    /// True if the difference occurs only sometimes, for example because it depends on a race within the
+    /// gateway.
     #[serde(default)]
     pub sometimes: bool,
 }
@@ -142,14 +147,14 @@ pub struct Difference {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profiling {
-    /// How the profiler finds the callers of a function. Unwind tables copy a part of each stack; frame pointers cost
-    /// less, but most compilers leave them out.
+    /// How the profiler finds the callers of a function. Unwind tables copy a part of each stack; frame
+    /// pointers cost less, but most compilers leave them out.
     pub callers: Callers,
-    /// Environment variables for passes under a profiler only. They make a runtime name the code that it generates. They
-    /// replace variables of the same name; values are templates.
+    /// Environment variables for passes under a profiler only. They make a runtime name the code that it
+    /// generates. They replace variables of the same name; values are templates.
     pub environment: BTreeMap<String, String>,
-    /// Command that writes the names of generated code to `/tmp/perf-PID.map` after a pass. It is not a template, but
-    /// `{{ pid }}` is replaced by the id of each process.
+    /// Command that writes the names of generated code to `/tmp/perf-PID.map` after a pass. It is not a
+    /// template, but `{{ pid }}` is replaced by the id of each process.
     pub map: Vec<String>,
     /// What a user needs so that all frames have names.
     pub symbols: Option<String>,
@@ -165,8 +170,8 @@ pub struct VersionCommand {
     pub pattern: String,
 }
 
-/// A project in the pack's folder that builds the gateway. `scripts/gateways-extra.sh` builds it once and installs the
-/// result in the tools directory.
+/// A project in the pack's folder that builds the gateway. `scripts/gateways-extra.sh` builds it once and
+/// installs the result in the tools directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
@@ -185,7 +190,8 @@ pub struct LastRun {
     pub version: String,
     /// Day of the test, `YYYY-MM-DD`.
     pub date: String,
-    /// Features of the pack that this test did not prove, with the reasons. The test proved all other features.
+    /// Features of the pack that this test did not prove, with the reasons. The test proved all other
+    /// features.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unproved: BTreeMap<String, String>,
 }
@@ -217,8 +223,8 @@ pub struct FileTemplate {
     pub to: String,
 }
 
-/// How to start the gateway in a container. The container uses the host's network, and its directories have the same
-/// paths as on the host. So the same configuration works with and without a container.
+/// How to start the gateway in a container. The container uses the host's network, and its directories have
+/// the same paths as on the host. So the same configuration works with and without a container.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DockerStart {
@@ -278,8 +284,8 @@ pub struct ReloadRequest {
     pub path: String,
 }
 
-/// Defines when the gateway is ready: it must answer this request with this status, and accept connections on its main
-/// port.
+/// Defines when the gateway is ready: it must answer this request with this status, and accept connections on
+/// its main port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
@@ -291,9 +297,9 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Whether to send the request over TLS if the port uses TLS. The main port uses it with the feature `tls`, and gets
-    /// the credentials of the plan's clients. The admin port must always use it; its certificate is not verified. The
-    /// header Host is [`crate::features::SERVER_NAME`].
+    /// Whether to send the request over TLS if the port uses TLS. The main port uses it with the feature
+    /// `tls`, and gets the credentials of the plan's clients. The admin port must always use it; its
+    /// certificate is not verified. The header Host is [`crate::features::SERVER_NAME`].
     #[serde(default)]
     pub tls: bool,
     /// Whether a child of the started process may listen in its place, although it runs another program.
@@ -330,7 +336,8 @@ pub enum TlsUse {
     /// If the plan has the feature `tls`.
     #[default]
     Feature,
-    /// Always, because the gateway accepts requests over TLS only. Plans get the feature `tls` without asking for it.
+    /// Always, because the gateway accepts requests over TLS only. Plans get the feature `tls` without asking
+    /// for it.
     Always,
 }
 
@@ -435,8 +442,8 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingText {
-    /// The setting as written in the gateway's configuration. It is a template, and is left out if it renders to an
-    /// empty text.
+    /// The setting as written in the gateway's configuration. It is a template, and is left out if it renders
+    /// to an empty text.
     pub setting: String,
     /// Why the setting differs.
     pub reason: String,

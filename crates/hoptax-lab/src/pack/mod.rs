@@ -110,8 +110,8 @@ impl Pack {
         self.files.clone().into_iter().chain([manifest]).collect()
     }
 
-    /// Copies the pack's folder to a subdirectory of `directory` and returns its path. The copy does not say when the pack was
-    /// last run with the real gateway, because nobody has run what becomes of the copy.
+    /// Copies the pack's folder to a subdirectory of `directory` and returns its path. The copy does not say
+    /// when the pack was last run with the real gateway, because nobody has run what becomes of the copy.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -135,14 +135,14 @@ impl Pack {
         format!("{}/{file}", self.folder)
     }
 
-    /// Line of `gateway.yaml` where `text` first occurs. Returns 1 if the text is not found because the file contains
-    /// it in escaped or folded form.
+    /// Line of `gateway.yaml` where `text` first occurs. Returns 1 if the text is not found because the file
+    /// contains it in escaped or folded form.
     pub(crate) fn line_of(&self, text: &str) -> usize {
         self.find(text).unwrap_or(1)
     }
 
-    /// Position of a key in `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`. A key that is quoted or in braces
-    /// is not found. Then the result is only the path.
+    /// Position of a key in `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`. A key that is quoted or
+    /// in braces is not found. Then the result is only the path.
     pub fn place_of(&self, key: &str) -> String {
         let file = self.path_of(MANIFEST);
         let begins =

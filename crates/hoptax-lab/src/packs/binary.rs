@@ -18,8 +18,8 @@ const SOURCES: &str = env!("CARGO_PKG_REPOSITORY");
 /// Time limit for a version command. Some of these commands start a virtual machine first.
 const VERSION_BOUND: Duration = Duration::from_secs(60);
 
-/// A command that has printed a version and then nothing for this time is not waited for. Pipy 1.5 sometimes prints its
-/// version and does not end.
+/// A command that has printed a version and then nothing for this time is not waited for. Pipy 1.5 sometimes
+/// prints its version and does not end.
 const VERSION_QUIET: Duration = Duration::from_secs(1);
 
 /// Absolute path of the pack's program; `None` if the program or a required file is missing.
@@ -27,16 +27,16 @@ pub fn find(pack: &Pack) -> Option<PathBuf> {
     find_in(&pack.manifest().binary, &search_path()).filter(|_| lacking(pack).is_none())
 }
 
-/// All possible paths of the first required file that is missing. `None` if no file is missing, or if the program
-/// itself is not installed.
+/// All possible paths of the first required file that is missing. `None` if no file is missing, or if the
+/// program itself is not installed.
 pub fn lacking(pack: &Pack) -> Option<&[String]> {
     find_in(&pack.manifest().binary, &search_path())?;
     let mut needs = pack.manifest().needs.values();
     needs.find(|places| !places.iter().any(|place| Path::new(place).exists())).map(Vec::as_slice)
 }
 
-/// The program's version. `None` if the program does not start, takes too long, or prints something that the pack's
-/// pattern does not match.
+/// The program's version. `None` if the program does not start, takes too long, or prints something that the
+/// pack's pattern does not match.
 ///
 /// # Errors
 /// If the pack's version command cannot be rendered.
@@ -52,7 +52,8 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
 /// The program of a version of the pack's gateway.
 ///
 /// # Errors
-/// If the program does not exist, is not built, or no installed program reports the version. The failure says what to do.
+/// If the program does not exist, is not built, or no installed program reports the version. The failure says
+/// what to do.
 pub fn of_version(pack: &Pack, version: &ProgramVersion) -> Result<PathBuf, Failure> {
     let fail = |message: String| Failure { stage: Stage::Missing, message, detail: String::new() };
     match &version.source {
@@ -72,8 +73,8 @@ pub fn of_version(pack: &Pack, version: &ProgramVersion) -> Result<PathBuf, Fail
     }
 }
 
-/// The program that reports this version, or else the newest of its versions: `1.26` chooses 1.26.3 before 1.26.1, but never
-/// 1.260.
+/// The program that reports this version, or else the newest of its versions: `1.26` chooses 1.26.3 before
+/// 1.26.1, but never 1.260.
 fn best<'f>(found: &'f BTreeMap<PathBuf, String>, version: &str) -> Option<&'f Path> {
     let is_part = |reported: &str| {
         let rest = reported.strip_prefix(version);
@@ -84,7 +85,8 @@ fn best<'f>(found: &'f BTreeMap<PathBuf, String>, version: &str) -> Option<&'f P
     newest.map(|(path, _)| path.as_path())
 }
 
-/// The parts of a version, in an order in which newer versions are greater: 1.9 < 1.10, and 1.26.0-rc1 < 1.26.0.
+/// The parts of a version, in an order in which newer versions are greater: 1.9 < 1.10, and 1.26.0-rc1 <
+/// 1.26.0.
 fn order(version: &str) -> Vec<Part> {
     let (release, label) =
         version.split_once(['-', '~']).map_or((version, None), |(one, two)| (one, Some(two)));
@@ -116,13 +118,13 @@ fn no_such_version(pack: &Pack, version: &str, found: &BTreeMap<PathBuf, String>
         found.iter().map(|(path, version)| format!("{version} ({})", path.display())).collect();
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     format!(
-        "no installed {name} reports version {version}; installed: {found}. Install it as `{binary}-{version}` in a \
-         directory of PATH, or write its path as `binary`"
+        "no installed {name} reports version {version}; installed: {found}. Install it as \
+         `{binary}-{version}` in a directory of PATH, or write its path as `binary`"
     )
 }
 
-/// Versions that programs reported, by version command. A version command can take a second, and several versions of a plan
-/// look at the same programs.
+/// Versions that programs reported, by version command. A version command can take a second, and several
+/// versions of a plan look at the same programs.
 static REPORTED: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
 
 /// [`version()`], asked once per process and program.
@@ -137,8 +139,8 @@ fn known_version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError
     Ok(version)
 }
 
-/// The pack's installed programs with the versions that they report: programs with the pack's name, and with that name
-/// followed by a number, such as `nginx-1.22`.
+/// The pack's installed programs with the versions that they report: programs with the pack's name, and with
+/// that name followed by a number, such as `nginx-1.22`.
 fn installed(pack: &Pack) -> Result<BTreeMap<PathBuf, String>, PackError> {
     let binary = &pack.manifest().binary;
     let mut paths: Vec<PathBuf> = find(pack).into_iter().collect();
@@ -183,13 +185,15 @@ pub fn how_to_install(pack: &Pack) -> Vec<String> {
     ways
 }
 
-/// Name of a gateway in messages about what is missing: the pack's name, with the version that the plan chooses.
+/// Name of a gateway in messages about what is missing: the pack's name, with the version that the plan
+/// chooses.
 pub fn name_of(pack: &Pack, driver: &PackDriver) -> String {
     let version = driver.version_name().map(|version| format!(" {version}"));
     format!("{}{}", pack.name(), version.unwrap_or_default())
 }
 
-/// How to install the missing parts of a gateway of this pack: one line for each way. Empty if nothing is missing.
+/// How to install the missing parts of a gateway of this pack: one line for each way. Empty if nothing is
+/// missing.
 pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
     match driver {
         PackDriver::Process if find(pack).is_some() => Vec::new(),

@@ -12,15 +12,15 @@ use hoptax_plan::units;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, Profile, check_image, variant_name};
 
-/// Name of the script that builds the gateway from a project in the pack. The argument of the script is the target
-/// directory.
+/// Name of the script that builds the gateway from a project in the pack. The argument of the script is the
+/// target directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
 /// Names that packs cannot have, because these names have another meaning in plans.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
-/// Checks the rules that the types do not enforce. Also renders the pack with sample values, so that errors in
-/// templates are found before anything starts.
+/// Checks the rules that the types do not enforce. Also renders the pack with sample values, so that errors
+/// in templates are found before anything starts.
 pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_name(pack)?;
     check_version(pack)?;
@@ -45,8 +45,8 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for mut features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                // In a container, only the start command is different. So it is enough to check the container once,
-                // without features.
+                // In a container, only the start command is different. So it is enough to check the container
+                // once, without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 if pack.manifest().tls == TlsUse::Always && !features.contains(&Feature::Tls) {
                     features.push(Feature::Tls);
@@ -139,8 +139,8 @@ fn check_proxy(pack: &Pack) -> Result<(), PackError> {
     }
 }
 
-/// The sets of features to render in the check. There is one set for each supported feature. It contains this feature
-/// and the features that it requires.
+/// The sets of features to render in the check. There is one set for each supported feature. It contains this
+/// feature and the features that it requires.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let feature = |name: &String| match Feature::with_defaults(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
@@ -311,8 +311,8 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
     let Some(reload) = &manifest.reload else { return Ok(()) };
     let refuse =
         |near: &str, message: String, help: &str| Err(pack.refuse(near, message, Some(help.to_owned())));
-    const WAYS: &str = "write one of { signal: HUP }, { command: […] }, { request: { method: POST, path: /reload } } and \
-                        { watched: true }";
+    const WAYS: &str = "write one of { signal: HUP }, { command: […] }, { request: { method: POST, path: \
+                        /reload } } and { watched: true }";
     let given = [
         reload.signal.is_some(),
         reload.command.is_some(),
@@ -361,7 +361,8 @@ fn check_metrics(pack: &Pack) -> Result<(), PackError> {
 fn check_counters(pack: &Pack) -> Result<(), PackError> {
     let mut names = std::collections::BTreeSet::new();
     for counter in &pack.manifest().counters {
-        // A short text, such as a path, may occur several times. So search for the text together with its key.
+        // A short text, such as a path, may occur several times. So search for the text together with its
+        // key.
         let refuse = |key: &str, value: &str, message: String, help: String| {
             let near = format!("{key}: {value}");
             let near = if pack.find(&near).is_some() { near } else { value.to_owned() };

@@ -1,7 +1,7 @@
 //! Packs: descriptions of gateways as data. Each pack is a folder, `gateways/<name>/`.
 //!
-//! The project's packs are embedded in the binary. The directory given with `--packs` can add packs, and can replace
-//! embedded packs of the same name.
+//! The project's packs are embedded in the binary. The directory given with `--packs` can add packs, and can
+//! replace embedded packs of the same name.
 
 #[cfg(target_os = "linux")]
 pub mod binary;

@@ -129,8 +129,8 @@ fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
             }
         }
     }
-    // Tests already check the templates of the embedded packs, so the templates are not rendered here. Rendering all of
-    // them would delay each start of hoptax by a second.
+    // Tests already check the templates of the embedded packs, so the templates are not rendered here.
+    // Rendering all of them would delay each start of hoptax by a second.
     assemble(&shown, files, read)
 }
 
@@ -172,8 +172,8 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
     Ok(packs)
 }
 
-/// Texts of all files below a folder, by their path in it. Files that are not text are skipped, because they cannot be
-/// templates.
+/// Texts of all files below a folder, by their path in it. Files that are not text are skipped, because they
+/// cannot be templates.
 fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut count = 0;
@@ -182,8 +182,8 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
         for entry in std::fs::read_dir(&next)? {
             let path = entry?.path();
             if path.is_dir() {
-                // Skip links, because they may lead outside the folder or in circles. Also skip hidden files such as
-                // `.git`.
+                // Skip links, because they may lead outside the folder or in circles. Also skip hidden files
+                // such as `.git`.
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if !path.is_symlink() && !name.starts_with('.') && !MADE.contains(&name.as_ref()) {
                     folders.push(path);
@@ -220,7 +220,8 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
 
 fn begins_as_text(path: &Path) -> std::io::Result<bool> {
     let (bytes, _) = bounded::read_beginning(path, 1024)?;
-    // The last character can be incomplete, because only the beginning of the file is read. This is not an error.
+    // The last character can be incomplete, because only the beginning of the file is read. This is not an
+    // error.
     Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
         && !bytes.contains(&0))
 }

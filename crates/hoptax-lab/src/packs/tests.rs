@@ -70,7 +70,8 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
-            "access_log: file\nfeatures: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: b }] } }\n",
+            "access_log: file\nfeatures: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: \
+            b }] } }\n",
             &["gateway.yaml:9: `settings.features` lists `keyauth`", "did you mean `key-auth`?"],
         ),
         (
@@ -130,7 +131,8 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
-            "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]\n",
+            "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: \
+            m }]\n",
             &["`path: ../x` leaves the log directory"],
         ),
         (
@@ -155,12 +157,14 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
-            "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }\n",
+            "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: \
+            v, reason: r }\n",
             &["there are two differences for case `head`"],
         ),
         (
             "access_log: file\n",
-            "access_log: file\nlast_run_for_real: { version: '1', date: 2026-11-23, unproved: { tls: later } }\n",
+            "access_log: file\nlast_run_for_real: { version: '1', date: 2026-11-23, unproved: { tls: later } \
+            }\n",
             &["gateway.yaml:8: `last_run_for_real.unproved` lists `tls`", "add it to `features`"],
         ),
         (

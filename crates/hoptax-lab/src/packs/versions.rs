@@ -1,5 +1,5 @@
-//! Versions of installed gateways, kept in a file between calls of hoptax, because some version commands take longer than
-//! the rest of `hoptax gateways`. A run does not use kept versions.
+//! Versions of installed gateways, kept in a file between calls of hoptax, because some version commands take
+//! longer than the rest of `hoptax gateways`. A run does not use kept versions.
 
 use super::binary;
 use crate::pack::{Pack, PackError};
@@ -11,7 +11,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Kept versions. They are lost if the file cannot be read or written, and then the version commands run again.
+/// Kept versions. They are lost if the file cannot be read or written, and then the version commands run
+/// again.
 #[derive(Debug)]
 pub struct Versions {
     file: Option<PathBuf>,
@@ -34,8 +35,8 @@ struct Question {
     pattern: String,
     inode: u64,
     bytes: u64,
-    /// When the file or its owner, mode or links last changed: seconds and nanoseconds since 1970. Programs cannot set
-    /// this time.
+    /// When the file or its owner, mode or links last changed: seconds and nanoseconds since 1970. Programs
+    /// cannot set this time.
     changed: (i64, i64),
 }
 
@@ -53,7 +54,8 @@ impl Question {
 }
 
 impl Versions {
-    /// Reads the kept versions of this user: `$XDG_CACHE_HOME/hoptax/versions.json`, or `~/.cache/hoptax/versions.json`.
+    /// Reads the kept versions of this user: `$XDG_CACHE_HOME/hoptax/versions.json`, or
+    /// `~/.cache/hoptax/versions.json`.
     pub fn load() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let folder = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
@@ -66,8 +68,8 @@ impl Versions {
         Self { file, kept, is_changed: false }
     }
 
-    /// The version of the pack's program, as [`binary::version`] returns it. The version command runs only if no version
-    /// is kept, or if the program or the command has changed.
+    /// The version of the pack's program, as [`binary::version`] returns it. The version command runs only if
+    /// no version is kept, or if the program or the command has changed.
     ///
     /// # Errors
     /// If the pack's version command cannot be rendered.

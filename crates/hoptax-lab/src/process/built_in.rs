@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
 use std::time::Duration;
 
-/// Time limit for the ready line. The line usually appears within milliseconds; the limit is for busy machines.
+/// Time limit for the ready line. The line usually appears within milliseconds; the limit is for busy
+/// machines.
 const READY_BOUND: Duration = Duration::from_secs(60);
 
 /// Grace period. It is short because the built-in services have nothing to finish.
@@ -103,8 +104,9 @@ impl ProcessDriver {
         }
     }
 
-    /// Arguments for an upstream in a namespace. The upstream listens on the ports that sidecars intercept, and on one
-    /// port that is not intercepted. The port that is not intercepted is the upstream's own address.
+    /// Arguments for an upstream in a namespace. The upstream listens on the ports that sidecars intercept,
+    /// and on one port that is not intercepted. The port that is not intercepted is the upstream's own
+    /// address.
     fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
         let applications = self.interceptions.values().map(|one| one.application.to_string());
         let applications: Vec<_> = applications.collect();
@@ -166,8 +168,8 @@ impl ProcessDriver {
                 started
             }
         };
-        // Hops forward requests unchanged, so a TLS connection must end at the upstream. TLS works only through
-        // `hop-l4`, because `hop-l4` does not parse the requests.
+        // Hops forward requests unchanged, so a TLS connection must end at the upstream. TLS works only
+        // through `hop-l4`, because `hop-l4` does not parse the requests.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -225,8 +227,8 @@ impl ProcessDriver {
         }
     }
 
-    /// Starts a subcommand of this binary under a guard. Its addresses are not known yet. Also returns its standard
-    /// output, which must stay open.
+    /// Starts a subcommand of this binary under a guard. Its addresses are not known yet. Also returns its
+    /// standard output, which must stay open.
     fn launch_verb(&self, verb: Verb<'_>) -> Result<(Started, ChildStdout), Failure> {
         let Verb { name, arguments, environment, cpus, namespace, remove } = verb;
         let log_directory = self.log_directory(name);
@@ -299,8 +301,8 @@ fn planted(delay: &HopDelay) -> Setting {
 /// Parses the first line of a subcommand's output.
 fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
     let (said, heard) = std::sync::mpsc::channel();
-    // This thread ends when it has read the line, or when the process ends. If the line does not appear in time, the
-    // caller stops the process.
+    // This thread ends when it has read the line, or when the process ends. If the line does not appear in
+    // time, the caller stops the process.
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stdout);
         let mut line = String::new();

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time limit for a command that reloads a gateway. Some gateways check thousands of routes before they reload.
+/// Time limit for a command that reloads a gateway. Some gateways check thousands of routes before they
+/// reload.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
 /// Time limit for reading a page of metrics, and the part of it that is read. Prometheus also waits 10 s.
@@ -36,8 +37,8 @@ pub(super) struct Tools {
     variables: Arc<Variables>,
     routes: u32,
     probe: Probe,
-    /// Number of routes added so far. Each added route gets a new name, so a gateway cannot know the name from an
-    /// earlier trial.
+    /// Number of routes added so far. Each added route gets a new name, so a gateway cannot know the name
+    /// from an earlier trial.
     given: Arc<AtomicU32>,
 }
 
@@ -60,8 +61,8 @@ impl Tools {
         Path::new(&self.variables.dir)
     }
 
-    /// Adds a route with a new name. For this, replaces the gateway's files by files that have one more route than the
-    /// plan.
+    /// Adds a route with a new name. For this, replaces the gateway's files by files that have one more route
+    /// than the plan.
     fn add_route(&self, ask: RoutePosition) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
         let mut variables = (*self.variables).clone();
@@ -84,7 +85,8 @@ pub(super) struct GatewayController {
 }
 
 impl GatewayController {
-    /// Reloads the gateway. Its files were replaced at `replaced_ns`. Returns the time right before the gateway was asked.
+    /// Reloads the gateway. Its files were replaced at `replaced_ns`. Returns the time right before the
+    /// gateway was asked.
     fn reload(&self, replaced_ns: u64) -> Result<u64, String> {
         let tools = &self.tools;
         let way = render::reload(&tools.pack, &tools.variables).map_err(|error| error.to_string())?;
@@ -131,7 +133,8 @@ impl Controller for GatewayController {
     fn act(&mut self, action: Action) -> Result<Effect, String> {
         match action {
             Action::Reload => {
-                // A gateway that watches its files reloads only when a file changes. So write the files again.
+                // A gateway that watches its files reloads only when a file changes. So write the files
+                // again.
                 let rendered = render::render(&self.tools.pack, &self.tools.variables);
                 let rendered = rendered.map_err(|error| error.to_string())?;
                 let directory = self.tools.directory();

@@ -68,19 +68,20 @@ pub struct ProcessDriver {
     pub(super) credentials: Credentials,
     pub(super) upstream_login: Login,
     pub(super) gateway_logins: BTreeMap<String, Login>,
-    /// Parent of the private directories of gateways that receive credentials. Removed when the driver is dropped.
+    /// Parent of the private directories of gateways that receive credentials. Removed when the driver is
+    /// dropped.
     pub(super) private_directory: PathBuf,
     /// Directory with a short path for the gateways' sockets. It is created when the first gateway needs it.
     pub(super) socket_directory: PathBuf,
-    /// Directory for the upstream's sockets, which every user may enter, if hoptax chooses their paths. The upstream's guard
-    /// removes it with its parent.
+    /// Directory for the upstream's sockets, which every user may enter, if hoptax chooses their paths. The
+    /// upstream's guard removes it with its parent.
     pub(super) upstream_directory: PathBuf,
     /// Addresses of the upstream's instances that use TLS; empty if no gateway needs them.
     pub(super) tls_upstreams: Vec<Address>,
     /// The ports of the plan's sidecars, by label.
     pub(super) interceptions: BTreeMap<String, Interception>,
-    /// Namespace of the upstream and the sidecars, or the reason why it cannot be created. Absent before the upstream
-    /// starts, and in a plan without sidecars.
+    /// Namespace of the upstream and the sidecars, or the reason why it cannot be created. Absent before the
+    /// upstream starts, and in a plan without sidecars.
     pub(super) namespace: Option<Result<Namespace, Failure>>,
 }
 
@@ -88,8 +89,8 @@ impl ProcessDriver {
     /// Creates a driver for `plan`, which writes rendered files and logs to `run_directory`.
     ///
     /// # Errors
-    /// If the kernel does not report the usable CPUs, the path of this program is unknown, or credentials cannot be
-    /// created or read.
+    /// If the kernel does not report the usable CPUs, the path of this program is unknown, or credentials
+    /// cannot be created or read.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         Self::with_secrets(plan, packs, run_directory, Secrets::read(plan)?)
     }
@@ -169,8 +170,8 @@ impl ProcessDriver {
         self
     }
 
-    /// Makes services listen at `address`, where other hosts reach this machine. The default is 127.0.0.1. Ports for
-    /// readiness and statistics, which only this machine asks, stay at 127.0.0.1.
+    /// Makes services listen at `address`, where other hosts reach this machine. The default is 127.0.0.1.
+    /// Ports for readiness and statistics, which only this machine asks, stay at 127.0.0.1.
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = address;
@@ -196,25 +197,26 @@ impl ProcessDriver {
         self.tls_upstreams = addresses;
     }
 
-    /// The addresses of the upstream's instances that use TLS. Empty before the upstream has started, and if no gateway needs
-    /// them.
+    /// The addresses of the upstream's instances that use TLS. Empty before the upstream has started, and if
+    /// no gateway needs them.
     pub fn tls_upstreams(&self) -> &[Address] {
         &self.tls_upstreams
     }
 
-    /// Keys, tokens and certificates of this run. If the upstream uses TLS, it uses one of these certificates.
+    /// Keys, tokens and certificates of this run. If the upstream uses TLS, it uses one of these
+    /// certificates.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// The CPUs of each role. The driver itself does not use the generator's CPUs. The code that starts the generator
-    /// uses them.
+    /// The CPUs of each role. The driver itself does not use the generator's CPUs. The code that starts the
+    /// generator uses them.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
     }
 
-    /// Creates the namespace for the plan's sidecars, unless it already exists. If this fails, only the sidecars fail;
-    /// all other gateways can still be measured.
+    /// Creates the namespace for the plan's sidecars, unless it already exists. If this fails, only the
+    /// sidecars fail; all other gateways can still be measured.
     pub(super) fn make_namespace(&mut self) {
         if self.interceptions.is_empty() || self.namespace.is_some() {
             return;
@@ -246,8 +248,8 @@ impl ProcessDriver {
         self.namespace.as_ref()?.as_ref().ok()
     }
 
-    /// File to which the guard of the service with this label writes when it starts the service. It is not in the log
-    /// directory, because all files there count as logs.
+    /// File to which the guard of the service with this label writes when it starts the service. It is not in
+    /// the log directory, because all files there count as logs.
     pub(super) fn started_file(&self, label: &str) -> PathBuf {
         self.run_directory.join("logs").join(format!("{label}.started"))
     }
@@ -281,12 +283,13 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
         .collect()
 }
 
-/// Longest path of the directory for temporary files in which sockets still have short paths. A socket's path has at most
-/// 107 bytes (unix(7)), and hoptax's own directories take 43 of them.
+/// Longest path of the directory for temporary files in which sockets still have short paths. A socket's path
+/// has at most 107 bytes (unix(7)), and hoptax's own directories take 43 of them.
 const LONGEST_TEMPORARY: usize = 24;
 
-/// Paths for two directories that only their owner may read, for private files and for sockets, and for one that every user
-/// may enter, for the upstream's sockets. Each is created when the first file is written to it.
+/// Paths for two directories that only their owner may read, for private files and for sockets, and for one
+/// that every user may enter, for the upstream's sockets. Each is created when the first file is written to
+/// it.
 fn temporary_directories() -> [PathBuf; 3] {
     let drawn = hoptax_load::random::from_system();
     let temporary = std::env::temp_dir();

@@ -1,5 +1,5 @@
-//! Services that already run. hoptax connects to them and watches their process if the plan names it. It never stops
-//! them.
+//! Services that already run. hoptax connects to them and watches their process if the plan names it. It
+//! never stops them.
 
 use super::pods::ControlGroups;
 use super::probe::Probe;
@@ -38,8 +38,8 @@ struct Attached {
 /// Where CPU time and memory of a service come from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watch<'a> {
-    /// Id of the process, if it runs on this machine. If nothing else is given either, the process that listens on the
-    /// service's address is found.
+    /// Id of the process, if it runs on this machine. If nothing else is given either, the process that
+    /// listens on the service's address is found.
     pub(super) pid: Option<u32>,
     /// A process that is watched for another service.
     pub(super) other: Option<u32>,
@@ -49,7 +49,8 @@ pub(super) struct Watch<'a> {
     pub(super) pods: Option<(&'a WatchedPods, Duration)>,
 }
 
-/// A process id together with the start time of its process. The kernel reuses ids, so the id alone is ambiguous.
+/// A process id together with the start time of its process. The kernel reuses ids, so the id alone is
+/// ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     pid: u32,
@@ -57,12 +58,13 @@ struct Identity {
     started: u64,
 }
 
-/// Connects to the service at `url` (`http://host:port`, `https://…` or `http+unix:/path`). Sends the request of `probe`
-/// with `change` applied, to check that the service responds. If `ledger` is given, the service has a ledger.
+/// Connects to the service at `url` (`http://host:port`, `https://…` or `http+unix:/path`). Sends the request
+/// of `probe` with `change` applied, to check that the service responds. If `ledger` is given, the service
+/// has a ledger.
 ///
 /// # Errors
-/// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the series, the
-/// pods cannot be watched, or the ledger cannot be read.
+/// If the URL does not resolve, nothing responds at the URL, the process does not exist, Prometheus lacks the
+/// series, the pods cannot be watched, or the ledger cannot be read.
 pub(super) fn attach(
     url: &str,
     resolve: Resolve,
@@ -203,8 +205,8 @@ impl Service for Attached {
         }
     }
 
-    /// The size of the log files that the process has open. If it also writes to a pipe, it may log there, unless its files
-    /// have grown since hoptax's first request.
+    /// The size of the log files that the process has open. If it also writes to a pipe, it may log there,
+    /// unless its files have grown since hoptax's first request.
     fn observe(&mut self) -> Observed {
         let logs = self.process.map(|process| log_files::of_tree(process.pid));
         let seen = logs.filter(|logs| !logs.elsewhere || logs.bytes > self.logs_at_start);
@@ -215,9 +217,9 @@ impl Service for Attached {
         self.count.as_ref().map(ExternalLedger::read)
     }
 
-    /// Checks only that the process exists, if the plan names a process. A process that was found by its socket may be
-    /// replaced: its successor is found again. Sends no request, because a request would add
-    /// to the measured work of the service. The trial shows whether the service responds.
+    /// Checks only that the process exists, if the plan names a process. A process that was found by its
+    /// socket may be replaced: its successor is found again. Sends no request, because a request would add to
+    /// the measured work of the service. The trial shows whether the service responds.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) && self.facts.found_process.is_some() => {

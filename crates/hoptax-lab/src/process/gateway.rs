@@ -34,8 +34,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Maximum number of retries with other ports. A retry is needed if another process takes a port between the moment
-/// when hoptax releases the port and the moment when the gateway opens it.
+/// Maximum number of retries with other ports. A retry is needed if another process takes a port between the
+/// moment when hoptax releases the port and the moment when the gateway opens it.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Time limit for a connection that finds out whether a gateway listens on 127.0.0.1.
@@ -53,13 +53,14 @@ struct Attempt<'a> {
     /// The version that the plan chooses. Absent for the installed program, and in a container.
     version: Option<&'a ProgramVersion>,
     workers: u32,
-    /// Features to render: the features of the plan, and the features that the upstream requires of every gateway.
+    /// Features to render: the features of the plan, and the features that the upstream requires of every
+    /// gateway.
     features: Vec<Feature>,
     upstreams: &'a [Address],
     /// Ports and namespace of a sidecar; absent for other gateways. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
-    /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a private
-    /// directory if the configuration contains secrets.
+    /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a
+    /// private directory if the configuration contains secrets.
     directory: PathBuf,
     /// Directory `rendered/<label>`, which contains the configuration without secrets.
     shown: PathBuf,
@@ -137,8 +138,8 @@ impl ProcessDriver {
         }
     }
 
-    /// The files and the command of a gateway. The gateway is not started, and its ports are placeholders. If its
-    /// program is not installed, the command contains the program's name without a path.
+    /// The files and the command of a gateway. The gateway is not started, and its ports are placeholders. If
+    /// its program is not installed, the command contains the program's name without a path.
     ///
     /// # Errors
     /// If there is no such pack, or one of its templates is wrong.
@@ -201,7 +202,8 @@ impl ProcessDriver {
         if self.credentials.upstream.is_some() && !features.contains(&Feature::UpstreamTls) {
             features.push(Feature::UpstreamTls);
         }
-        // Logs may contain what the plan's requests carry, and only the guard of a private directory cleans them.
+        // Logs may contain what the plan's requests carry, and only the guard of a private directory cleans
+        // them.
         let is_private = features::needs_credentials(&features) || !self.credentials.given.is_empty();
         Attempt {
             driver: self,
@@ -233,8 +235,8 @@ impl ProcessDriver {
         let to_stdout = pack.manifest().access_log == Some(AccessLogTo::Stdout);
         if to_stdout && (self.access_log == AccessLog::File || features.contains(&Feature::AccessLog)) {
             let message = format!(
-                "{} writes its access log to its standard output. Docker copies the output of a container, which \
-                 costs more CPU than the log itself. Remove the access log, or remove `driver: docker`",
+                "{} writes its access log to its standard output. Docker copies the output of a container, \
+                 which costs more CPU than the log itself. Remove the access log, or remove `driver: docker`",
                 pack.name()
             );
             return Err(Failure { stage: Stage::Start, message, detail: String::new() });
@@ -282,7 +284,8 @@ impl Attempt<'_> {
     fn answered_by_another(&self, probe: &Probe, root: u32, started: &Started) -> Option<String> {
         let guard = started.guarded.pid();
         ready::answered_by_another(probe, root, guard).or_else(|| {
-            // The processes of a container are no descendants of the guard, and its first process may be an init process.
+            // The processes of a container are no descendants of the guard, and its first process may be an
+            // init process.
             let may_be_child = started.container.is_some() || self.pack.manifest().ready.by_child;
             (!may_be_child).then(|| ready::answered_by_child(probe, guard)).flatten()
         })
@@ -366,7 +369,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Address for requests. For a sidecar this is the application's port, from which the sidecar receives all traffic.
+    /// Address for requests. For a sidecar this is the application's port, from which the sidecar receives
+    /// all traffic.
     fn traffic_to(&self, port: u16) -> SocketAddr {
         let port = self.sidecar.map_or(port, |(interception, _)| interception.application);
         self.at(self.driver.address, port)
@@ -395,8 +399,8 @@ impl Attempt<'_> {
         rendered.mentions(&self.socket_directory.to_string_lossy())
     }
 
-    /// Creates the directory for sockets, or empties it: a gateway that was killed may have left its sockets, and then it
-    /// cannot listen on them again.
+    /// Creates the directory for sockets, or empties it: a gateway that was killed may have left its sockets,
+    /// and then it cannot listen on them again.
     fn make_socket_directory(&self) -> std::io::Result<()> {
         only_for_owner(&self.driver.socket_directory)?;
         match std::fs::remove_dir_all(&self.socket_directory) {
@@ -438,8 +442,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The change that the gateway's features require in requests. Features that only the upstream requires are left
-    /// out, because they are not verified.
+    /// The change that the gateway's features require in requests. Features that only the upstream requires
+    /// are left out, because they are not verified.
     fn change(&self) -> Change {
         let made = &self.driver.credentials;
         let mut asked = self.features.clone();
@@ -517,13 +521,14 @@ impl Attempt<'_> {
         Some(InterceptVariables { address, application_port: interception.application })
     }
 
-    /// Changes `rendered` so that the gateway starts in a container with this name. Adds the container to the reported
-    /// settings.
+    /// Changes `rendered` so that the gateway starts in a container with this name. Adds the container to the
+    /// reported settings.
     fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
         let Program::In(container) = &self.program else { return };
         let mut directories = vec![&*self.directory, &*self.log_directory];
         directories.extend(self.needs_sockets(rendered).then_some(&*self.socket_directory));
-        // An instance that an event stops has another socket afterwards, so its directory is mounted if it is ours.
+        // An instance that an event stops has another socket afterwards, so its directory is mounted if it is
+        // ours.
         let ours = &self.driver.upstream_directory;
         let sockets: BTreeSet<&Path> = self
             .upstreams
@@ -546,9 +551,9 @@ impl Attempt<'_> {
         rendered.environment.clear();
         rendered.settings.push(Setting {
             setting: format!("docker, {} ({})", container.image, container.id),
-            reason:
-                                "the plan says `driver: docker`: a container on the host's network, under docker's own seccomp profile"
-                    .to_owned(),
+            reason: "the plan says `driver: docker`: a container on the host's network, under \
+                                docker's own seccomp profile"
+                .to_owned(),
         });
     }
 
@@ -631,8 +636,8 @@ impl Attempt<'_> {
         }
         TcpStream::connect_timeout(&here, LISTENS_BOUND).ok()?;
         Some(format!(
-            "; it listens on {here} instead of {asked}. Write `{{{{ listen }}}}` or `{{{{ address }}}}` instead of 127.0.0.1 in \
-             the templates of its pack"
+            "; it listens on {here} instead of {asked}. Write `{{{{ listen }}}}` or `{{{{ address }}}}` \
+             instead of 127.0.0.1 in the templates of its pack"
         ))
     }
 
@@ -654,13 +659,13 @@ impl Attempt<'_> {
     }
 }
 
-/// Creates a directory that only its owner may read or enter. An existing directory is accepted only if it belongs to
-/// this user and only this user may read or enter it.
+/// Creates a directory that only its owner may read or enter. An existing directory is accepted only if it
+/// belongs to this user and only this user may read or enter it.
 fn only_for_owner(directory: &Path) -> std::io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // The directory must not be a link and must belong to this user. In a shared directory such as /tmp,
-            // another user may have created it first.
+            // The directory must not be a link and must belong to this user. In a shared directory such as
+            // /tmp, another user may have created it first.
             let found = std::fs::symlink_metadata(directory)?;
             let ours = found.uid() == rustix::process::geteuid().as_raw();
             if found.is_dir() && ours && found.mode() & 0o077 == 0 {

@@ -1,9 +1,11 @@
-//! CPU time and memory of a gateway that runs in pods of a Kubernetes cluster, from the control group of its container.
+//! CPU time and memory of a gateway that runs in pods of a Kubernetes cluster, from the control group of its
+//! container.
 //!
-//! For each pod, `kubectl exec` starts a shell in the container once, before the run. hoptax asks it every 50 ms, and the shell
-//! answers with what the kernel counts for the container. It starts no process for that. The shell belongs to the container, and
-//! uses 0.2 to 0.5 % of a CPU. So it also says its own CPU time, which is subtracted. A trial's CPU time per second is the growth
-//! from the first to the last answer within the trial.
+//! For each pod, `kubectl exec` starts a shell in the container once, before the run. hoptax asks it every 50
+//! ms, and the shell answers with what the kernel counts for the container. It starts no process for that.
+//! The shell belongs to the container, and uses 0.2 to 0.5 % of a CPU. So it also says its own CPU time,
+//! which is subtracted. A trial's CPU time per second is the growth from the first to the last answer within
+//! the trial.
 
 use super::pod_list::{container, kubectl, list, running};
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
@@ -31,13 +33,15 @@ const ANSWER: Duration = Duration::from_secs(30);
 const KEPT: usize = 100_000;
 
 /// What to do if commands cannot be run in the pods.
-const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl auth can-i create pods/exec`), and `sh` in the image. \
-                      Without them, write watch: { prometheus: { url: …, cpu: …, memory: … } }";
+const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl auth can-i create \
+                      pods/exec`), and `sh` in the image. Without them, write watch: { prometheus: { url: \
+                      …, cpu: …, memory: … } }";
 
-/// Answers each line with the CPU time of its container and that of the shell, ns. After the line `m`, also with the memory in use
-/// and the part of it that the kernel can take back, in bytes. Version 2 of control groups has one directory, and version 1 has
-/// one for each controller. With version 2, a container can see the directories of the whole machine; then the line of
-/// `/proc/self/cgroup` without controllers says its own.
+/// Answers each line with the CPU time of its container and that of the shell, ns. After the line `m`, also
+/// with the memory in use and the part of it that the kernel can take back, in bytes. Version 2 of control
+/// groups has one directory, and version 1 has one for each controller. With version 2, a container can see
+/// the directories of the whole machine; then the line of `/proc/self/cgroup` without controllers says its
+/// own.
 const SCRIPT: &str = r#"
 group=/sys/fs/cgroup
 if [ -r $group/cgroup.controllers ]; then
@@ -94,15 +98,18 @@ struct Readings {
 }
 
 impl ControlGroups {
-    /// Finds the pods, and starts to read the control groups of their containers. `trial` is the shortest trial.
+    /// Finds the pods, and starts to read the control groups of their containers. `trial` is the shortest
+    /// trial.
     ///
     /// # Errors
-    /// If no pod runs, the container is not known, commands cannot be run in the pods, or the trials are too short.
+    /// If no pod runs, the container is not known, commands cannot be run in the pods, or the trials are too
+    /// short.
     pub(super) fn open(watched: &WatchedPods, trial: Duration) -> Result<Self, String> {
         let least = INTERVAL * LEAST_INTERVALS;
         if trial < least {
             return Err(format!(
-                "pods are read every {}, which is too rare for trials of {}. Write `duration: {}` for each load",
+                "pods are read every {}, which is too rare for trials of {}. Write `duration: {}` for each \
+                load",
                 show_duration(INTERVAL),
                 show_duration(trial),
                 show_duration(least)
@@ -258,8 +265,8 @@ fn read(
         let at_s = seconds(began + (ended - began) / 2);
         let Some((cpu, memory)) = parsed(&line) else { break };
         let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
-        // The two counters are read one after the other, so their difference can fall a little. If the container is started
-        // again, the shell ends too.
+        // The two counters are read one after the other, so their difference can fall a little. If the
+        // container is started again, the shell ends too.
         let cpu = readings.cpu.last().map_or(cpu, |(_, last)| cpu.max(*last));
         readings.cpu.push((at_s, cpu));
         readings.memory.extend(memory.map(|memory| (at_s, memory)));

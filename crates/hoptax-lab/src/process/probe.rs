@@ -31,7 +31,8 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// The request for the plan's first target. If the files of the target are on another host, a GET of its path.
+    /// The request for the plan's first target. If the files of the target are on another host, a GET of its
+    /// path.
     pub(super) fn new(plan: &Plan) -> Self {
         let timeout = plan.timeout.total;
         let files = plan
@@ -85,18 +86,18 @@ fn in_words(url: &str, address: &Address, error: &RequestError) -> String {
             format!("nothing answers at {url} ({address}): {error}. Start it before the run")
         }
         RequestError::Timeout { .. } => format!(
-            "{url} ({address}) accepts connections but does not answer: {error}. Check what it waits for, such as its own \
-             upstream, or set a longer `timeout` in the plan"
+            "{url} ({address}) accepts connections but does not answer: {error}. Check what it waits for, \
+             such as its own upstream, or set a longer `timeout` in the plan"
         ),
         RequestError::Ended { begun: false, .. } if url.starts_with("https:") => format!(
-            "{url} ({address}) accepts connections but does not answer: {error}. It may not speak TLS (write http://), serve \
-             another host (set the header `host` of the target), or expect HTTP/2 or the PROXY protocol \
-             (proxy_protocol: v2)"
+            "{url} ({address}) accepts connections but does not answer: {error}. It may not speak TLS \
+             (write http://), serve another host (set the header `host` of the target), or expect HTTP/2 or \
+             the PROXY protocol (proxy_protocol: v2)"
         ),
         RequestError::Ended { begun: false, .. } => format!(
-            "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host (set the \
-             header `host` of the target), or expect TLS (write https://), HTTP/2 or the PROXY protocol \
-             (proxy_protocol: v2)"
+            "{url} ({address}) accepts connections but does not answer: {error}. It may serve another host \
+             (set the header `host` of the target), or expect TLS (write https://), HTTP/2 or the PROXY \
+             protocol (proxy_protocol: v2)"
         ),
         RequestError::Malformed(_) => format!(
             "{url} ({address}) does not answer in HTTP/1: {error}. Check that this is its port for HTTP/1.1"

@@ -1,8 +1,9 @@
 //! CPU time and memory of a gateway that runs elsewhere, from the Prometheus server that monitors it.
 //!
-//! hoptax reads the single samples that lie within a trial. The gateway's CPU time per second is the growth of its counters
-//! from the first to the last of these samples, so what it does before and after the trial does not count. A trial must
-//! therefore last several times as long as the interval at which Prometheus reads the counters.
+//! hoptax reads the single samples that lie within a trial. The gateway's CPU time per second is the growth
+//! of its counters from the first to the last of these samples, so what it does before and after the trial
+//! does not count. A trial must therefore last several times as long as the interval at which Prometheus
+//! reads the counters.
 
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
 use hoptax_load::clock;
@@ -47,10 +48,12 @@ struct Series {
 }
 
 impl Metrics {
-    /// Asks the server at this address for both selectors, before anything is measured. `trial` is the shortest trial.
+    /// Asks the server at this address for both selectors, before anything is measured. `trial` is the
+    /// shortest trial.
     ///
     /// # Errors
-    /// If Prometheus does not answer, knows no such series, has no recent samples, or reads them too rarely for `trial`.
+    /// If Prometheus does not answer, knows no such series, has no recent samples, or reads them too rarely
+    /// for `trial`.
     pub(super) fn open(from: &Prometheus, address: SocketAddr, trial: Duration) -> Result<Self, String> {
         let metrics = Self { address, from: from.clone() };
         let now_s = metrics.clock()?.0 + seconds(clock::unix());
@@ -149,8 +152,8 @@ fn check(selector: &str, series: &[Vec<(f64, f64)>], now_s: f64, trial: Duration
     }
     if trial < interval * LEAST_INTERVALS {
         return Err(format!(
-            "it reads `{selector}` every {}, which is too rare for trials of {}. Write `duration: {}` for each load, or lower \
-             `scrape_interval` of Prometheus",
+            "it reads `{selector}` every {}, which is too rare for trials of {}. Write `duration: {}` for \
+             each load, or lower `scrape_interval` of Prometheus",
             show_duration(interval),
             show_duration(trial),
             show_duration(interval * LEAST_INTERVALS)

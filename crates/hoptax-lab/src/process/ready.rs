@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Pause before a second look at the processes that listen.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// The readiness request over TLS, if the pack asks for it and the port uses TLS. `change` is what the gateway's features
-/// require of requests to the main port.
+/// The readiness request over TLS, if the pack asks for it and the port uses TLS. `change` is what the
+/// gateway's features require of requests to the main port.
 pub(super) fn over_tls(ready: &Ready, change: &Change, path: &str) -> anyhow::Result<Option<OverTls>> {
     let change = match ready.port {
         ReadyPort::Main => Change { prefix: String::new(), ..change.clone() },
@@ -41,8 +41,8 @@ fn any_certificate() -> TlsSpec {
     }
 }
 
-/// If a process that is no descendant of `root` listens in the gateway's place, a message that names this process and the
-/// process that `guard` started. Otherwise hoptax would measure the other process.
+/// If a process that is no descendant of `root` listens in the gateway's place, a message that names this
+/// process and the process that `guard` started. Otherwise hoptax would measure the other process.
 pub(super) fn answered_by_another(probe: &Probe, root: u32, guard: u32) -> Option<String> {
     let stranger = |address| listeners::stranger(address, &tree::descendants(root));
     [probe.address, probe.accepting].into_iter().find_map(|address| {
@@ -52,15 +52,16 @@ pub(super) fn answered_by_another(probe: &Probe, root: u32, guard: u32) -> Optio
         let other = listeners::described(stranger(address)?);
         let own = tree::session_below(guard).map_or_else(|| "the gateway".to_owned(), listeners::described);
         Some(format!(
-            "another process answers: {other} listens on {address}, and not {own}, which hoptax started. Stop the other \
-             process, or correct the port in the pack"
+            "another process answers: {other} listens on {address}, and not {own}, which hoptax started. \
+             Stop the other process, or correct the port in the pack"
         ))
     })
 }
 
-/// If only children of the process that `guard` started listen, and they run other programs, a message that names both
-/// processes. A script that starts its gateway twice, and first to configure it, would otherwise have the first instance
-/// measured. Forked workers run the program of their master, which may have closed the socket, as HAProxy's does.
+/// If only children of the process that `guard` started listen, and they run other programs, a message that
+/// names both processes. A script that starts its gateway twice, and first to configure it, would otherwise
+/// have the first instance measured. Forked workers run the program of their master, which may have closed
+/// the socket, as HAProxy's does.
 pub(super) fn answered_by_child(probe: &Probe, guard: u32) -> Option<String> {
     let own = tree::session_below(guard)?;
     [probe.address, probe.accepting].into_iter().find_map(|address| {
@@ -69,8 +70,8 @@ pub(super) fn answered_by_child(probe: &Probe, guard: u32) -> Option<String> {
             return None;
         }
         Some(format!(
-            "a child answers: {} listens on {address}, and not {}, which hoptax started. Start the gateway with `exec` in \
-             its script. If a child must listen, set `ready.by_child: true` in the pack",
+            "a child answers: {} listens on {address}, and not {}, which hoptax started. Start the gateway \
+             with `exec` in its script. If a child must listen, set `ready.by_child: true` in the pack",
             listeners::described(child),
             listeners::described(own)
         ))

@@ -2,8 +2,8 @@
 
 use hoptax_load::clock;
 
-/// A trial must be this many times as long as the interval between two samples. It then contains at least two samples,
-/// which are at least half of the trial apart.
+/// A trial must be this many times as long as the interval between two samples. It then contains at least two
+/// samples, which are at least half of the trial apart.
 pub(super) const LEAST_INTERVALS: u32 = 4;
 
 /// A period, in seconds on the clock of the samples.

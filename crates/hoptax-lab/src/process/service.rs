@@ -41,8 +41,8 @@ pub(super) struct Started {
     pub(super) secrets: Option<Credentials>,
     /// Objects that the controller needs to change the gateway while it runs.
     pub(super) tools: Option<Tools>,
-    /// Keeps the reading end of standard output open, because a process that writes to a pipe without a reader is
-    /// killed.
+    /// Keeps the reading end of standard output open, because a process that writes to a pipe without a
+    /// reader is killed.
     pub(super) _stdout: Option<ChildStdout>,
 }
 
@@ -87,8 +87,8 @@ impl Service for Started {
     }
 
     fn observe(&mut self) -> Observed {
-        // Measure the logs after reading the counters, because the requests that read the counters can add lines to the
-        // logs.
+        // Measure the logs after reading the counters, because the requests that read the counters can add
+        // lines to the logs.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
@@ -142,8 +142,8 @@ pub(super) fn by_kind(all: Vec<Address>) -> (Vec<SocketAddr>, Vec<Address>) {
     (tcp, all.into_iter().filter(|one| one.tcp().is_none()).collect())
 }
 
-/// Describes how a service ended, from the exit status of its guard. If a signal ended the service, the guard exits
-/// with 128 + the signal's number, as shells do.
+/// Describes how a service ended, from the exit status of its guard. If a signal ended the service, the guard
+/// exits with 128 + the signal's number, as shells do.
 pub(super) fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),

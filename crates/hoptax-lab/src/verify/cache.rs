@@ -2,13 +2,14 @@
 
 use super::Answer;
 
-/// Headers that say whether a cache gave the answer. The standard ones are `age` (RFC 9111, section 5.1) and `cache-status`
-/// (RFC 9211).
+/// Headers that say whether a cache gave the answer. The standard ones are `age` (RFC 9111, section 5.1) and
+/// `cache-status` (RFC 9211).
 const HEADERS: [&str; 7] =
     ["age", "cache-status", "cf-cache-status", "x-cache", "x-cache-status", "x-proxy-cache", "x-varnish"];
 
-/// A header that says that a cache gave the gateway's answer, and that direct's answer does not have: `x-cache: HIT`. If the
-/// gateway's first answer has such a header but came from the upstream, `again` asks once more.
+/// A header that says that a cache gave the gateway's answer, and that direct's answer does not have:
+/// `x-cache: HIT`. If the gateway's first answer has such a header but came from the upstream, `again` asks
+/// once more.
 pub(super) fn found(
     direct: &Answer,
     gateway: &Answer,

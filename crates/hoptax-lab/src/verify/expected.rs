@@ -29,7 +29,8 @@ fn wrong_status(status: u16, expected: &[(u16, u16)]) -> String {
     };
     let expected: Vec<String> = expected.iter().map(range).collect();
     format!(
-        "status {status} instead of {}. If {status} is right, add expect: {{ status: {status} }} to the target",
+        "status {status} instead of {}. If {status} is right, add expect: {{ status: {status} }} to the \
+        target",
         expected.join(", ")
     )
 }
@@ -77,7 +78,8 @@ mod tests {
         for (check, message) in [
             (
                 Check::Status(vec![(200, 204), (301, 301)]),
-                "status 404 instead of 200-204, 301. If 404 is right, add expect: { status: 404 } to the target",
+                "status 404 instead of 200-204, 301. If 404 is right, add expect: { status: 404 } to the \
+                target",
             ),
             (Check::BodyContains("help".into()), "the body does not contain `help`"),
             (Check::BodyEquals("hell".into()), "the body is not `hell`"),

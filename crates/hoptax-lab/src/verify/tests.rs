@@ -18,8 +18,8 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
     }
 }
 
-/// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the last
-/// answer, starts again with the first.
+/// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the
+/// last answer, starts again with the first.
 fn serve(answers: &[&str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("known");
@@ -49,8 +49,8 @@ fn serve_bytes(answer: &[u8]) -> SocketAddr {
     address
 }
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-encoding: gzip\r\nconnection: \
-                    close\r\nvary: accept-encoding\r\n\r\n";
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-encoding: \
+                    gzip\r\nconnection: close\r\nvary: accept-encoding\r\n\r\n";
 
 /// Direct's answer with another body, compressed.
 fn gzipped(body: &str) -> Vec<u8> {
@@ -70,7 +70,8 @@ fn against_direct(answer: &str) -> Result<(), Failure> {
 #[test]
 fn what_a_hop_may_change_is_not_a_difference() {
     let chunked = "HTTP/1.1 200 OK\r\nServer: gateway\r\nVia: 1.1 gateway\r\nDate: today\r\nContent-Type: \
-                   text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+                   text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: \
+                   chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     assert_eq!(against_direct(chunked), Ok(()));
     let stamped = |text: &str| DIRECT.replace("x-own", &format!("hoptax-stamp: {text}\r\nx-own"));
     let (direct, via) = (serve(&[&stamped("1 2")]), serve(&[&stamped("3 4"), DIRECT]));
@@ -235,8 +236,8 @@ fn both_answers_are_compared_with_what_the_target_expects() {
         failure.message,
         "the answer of direct does not meet `expect`: the body does not contain `bye`"
     );
-    // Verification does not compare the header `server` with direct's header, because hops may change it. But this
-    // target expects a certain value of the header.
+    // Verification does not compare the header `server` with direct's header, because hops may change it. But
+    // this target expects a certain value of the header.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
     let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
     let failure = verify(

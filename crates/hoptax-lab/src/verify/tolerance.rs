@@ -1,4 +1,5 @@
-//! Undoes the changes that features make in responses, so that any remaining difference from direct is an error.
+//! Undoes the changes that features make in responses, so that any remaining difference from direct is an
+//! error.
 
 use super::Answer;
 use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
@@ -73,8 +74,8 @@ pub(super) fn decode(direct: &mut Answer, gateway: &mut Answer) -> Result<(), St
             "identity" => continue,
             _ => {
                 return Err(format!(
-                    "{whose} body is encoded as `{encoding}`, which hoptax cannot decode; write accept-encoding: gzip \
-                     among the target's headers"
+                    "{whose} body is encoded as `{encoding}`, which hoptax cannot decode; write \
+                     accept-encoding: gzip among the target's headers"
                 ));
             }
         };
@@ -92,8 +93,8 @@ pub(super) fn decode(direct: &mut Answer, gateway: &mut Answer) -> Result<(), St
 /// Undoes what compression changes in the headers of `gateway`.
 fn only_encoded(direct: &Answer, gateway: &mut Answer) {
     vary(direct, gateway, "accept-encoding");
-    // Compression changes the bytes of the body. So the gateway may weaken or remove a strong validator, and may remove
-    // `accept-ranges` (RFC 9110 §8.8.1).
+    // Compression changes the bytes of the body. So the gateway may weaken or remove a strong validator, and
+    // may remove `accept-ranges` (RFC 9110 §8.8.1).
     let weakened = match (direct.headers.get("etag"), gateway.headers.get("etag")) {
         (Some(strong), Some(weak)) => weak.strip_prefix("W/").is_some_and(|rest| rest == strong),
         (_, None) => true,

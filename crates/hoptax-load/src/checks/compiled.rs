@@ -1,4 +1,5 @@
-//! Checks in a form that can be executed. They process each response once, piece by piece, and store no part of it.
+//! Checks in a form that can be executed. They process each response once, piece by piece, and store no part
+//! of it.
 
 use super::contains::Needle;
 use crate::spec::Check;
@@ -16,8 +17,8 @@ pub(crate) struct Checks {
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
-    /// The accepted range of statuses, if the status is the only check and has a single range. Most loads use this fast
-    /// path.
+    /// The accepted range of statuses, if the status is the only check and has a single range. Most loads use
+    /// this fast path.
     only_statuses: Option<(u16, u16)>,
 }
 
@@ -52,7 +53,8 @@ enum Compiled {
 pub(crate) struct Failed {
     /// Index of the failed check in its target.
     pub(crate) check: u16,
-    /// The value that failed the check: the status of the response, or the length of its body. 0 for other checks.
+    /// The value that failed the check: the status of the response, or the length of its body. 0 for other
+    /// checks.
     pub(crate) saw: u64,
 }
 
@@ -60,8 +62,8 @@ pub(crate) struct Failed {
 pub(super) const SAW_OTHERS: u64 = u64::MAX;
 
 impl Checks {
-    /// Compiles the checks of a target. They must already be validated by [`super::check`]. If the target has no check
-    /// of the status, a check for success is added as the first check.
+    /// Compiles the checks of a target. They must already be validated by [`super::check`]. If the target has
+    /// no check of the status, a check for success is added as the first check.
     pub(crate) fn new(checks: &[Check]) -> Self {
         let mut list = Vec::new();
         if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
@@ -118,8 +120,8 @@ impl Checks {
     }
 
     fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
-        // This cannot fail, because the decoder has already accepted this head. If it did fail, headers would count as
-        // absent.
+        // This cannot fail, because the decoder has already accepted this head. If it did fail, headers would
+        // count as absent.
         let _ = fields(head, |field| {
             for check in &self.list {
                 if let Compiled::Header { name, value, at } = check
@@ -148,7 +150,8 @@ impl Checks {
         }
     }
 
-    /// Returns the first check that a complete response fails. `length` is the length of the response's body, bytes.
+    /// Returns the first check that a complete response fails. `length` is the length of the response's body,
+    /// bytes.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {
@@ -236,8 +239,8 @@ mod tests {
         Check::Header { name: name.into(), value: value.map(str::to_owned) }
     }
 
-    /// Returns the check that a response fails. The body arrives in pieces, and the result must be the same for every
-    /// size of the pieces.
+    /// Returns the check that a response fails. The body arrives in pieces, and the result must be the same
+    /// for every size of the pieces.
     fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
         let checks = Checks::new(checks);
         let mut verdicts = (1..=body.len().max(1)).map(|size| {

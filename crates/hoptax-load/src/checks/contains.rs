@@ -1,16 +1,16 @@
 //! Searches for a text in data that arrives in pieces, without storing the pieces.
 //!
-//! Between two pieces, only the length of the current partial match is stored (Knuth, Morris, Pratt: "Fast pattern
-//! matching in strings", 1977). If there is no partial match, the rest of the piece is searched with vector
-//! instructions.
+//! Between two pieces, only the length of the current partial match is stored (Knuth, Morris, Pratt: "Fast
+//! pattern matching in strings", 1977). If there is no partial match, the rest of the piece is searched with
+//! vector instructions.
 
 use memchr::memmem::Finder;
 
 #[derive(Debug, Clone)]
 pub(super) struct Needle {
     finder: Finder<'static>,
-    /// Element `i` describes the first `i + 1` bytes of the text. It is the length of the longest text that is both a
-    /// beginning and an end of these bytes, but not all of them.
+    /// Element `i` describes the first `i + 1` bytes of the text. It is the length of the longest text that
+    /// is both a beginning and an end of these bytes, but not all of them.
     shorter: Box<[u32]>,
 }
 
@@ -38,8 +38,8 @@ impl Needle {
         seen as usize == self.text().len()
     }
 
-    /// Processes the next piece and returns the new state. `seen` is the old state: 0 for the first piece, and
-    /// otherwise the result of the previous call.
+    /// Processes the next piece and returns the new state. `seen` is the old state: 0 for the first piece,
+    /// and otherwise the result of the previous call.
     pub(super) fn advance(&self, seen: u32, piece: &[u8]) -> u32 {
         if self.is_found(seen) {
             return seen;
@@ -56,8 +56,8 @@ impl Needle {
         self.step(0, tail, |_| false).0 as u32
     }
 
-    /// Compares byte by byte until the text is found or `enough` returns true. Returns the state and the part of the
-    /// piece that was not compared.
+    /// Compares byte by byte until the text is found or `enough` returns true. Returns the state and the part
+    /// of the piece that was not compared.
     fn step<'p>(
         &self,
         mut seen: usize,
@@ -114,8 +114,8 @@ mod tests {
         }
     }
 
-    /// Compares the results with the results of a plain search. The texts use only two letters, so that many partial
-    /// matches overlap.
+    /// Compares the results with the results of a plain search. The texts use only two letters, so that many
+    /// partial matches overlap.
     #[test]
     fn agrees_with_the_definition_on_random_texts() {
         let mut random = Random::new(11);

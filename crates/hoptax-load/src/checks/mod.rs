@@ -1,7 +1,8 @@
 //! Checks of responses: their validation, their execution, and the counts of failed checks.
 //!
-//! A response to a HEAD request, or with status 204 or 304, has no body, even if its head announces a body. Checks
-//! treat its body as empty. Bodies are checked as they were sent, before any content coding is decoded.
+//! A response to a HEAD request, or with status 204 or 304, has no body, even if its head announces a body.
+//! Checks treat its body as empty. Bodies are checked as they were sent, before any content coding is
+//! decoded.
 
 mod compiled;
 mod contains;
@@ -29,8 +30,8 @@ const STATUSES: std::ops::RangeInclusive<u16> = 200..=999;
 /// Validates a check: it must be executable, and at least one response must be able to pass it.
 ///
 /// # Errors
-/// If a status is invalid, if a range of statuses or lengths is reversed, if a text to find is empty, or if a header
-/// is invalid.
+/// If a status is invalid, if a range of statuses or lengths is reversed, if a text to find is empty, or if a
+/// header is invalid.
 pub fn check(check: &Check) -> Result<(), CheckError> {
     let wrong = |message: String, help: &str| Err(CheckError { message, help: help.to_owned() });
     match check {

@@ -28,8 +28,8 @@ impl FailedChecks {
         }
     }
 
-    /// Returns the number of failures for each description. `checks` must return the checks of a target. Failures with
-    /// equal descriptions are added up.
+    /// Returns the number of failures for each description. `checks` must return the checks of a target.
+    /// Failures with equal descriptions are added up.
     pub(crate) fn in_words<'c>(&self, checks: impl Fn(u32) -> &'c Checks) -> BTreeMap<String, u64> {
         let mut words = BTreeMap::new();
         for (&(target, check, saw), &times) in &self.0 {

@@ -1,5 +1,5 @@
-//! Event loop on epoll. It is edge-triggered, and one registration covers both directions of a connection. Once a load
-//! runs steadily, a request costs one `recv`, one `send` and a share of one `epoll_wait`.
+//! Event loop on epoll. It is edge-triggered, and one registration covers both directions of a connection.
+//! Once a load runs steadily, a request costs one `recv`, one `send` and a share of one `epoll_wait`.
 
 use super::client;
 use super::interface::{AfterEnd, EventLoop, Handler, Token};
@@ -16,14 +16,16 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Size of the receive buffer, which all connections of a loop share. An idle connection therefore needs no buffer.
+/// Size of the receive buffer, which all connections of a loop share. An idle connection therefore needs no
+/// buffer.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// Maximum number of times that the buffer is filled from one connection before the other connections are read.
+/// Maximum number of times that the buffer is filled from one connection before the other connections are
+/// read.
 const READS_IN_A_ROW: usize = 16;
 const EVENTS: usize = 512;
-/// Maximum total size of the unused send buffers that are kept for reuse, bytes. Because buffers are reused, a request
-/// allocates nothing even if the kernel does not accept all of it at once. A buffer is allocated only when it is
-/// needed.
+/// Maximum total size of the unused send buffers that are kept for reuse, bytes. Because buffers are reused,
+/// a request allocates nothing even if the kernel does not accept all of it at once. A buffer is allocated
+/// only when it is needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// Time that a listener waits after the process had no free descriptor.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
@@ -38,8 +40,8 @@ pub struct Epoll {
     buffer: Vec<u8>,
     /// Buffers for data that the kernel does not accept at once.
     spares: Spares,
-    /// Connections to read again without a new event, because they were resumed or because more data may be left after
-    /// [`READS_IN_A_ROW`].
+    /// Connections to read again without a new event, because they were resumed or because more data may be
+    /// left after [`READS_IN_A_ROW`].
     again: Vec<(Token, u32)>,
     /// The empty vector that replaces `again` while the loop processes it. Both vectors keep their memory.
     was_again: Vec<(Token, u32)>,
@@ -54,8 +56,9 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// State of a token. `generation` increases whenever the token is freed. The current batch can still contain an event
-/// of the token's former connection. The generation distinguishes this event from an event of the new connection.
+/// State of a token. `generation` increases whenever the token is freed. The current batch can still contain
+/// an event of the token's former connection. The generation distinguishes this event from an event of the
+/// new connection.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -73,15 +76,16 @@ enum Kind {
 
 struct Connection {
     socket: OwnedFd,
-    /// Data that the kernel has not accepted yet. The first `taken` bytes were already accepted. The buffer is nearly
-    /// always empty and unallocated.
+    /// Data that the kernel has not accepted yet. The first `taken` bytes were already accepted. The buffer
+    /// is nearly always empty and unallocated.
     pending: Vec<u8>,
     taken: usize,
     paused: bool,
-    /// True once the kernel has reported a hang-up or an error. Reading must then continue until the end of the
-    /// stream, even after a short read.
+    /// True once the kernel has reported a hang-up or an error. Reading must then continue until the end of
+    /// the stream, even after a short read.
     hangup: bool,
-    /// True once the handler knows that the peer has ended its stream. From then on, the connection only sends.
+    /// True once the handler knows that the peer has ended its stream. From then on, the connection only
+    /// sends.
     ended: bool,
     finishing: bool,
     /// Why sending failed. Received data is then still passed to the handler, before the failure.
@@ -139,7 +143,8 @@ impl Connection {
 
 /// Writes until everything is sent or the kernel accepts no more data. Returns the number of bytes sent.
 ///
-/// If the peer resets the connection meanwhile, the rest counts as not accepted. The event of the reset follows.
+/// If the peer resets the connection meanwhile, the rest counts as not accepted. The event of the reset
+/// follows.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -201,8 +206,8 @@ impl Epoll {
         }
     }
 
-    /// Ends all connections by reset, and frees their tokens. Unlike a connection that is closed, none of them keeps its
-    /// port in TIME_WAIT for a minute. Data that the peer has not received is lost.
+    /// Ends all connections by reset, and frees their tokens. Unlike a connection that is closed, none of
+    /// them keeps its port in TIME_WAIT for a minute. Data that the peer has not received is lost.
     pub fn reset_all(&mut self) {
         for index in 0..self.slots.len() {
             if matches!(self.slots[index].kind, Kind::Open(_)) {
@@ -253,8 +258,8 @@ impl Epoll {
             Ok(()) => {
                 self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
                 handler.connected(self, token, Ok(()));
-                // If the server sends first or closes at once, this event can already include its data. No further
-                // event will report this data.
+                // If the server sends first or closes at once, this event can already include its data. No
+                // further event will report this data.
                 self.ready(handler, token, generation, flags);
             }
             Err(error) => {
@@ -297,8 +302,8 @@ impl Epoll {
         }
     }
 
-    /// Called when pending data cannot be sent. A server that refuses a request may have answered before it closed the
-    /// connection, so its answer is read first.
+    /// Called when pending data cannot be sent. A server that refuses a request may have answered before it
+    /// closed the connection, so its answer is read first.
     fn unsendable(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32, error: Errno) {
         if let Some(connection) = self.current(token, generation) {
             (connection.failed, connection.hangup) = (Some(error), true);
@@ -331,8 +336,8 @@ impl Epoll {
             match rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return self.ended(handler, token, generation),
                 Ok((count, _)) => {
-                    // After a short read, the socket is empty (epoll(7), "edge-triggered"), unless the end of the
-                    // stream follows.
+                    // After a short read, the socket is empty (epoll(7), "edge-triggered"), unless the end of
+                    // the stream follows.
                     let emptied = count < buffer.len() && !connection.hangup;
                     handler.received(self, token, &buffer[..count]);
                     if emptied {
@@ -388,8 +393,8 @@ impl Epoll {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => {
-                    // The process has no descriptor or memory left. The kernel reports no further event for this, so
-                    // the loop retries after a while.
+                    // The process has no descriptor or memory left. The kernel reports no further event for
+                    // this, so the loop retries after a while.
                     self.resting.push((token, generation));
                     self.rest_until = clock::now() + ACCEPT_REST;
                     return;
@@ -424,8 +429,8 @@ impl EventLoop for Epoll {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        // Register the socket only after the call of connect: a socket that is not connecting yet would report a
-        // hang-up.
+        // Register the socket only after the call of connect: a socket that is not connecting yet would
+        // report a hang-up.
         Self::register(&self.epoll, &socket, token, generation)?;
         self.slots[token.index()].kind = Kind::Connecting(socket);
         Ok(())
@@ -502,8 +507,9 @@ impl EventLoop for Epoll {
 
     fn reset(&mut self, token: Token) {
         if let Some(connection) = self.connection(token) {
-            // Closing a socket with a linger time of zero resets its connection, unless the peer has ended its side
-            // (tcp(7)). Unix sockets have no ports. If the option cannot be set, the connection is closed like any other.
+            // Closing a socket with a linger time of zero resets its connection, unless the peer has ended
+            // its side (tcp(7)). Unix sockets have no ports. If the option cannot be set, the connection is
+            // closed like any other.
             let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
         }
         self.close(token);

@@ -1,5 +1,5 @@
-//! Tests of the event loop with real sockets on the loopback interface. The tests wait for events, not for a fixed
-//! time. A deadline bounds each step.
+//! Tests of the event loop with real sockets on the loopback interface. The tests wait for events, not for a
+//! fixed time. A deadline bounds each step.
 
 use super::*;
 use crate::address::Address;
@@ -118,8 +118,8 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
-            // Limit the receive buffer, so that the socket cannot hold the whole echo. The server's send buffer is
-            // limited too.
+            // Limit the receive buffer, so that the socket cannot hold the whole echo. The server's send
+            // buffer is limited too.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
             may_read.recv().expect("signalled");
@@ -255,8 +255,8 @@ fn a_closed_connection_delivers_no_more_events() {
     settle(&mut io, &mut witness);
     assert_eq!(witness.received, b"also new");
     assert!(witness.closed.is_empty() && witness.drained == 0);
-    // The client receives the bytes that the kernel had accepted, and then the end: a FIN, or an RST because of unread
-    // data.
+    // The client receives the bytes that the kernel had accepted, and then the end: a FIN, or an RST because
+    // of unread data.
     let mut rest = Vec::new();
     let _ = former.read_to_end(&mut rest);
     assert!(rest.len() < 12_000_000);
@@ -295,8 +295,8 @@ fn data_from_a_server_that_sends_first_is_received() {
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
-    // The loop is not turned before the server's thread starts, so that the greeting and the end can arrive before the
-    // loop processes the connect.
+    // The loop is not turned before the server's thread starts, so that the greeting and the end can arrive
+    // before the loop processes the connect.
     let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     server.join().expect("no panic").expect("writes");

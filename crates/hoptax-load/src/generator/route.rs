@@ -12,13 +12,14 @@ pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), Str
         match address {
             Address::Unix(path) if path.as_os_str().len() > LONGEST_PATH => {
                 return Err(format!(
-                    "addresses: {address} is longer than the {LONGEST_PATH} bytes that a Unix socket's path may have; \
-                     use a shorter path, for instance a symbolic link"
+                    "addresses: {address} is longer than the {LONGEST_PATH} bytes that a Unix socket's path \
+                     may have; use a shorter path, for instance a symbolic link"
                 ));
             }
             Address::Unix(_) if !sources.is_empty() => {
                 return Err(format!(
-                    "sources: a connection to a Unix socket ({address}) has no source address; remove `sources`"
+                    "sources: a connection to a Unix socket ({address}) has no source address; remove \
+                    `sources`"
                 ));
             }
             Address::Tcp(to) => {
@@ -36,7 +37,8 @@ pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), Str
     match sources.iter().find_map(|from| Some((from, UdpSocket::bind((*from, 0)).err()?))) {
         None => Ok(()),
         Some((from, error)) => Err(format!(
-            "sources: cannot connect from {from} ({error}); give addresses of this machine (`ip address` lists them)"
+            "sources: cannot connect from {from} ({error}); give addresses of this machine (`ip address` \
+            lists them)"
         )),
     }
 }

@@ -32,7 +32,8 @@ mod windows;
 const HANGS: Duration = Duration::from_secs(120);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// A server with one thread per connection. Each thread runs `behave`. The connection closes when `behave` returns.
+/// A server with one thread per connection. Each thread runs `behave`. The connection closes when `behave`
+/// returns.
 struct Server {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -68,8 +69,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener may
-        // already be closed.
+        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener
+        // may already be closed.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -107,7 +108,8 @@ fn answer(
 fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         if request(&mut connection) {
-            // If the client has closed the connection, writing fails here. The client counts the failure itself.
+            // If the client has closed the connection, writing fails here. The client counts the failure
+            // itself.
             let _ = connection.write_all(response);
         }
     }
@@ -175,7 +177,8 @@ fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
-/// Returns an error with a description if `holds` is false. Used for conditions that a noisy machine can violate.
+/// Returns an error with a description if `holds` is false. Used for conditions that a noisy machine can
+/// violate.
 fn seen(holds: bool, describe: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(describe()) }
 }
@@ -346,8 +349,9 @@ fn an_overloaded_open_loop_leaves_requests_queued() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
-            // Queueing time is part of the response time, but not of the service time. Requests are sent in the order
-            // in which they are due. At most 15 of them are sent, so the last one was due in the first 15 ms.
+            // Queueing time is part of the response time, but not of the service time. Requests are sent in
+            // the order in which they are due. At most 15 of them are sent, so the last one was due in the
+            // first 15 ms.
             let histograms = &record.histograms;
             let (response, lag) =
                 (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
@@ -394,8 +398,8 @@ fn a_request_with_connection_close_uses_a_connection_of_its_own() {
 
 #[test]
 fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
-    // The server closes each connection after its response, without announcing this. At this rate, the connection
-    // closes between two requests, unless the server's thread is delayed.
+    // The server closes each connection after its response, without announcing this. At this rate, the
+    // connection closes between two requests, unless the server's thread is delayed.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
     let record = load(&until_done(6, spec));
@@ -426,7 +430,8 @@ fn a_refused_connect_fails_the_request_that_waited_for_it() {
         retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.connections.established, 2);
-            // Two of the slots fail. They wait 10, 20, 40, … ms between attempts, so there are only a few attempts.
+            // Two of the slots fail. They wait 10, 20, 40, … ms between attempts, so there are only a few
+            // attempts.
             assert!(record.counts.connect_errors <= 20, "{:?}", record.counts);
             let some = record.counts.completed > 10 && record.counts.connect_errors >= 2;
             seen(some, || format!("{:?}", record.counts))
@@ -468,8 +473,8 @@ fn half_a_response_is_a_reset() {
 #[test]
 fn a_server_that_closes_every_connection_is_survived() {
     let server = Server::new(|connection, _| drop(connection));
-    // It depends on a race whether a connection is still open when traffic begins. In both cases, the counts must add
-    // up.
+    // It depends on a race whether a connection is still open when traffic begins. In both cases, the counts
+    // must add up.
     match run(&spec(&[server.address]), &AtomicBool::new(false), Watch::Phases, |_| {}) {
         Ok(record) => {
             adds_up(&record);
@@ -547,7 +552,8 @@ fn a_large_request_and_a_large_response_are_transferred_completely() {
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
-    // Shorten the body by the length of the head, so that each request has exactly the length that the server expects.
+    // Shorten the body by the length of the head, so that each request has exactly the length that the server
+    // expects.
     let request = crate::target::first_request(&spec.targets[0], &spec.files, 0, spec.http).expect("valid");
     let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);

@@ -1,18 +1,19 @@
-//! Calculates the number of requests due as a function of time, and the inverse: the time at which a request is due.
+//! Calculates the number of requests due as a function of time, and the inverse: the time at which a request
+//! is due.
 //!
-//! The number of requests due is the area under the rate. It is counted in units of 1/[`REQUEST`] request. In this
-//! unit, the area is always an integer, because rates are integers (requests per million seconds), times are integers
-//! (nanoseconds), and the area of a ramp is half of the product of two integers. Errors do not accumulate over stages,
-//! because each time is calculated from the start of its own stage.
+//! The number of requests due is the area under the rate. It is counted in units of 1/[`REQUEST`] request. In
+//! this unit, the area is always an integer, because rates are integers (requests per million seconds), times
+//! are integers (nanoseconds), and the area of a ramp is half of the product of two integers. Errors do not
+//! accumulate over stages, because each time is calculated from the start of its own stage.
 
 use crate::clock::SECOND;
 use crate::spec::Rate;
 
-/// Number of seconds in the unit of stored rates. A rate is stored as an integer number of requests per million
-/// seconds.
+/// Number of seconds in the unit of stored rates. A rate is stored as an integer number of requests per
+/// million seconds.
 const RATE_UNIT: f64 = 1e6;
-/// Number of units in one request: 2 × nanoseconds per second × [`RATE_UNIT`]. The factor 2 is needed because the area
-/// of a ramp is half of a product.
+/// Number of units in one request: 2 × nanoseconds per second × [`RATE_UNIT`]. The factor 2 is needed because
+/// the area of a ramp is half of a product.
 pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +23,8 @@ struct Segment {
     /// Start of the stage, nanoseconds. `length` is the stage's duration.
     begins: u64,
     length: u64,
-    /// Rate at the start of the stage, in requests per million seconds. `to` is the rate at the end of the stage.
+    /// Rate at the start of the stage, in requests per million seconds. `to` is the rate at the end of the
+    /// stage.
     from: u64,
     to: u64,
 }
@@ -34,7 +36,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the schedule for `rate`. A fixed rate lasts for `length` nanoseconds. Stages have their own durations.
+    /// Creates the schedule for `rate`. A fixed rate lasts for `length` nanoseconds. Stages have their own
+    /// durations.
     pub(super) fn new(rate: &Rate, length: u64) -> Self {
         let mut schedule = Self { segments: Box::default(), total: 0 };
         let whole = |rate: f64| (rate * RATE_UNIT).round() as u64;
@@ -60,9 +63,10 @@ impl Schedule {
         self.total
     }
 
-    /// Returns the last time at which at most `position` units are due, or `None` if the position is beyond the end of
-    /// the schedule. If this time is in a pause, it is the end of the pause, because the number of units does not
-    /// change during the pause. The request is then due together with the traffic that follows.
+    /// Returns the last time at which at most `position` units are due, or `None` if the position is beyond
+    /// the end of the schedule. If this time is in a pause, it is the end of the pause, because the number of
+    /// units does not change during the pause. The request is then due together with the traffic that
+    /// follows.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;
@@ -78,11 +82,13 @@ impl Segment {
         u128::from(self.from + self.to) * u128::from(self.length)
     }
 
-    /// Time from the start of the stage until `due` units are due. `due` must be less than the area of the stage.
+    /// Time from the start of the stage until `due` units are due. `due` must be less than the area of the
+    /// stage.
     ///
-    /// At a constant rate, the time is an exact quotient, rounded down. In a ramp, it is accurate to a nanosecond if
-    /// the stage is shorter than fifty days. This is the limit of double precision. The calculation starts at the
-    /// slower end of the ramp, because the formula then does not subtract large numbers.
+    /// At a constant rate, the time is an exact quotient, rounded down. In a ramp, it is accurate to a
+    /// nanosecond if the stage is shorter than fifty days. This is the limit of double precision. The
+    /// calculation starts at the slower end of the ramp, because the formula then does not subtract large
+    /// numbers.
     fn moment(&self, due: u128) -> u64 {
         if self.from == self.to {
             return (due / (2 * u128::from(self.from))) as u64;
@@ -94,9 +100,9 @@ impl Segment {
         self.length - left.clamp(1, self.length)
     }
 
-    /// Time between the slower end of a ramp and the point at which `units` units are due, counted from that end. With
-    /// the slower rate `s`, the difference of rates `d` and the length `l`, it is the solution `t` of
-    /// `2·s·t + d·t²/l = units`. The formula is written without subtractions.
+    /// Time between the slower end of a ramp and the point at which `units` units are due, counted from that
+    /// end. With the slower rate `s`, the difference of rates `d` and the length `l`, it is the solution `t`
+    /// of `2·s·t + d·t²/l = units`. The formula is written without subtractions.
     fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;
@@ -175,8 +181,8 @@ mod tests {
             let found = up.moment(index * REQUEST).expect("due");
             assert!(found.abs_diff(moment) <= 1, "{index} at {found}");
         }
-        // The ramp down is the mirror image of the ramp up. The units that are not due yet at a time equal the units
-        // that were due at the mirrored time.
+        // The ramp down is the mirror image of the ramp up. The units that are not due yet at a time equal
+        // the units that were due at the mirrored time.
         let down = stages(&[(1000.0, 0.0, 10 * SECOND)]);
         for (left, moment) in [(50, 9 * SECOND), (200, 8 * SECOND), (5000, 0)] {
             let found = down.moment((5000 - left) * REQUEST).expect("due");
@@ -209,7 +215,8 @@ mod tests {
             let mut positions: Vec<u128> = (0..40)
                 .map(|_| u128::from(random.below(1 << 20)) * scale + u128::from(random.below(1000)))
                 .collect();
-            // Where a ramp begins or ends at rate zero, a small change of the position changes the time a lot.
+            // Where a ramp begins or ends at rate zero, a small change of the position changes the time a
+            // lot.
             positions.extend([0, 1, REQUEST, schedule.total() - 1, schedule.total() / 2]);
             positions.retain(|position| *position < schedule.total());
             positions.sort_unstable();
@@ -236,7 +243,8 @@ mod tests {
             assert!(moment >= before);
             before = moment;
         }
-        // The ramp down takes 30 days. The last thousandth of all requests is due in its last √(2 · 30 · 0.33) days.
+        // The ramp down takes 30 days. The last thousandth of all requests is due in its last √(2 · 30 ·
+        // 0.33) days.
         assert!((before as f64 / day as f64 - (360.0 - 19.8_f64.sqrt())).abs() < 1e-6, "{before}");
         let endless = Schedule::new(&Rate::Fixed(1e7), u64::MAX);
         assert_eq!(endless.moment(u128::from(u64::MAX / 200) * REQUEST), Some(u64::MAX / 200 * 100));

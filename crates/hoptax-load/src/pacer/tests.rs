@@ -119,8 +119,8 @@ fn nothing_is_due_before_its_time() {
     assert_eq!(pacer.take_due(SECOND + MILLISECOND - 1), None);
 }
 
-/// Five stages: a ramp up with 2500 requests, a constant rate with 3000, a pause, a ramp down with 500, and a constant
-/// rate with 200.
+/// Five stages: a ramp up with 2500 requests, a constant rate with 3000, a pause, a ramp down with 500, and a
+/// constant rate with 200.
 fn profile() -> Rate {
     let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * SECOND };
     Rate::Stages(vec![
@@ -188,8 +188,8 @@ fn poisson_follows_the_rate_profile() {
         assert!(each.iter().all(|moments| moments.is_sorted()));
         let all = sorted(each);
         for (found, (_, expected)) in per_stage(&all).iter().zip(COURSE) {
-            // Allow four standard deviations. The standard deviation of a Poisson count is the square root of its
-            // mean.
+            // Allow four standard deviations. The standard deviation of a Poisson count is the square root of
+            // its mean.
             let allowed = 4.0 * (expected as f64).sqrt();
             assert!(found.abs_diff(expected) as f64 <= allowed, "{found} instead of {expected}");
         }

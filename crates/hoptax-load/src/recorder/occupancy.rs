@@ -1,5 +1,5 @@
-//! How connections were used: time with a request in flight, silence of the server, and requests that waited for a
-//! connection.
+//! How connections were used: time with a request in flight, silence of the server, and requests that waited
+//! for a connection.
 
 use crate::histogram;
 use crate::record::{Occupancy, Silence};
@@ -45,8 +45,8 @@ impl Busy {
         self.in_flight += 1;
     }
 
-    /// Called when a request has its outcome, with the measured time. Without a response, the silence goes on while other
-    /// requests are in flight.
+    /// Called when a request has its outcome, with the measured time. Without a response, the silence goes on
+    /// while other requests are in flight.
     pub(super) fn ended(&mut self, sent: u64, now: u64, response: bool, (start, end): (u64, u64)) {
         let clip = |time: u64| time.clamp(start, end.max(start));
         self.busy += clip(now) - clip(sent);
@@ -60,7 +60,8 @@ impl Busy {
         }
     }
 
-    /// Records the number of responses of one connection. `in_vain` is true if it had a request without a response.
+    /// Records the number of responses of one connection. `in_vain` is true if it had a request without a
+    /// response.
     pub(crate) fn connection(&mut self, responses: u32, in_vain: bool) {
         self.responses.saturating_record(u64::from(responses));
         self.unanswered += u64::from(responses == 0 && in_vain);

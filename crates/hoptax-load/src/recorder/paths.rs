@@ -1,5 +1,5 @@
-//! Results from the upstream's timestamps: the time from sending a request until the upstream has received it, and the
-//! time from the upstream's reply until the response is complete.
+//! Results from the upstream's timestamps: the time from sending a request until the upstream has received
+//! it, and the time from the upstream's reply until the response is complete.
 
 use super::sums;
 use super::times::Times;

@@ -5,8 +5,8 @@ use crate::histogram::{self, Encoded, TRIAL_DIGITS};
 use crate::record::TargetRecord;
 use hdrhistogram::Histogram;
 
-/// Results of one worker for each target. Each target needs two histograms of 216 KiB. If there is a single target,
-/// this list is empty, because the results of the target are the results of the trial.
+/// Results of one worker for each target. Each target needs two histograms of 216 KiB. If there is a single
+/// target, this list is empty, because the results of the target are the results of the trial.
 #[derive(Debug, Default)]
 pub(crate) struct Targets(Vec<Target>);
 

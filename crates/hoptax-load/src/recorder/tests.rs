@@ -27,9 +27,9 @@ fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
 #[test]
 fn populations_are_separate_at_both_edges() {
     let mut recorder = recorder();
-    // Three requests. The first was scheduled in the warm-up and completed in the measured time. The second was
-    // scheduled and completed in the measured time. The third was scheduled in the measured time and completed in the
-    // drain.
+    // Three requests. The first was scheduled in the warm-up and completed in the measured time. The second
+    // was scheduled and completed in the measured time. The third was scheduled in the measured time and
+    // completed in the drain.
     respond(&mut recorder, START - 5 * MILLISECOND, START - 5 * MILLISECOND, START + MILLISECOND);
     respond(&mut recorder, START + MILLISECOND, START + MILLISECOND, START + 3 * MILLISECOND);
     respond(&mut recorder, END - MILLISECOND, END - MILLISECOND, END + 7 * MILLISECOND);
@@ -179,8 +179,8 @@ fn timestamps_split_the_requests_of_the_measured_time() {
         let times = Times { sent: Some(ms(10)), ..Times::new(scheduled, 0) };
         recorder.stamped(times, ms(100), stamped);
     };
-    // The request was sent 10 ms after it was due. It took 20 ms to the upstream, 30 ms in the upstream, and 40 ms
-    // back.
+    // The request was sent 10 ms after it was due. It took 20 ms to the upstream, 30 ms in the upstream, and
+    // 40 ms back.
     respond(ms(0), stamp(30, 60));
     respond(ms(0), Stamped::No);
     for wrong in [Stamped::Unreadable, stamp(9, 60), stamp(30, 101), stamp(60, 59)] {

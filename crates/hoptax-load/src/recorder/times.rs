@@ -5,8 +5,8 @@ use crate::checks::Failed;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) scheduled: u64,
-    /// Time when the first byte of the request was first passed to the kernel. Absent while the request waits for its
-    /// first connection. A retry does not change this time.
+    /// Time when the first byte of the request was first passed to the kernel. Absent while the request waits
+    /// for its first connection. A retry does not change this time.
     pub(crate) sent: Option<u64>,
     /// Time when the first byte of the response was read.
     pub(crate) first_byte: Option<u64>,

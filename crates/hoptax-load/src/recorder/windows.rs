@@ -41,9 +41,9 @@ impl Windows {
         }
     }
 
-    /// Ends windows until the current window is window `index`. Then calls `report` for each ended window that was not
-    /// reported before, with the window's number and its results. If `keep` is true, [`Self::into_ended`] returns these
-    /// windows too.
+    /// Ends windows until the current window is window `index`. Then calls `report` for each ended window
+    /// that was not reported before, with the window's number and its results. If `keep` is true,
+    /// [`Self::into_ended`] returns these windows too.
     pub(super) fn report_until(&mut self, index: u64, keep: bool, mut report: impl FnMut(u64, Window)) {
         self.run_until(index);
         let first_new = self.ended.len() - (self.index - self.reported) as usize;

@@ -1,15 +1,15 @@
-//! Identifies the CLOCK_MONOTONIC of a process. Timestamps of two processes can be compared only if both processes
-//! have the same clock.
+//! Identifies the CLOCK_MONOTONIC of a process. Timestamps of two processes can be compared only if both
+//! processes have the same clock.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Identity of a CLOCK_MONOTONIC. This clock counts from the boot of a kernel, and a time namespace shifts it by an
-/// offset (time_namespaces(7)).
+/// Identity of a CLOCK_MONOTONIC. This clock counts from the boot of a kernel, and a time namespace shifts it
+/// by an offset (time_namespaces(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
-    /// The kernel's random id of its current boot (`/proc/sys/kernel/random/boot_id`). All containers of a host have
-    /// the same id. Every other host and every virtual machine has a different id.
+    /// The kernel's random id of its current boot (`/proc/sys/kernel/random/boot_id`). All containers of a
+    /// host have the same id. Every other host and every virtual machine has a different id.
     pub boot_id: String,
     /// Offset that the time namespace adds to the clock, nanoseconds. 0 without a time namespace.
     pub offset_ns: i64,
@@ -24,8 +24,8 @@ impl ClockId {
         Self::read(&boot_id, &offsets)
     }
 
-    /// Parses the contents of the two files. A line of `offsets` has the name of a clock (in older kernels its number,
-    /// 1), seconds and nanoseconds.
+    /// Parses the contents of the two files. A line of `offsets` has the name of a clock (in older kernels
+    /// its number, 1), seconds and nanoseconds.
     fn read(boot_id: &str, offsets: &str) -> Option<Self> {
         let boot_id = boot_id.trim();
         let mut offset_ns = 0;

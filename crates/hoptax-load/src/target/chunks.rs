@@ -45,8 +45,8 @@ fn hex_digits(number: usize) -> usize {
     (number.max(1).ilog2() / 4 + 1) as usize
 }
 
-/// How a request is cut that pauses between its chunks. The first piece is the head with the first chunk. Each further
-/// piece is a chunk. The last piece also ends the body.
+/// How a request is cut that pauses between its chunks. The first piece is the head with the first chunk.
+/// Each further piece is a chunk. The last piece also ends the body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces {
     /// Length of a whole chunk with its framing, bytes.

@@ -25,9 +25,9 @@ impl Encoding {
         }
     }
 
-    /// Value of the `connection` header that must be added to the request. It is needed if the default of the HTTP
-    /// version is not what this load needs (RFC 9112, section 9.3). If the target already has a `connection` header,
-    /// nothing is added.
+    /// Value of the `connection` header that must be added to the request. It is needed if the default of the
+    /// HTTP version is not what this load needs (RFC 9112, section 9.3). If the target already has a
+    /// `connection` header, nothing is added.
     pub(super) fn added_to(self, target: &TargetSpec) -> Option<&'static str> {
         if connection(target).next().is_some() {
             return None;

@@ -6,8 +6,8 @@ use super::mix::{Mix, Requests};
 use crate::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
-/// Returns the bytes of the first request of a load. The load has only this target, this seed and this HTTP version,
-/// and uses keep-alive.
+/// Returns the bytes of the first request of a load. The load has only this target, this seed and this HTTP
+/// version, and uses keep-alive.
 ///
 /// # Errors
 /// See [`super::check`].

@@ -8,8 +8,8 @@ use crate::spec::TargetSpec;
 use crate::template::{Files, Values, sources_in};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of targets in one load. If there are several targets, each worker keeps two histograms of 216 KiB
-/// per target.
+/// Maximum number of targets in one load. If there are several targets, each worker keeps two histograms of
+/// 216 KiB per target.
 pub const MOST_TARGETS: usize = 256;
 /// Makes this stream of random numbers different from other streams that use the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;
@@ -22,7 +22,8 @@ pub(crate) struct Mix<'a> {
     sums: Vec<u64>,
     files: Files<'a>,
     seed: u64,
-    /// Number of requests on a connection before the connection is closed. `u32::MAX` means that there is no limit.
+    /// Number of requests on a connection before the connection is closed. `u32::MAX` means that there is no
+    /// limit.
     last: u32,
 }
 
@@ -77,14 +78,15 @@ impl<'a> Mix<'a> {
         &self.targets[index as usize]
     }
 
-    /// True if the connection closes after this request to `target`. `carried` is the number of requests on the
-    /// connection, including this request.
+    /// True if the connection closes after this request to `target`. `carried` is the number of requests on
+    /// the connection, including this request.
     #[inline]
     pub(crate) fn closes(&self, target: u32, carried: u32) -> bool {
         self.target(target).encoded(carried >= self.last).closes
     }
 
-    /// The bytes of each request to `target`, if they are always the same. `carried` is as in [`Mix::closes`].
+    /// The bytes of each request to `target`, if they are always the same. `carried` is as in
+    /// [`Mix::closes`].
     pub(crate) fn fixed(&self, target: u32, carried: u32) -> Option<&[u8]> {
         match &self.target(target).encoded(carried >= self.last).request {
             super::Request::Fixed(bytes) => Some(bytes),
@@ -107,7 +109,8 @@ impl<'a> Mix<'a> {
     }
 }
 
-/// Checks all targets of a spec, as [`crate::run`] does, but starts nothing. `files` are the files of the spec.
+/// Checks all targets of a spec, as [`crate::run`] does, but starts nothing. `files` are the files of the
+/// spec.
 ///
 /// # Errors
 /// The first error that was found.
@@ -120,7 +123,8 @@ pub(crate) struct Requests<'a> {
     mix: &'a Mix<'a>,
     pub(super) choice: Random,
     values: Values<'a>,
-    /// Buffers for a request and for its body. They are large enough for the longest request and the longest body.
+    /// Buffers for a request and for its body. They are large enough for the longest request and the longest
+    /// body.
     pub(super) made: Vec<u8>,
     pub(super) body: Vec<u8>,
 }
@@ -150,8 +154,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Returns the bytes of the next request to `target`. `carried` is the number of requests on the connection,
-    /// including this request.
+    /// Returns the bytes of the next request to `target`. `carried` is the number of requests on the
+    /// connection, including this request.
     #[inline]
     pub(crate) fn next(&mut self, target: u32, carried: u32) -> &[u8] {
         let target = self.mix.target(target).encoded(carried >= self.mix.last);

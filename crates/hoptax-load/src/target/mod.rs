@@ -1,7 +1,7 @@
 //! Targets: the requests of a load, prepared for sending.
 //!
-//! A target without templates is encoded once, and every connection sends the same bytes. A target with templates is
-//! encoded again for each request, in buffers that belong to the worker.
+//! A target without templates is encoded once, and every connection sends the same bytes. A target with
+//! templates is encoded again for each request, in buffers that belong to the worker.
 
 mod chunks;
 mod encoding;
@@ -62,8 +62,8 @@ enum Request {
 
 #[derive(Debug)]
 struct Made {
-    /// The whole request, if the body has no templates. Otherwise everything before the value of `content-length`, or
-    /// before the first chunk.
+    /// The whole request, if the body has no templates. Otherwise everything before the value of
+    /// `content-length`, or before the first chunk.
     front: Program,
     body: Option<Program>,
     /// Data in each chunk of `body`, bytes. Absent if `body` is not sent in chunks.
@@ -199,7 +199,8 @@ impl Made {
     }
 }
 
-/// Encodes the request line and the headers, but not `content-length` and not the empty line after the headers.
+/// Encodes the request line and the headers, but not `content-length` and not the empty line after the
+/// headers.
 fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
@@ -259,8 +260,8 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
-/// Methods whose requests usually have a body. Without one, they say so with `content-length: 0` (RFC 9110, section
-/// 8.6), because some servers answer 411 otherwise.
+/// Methods whose requests usually have a body. Without one, they say so with `content-length: 0` (RFC 9110,
+/// section 8.6), because some servers answer 411 otherwise.
 const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// Completes the head and appends `body`. The body must not have templates.

@@ -1,5 +1,5 @@
-//! Tests how targets are prepared: which bytes are sent, and which targets are refused. Random texts must never break
-//! the syntax of a request.
+//! Tests how targets are prepared: which bytes are sent, and which targets are refused. Random texts must
+//! never break the syntax of a request.
 
 use super::*;
 use crate::random::Random;
@@ -312,8 +312,8 @@ fn errors_name_their_target_part_and_offset() {
     }
 }
 
-/// The parts from which random texts are built: templates, pieces of templates, and characters that have a special
-/// meaning in requests.
+/// The parts from which random texts are built: templates, pieces of templates, and characters that have a
+/// special meaning in requests.
 const ALPHABET: [&str; 24] = [
     "{{",
     "}}",

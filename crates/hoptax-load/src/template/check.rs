@@ -7,12 +7,13 @@ use super::place::{self, Place};
 use crate::spec::TargetSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Checks that `text` is valid in `place` for every value that its templates can have. `files` must hold the contents
-/// of all files that `{{line FILE}}` names.
+/// Checks that `text` is valid in `place` for every value that its templates can have. `files` must hold the
+/// contents of all files that `{{line FILE}}` names.
 ///
 /// # Errors
-/// The first error that was found. A template can be unclosed or unknown, or an argument can be missing. A file can be
-/// missing or empty. The text, or a line of a file, can contain a character that is not allowed in this place.
+/// The first error that was found. A template can be unclosed or unknown, or an argument can be missing. A
+/// file can be missing or empty. The text, or a line of a file, can contain a character that is not allowed
+/// in this place.
 pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Result<(), TemplateError> {
     let pieces = parse::pieces(text)?;
     let mut sources = BTreeSet::new();
@@ -20,7 +21,8 @@ pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Resu
     place::check(&pieces, place, &Files::new(files, &sources))
 }
 
-/// Returns the names of the files that the templates in `text` read, in alphabetical order and without duplicates.
+/// Returns the names of the files that the templates in `text` read, in alphabetical order and without
+/// duplicates.
 ///
 /// # Errors
 /// If a template is not closed or is unknown, or if an argument is missing.
@@ -31,8 +33,8 @@ pub fn files_named(text: &str) -> Result<BTreeSet<String>, TemplateError> {
     Ok(sources.into_iter().map(|(name, _)| name.to_owned()).collect())
 }
 
-/// Returns a note if a request of one of `targets` takes lines from files of different length. The first lines of such
-/// files go together only once.
+/// Returns a note if a request of one of `targets` takes lines from files of different length. The first
+/// lines of such files go together only once.
 pub fn unequal_files(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Option<String> {
     targets.iter().find_map(|target| {
         let names: BTreeSet<&str> =
@@ -43,8 +45,9 @@ pub fn unequal_files(targets: &[TargetSpec], files: &BTreeMap<String, String>) -
         let (first, length) = *lengths.first()?;
         let (other, others) = *lengths.iter().find(|(_, others)| *others != length)?;
         Some(format!(
-            "`{first}` has {length} lines and `{other}` has {others}, so the same lines do not stay together; if they \
-             belong together, use columns of one file: {{{{line FILE 1}}}} and {{{{line FILE 2}}}}"
+            "`{first}` has {length} lines and `{other}` has {others}, so the same lines do not stay \
+             together; if they belong together, use columns of one file: {{{{line FILE 1}}}} and {{{{line \
+             FILE 2}}}}"
         ))
     })
 }

@@ -163,7 +163,8 @@ impl Usage {
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
-    /// Distance between two successive numbers or lines that this worker uses. It equals the number of workers.
+    /// Distance between two successive numbers or lines that this worker uses. It equals the number of
+    /// workers.
     step: u64,
     /// Index of the next line of each file, at the index of the file's first source.
     next_line: Vec<usize>,
@@ -173,8 +174,8 @@ pub(crate) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Creates the initial values for worker `index` of `workers`. `longest` is the maximum length of a text that must
-    /// be encoded in base64.
+    /// Creates the initial values for worker `index` of `workers`. `longest` is the maximum length of a text
+    /// that must be encoded in base64.
     pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,

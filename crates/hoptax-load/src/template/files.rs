@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a template takes from each line of a file: the whole line, or the column with this number, counted from 1.
+/// What a template takes from each line of a file: the whole line, or the column with this number, counted
+/// from 1.
 pub(crate) type Source<'n> = (&'n str, Option<usize>);
 
 /// The values of all sources that templates name. The sources are in order.
@@ -84,8 +85,9 @@ pub(super) fn lines(content: &str) -> Vec<&str> {
     lines
 }
 
-/// Returns column `number` of `line`, counted from 1. A column in double quotes can contain the separator, and `""` for
-/// a quote (RFC 4180, section 2). If there is no such column, the error is the number of columns.
+/// Returns column `number` of `line`, counted from 1. A column in double quotes can contain the separator,
+/// and `""` for a quote (RFC 4180, section 2). If there is no such column, the error is the number of
+/// columns.
 fn column(line: &str, separator: u8, number: usize) -> Result<Cow<'_, str>, usize> {
     let mut rest = line;
     for column in 1.. {

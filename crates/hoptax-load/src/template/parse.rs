@@ -5,7 +5,8 @@ use super::files::Source;
 use std::collections::BTreeSet;
 
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
-const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE`, `line FILE COLUMN` and `base64 TEXT`; write `\\{{` for a literal `{{`";
+const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE`, `line FILE COLUMN` and \
+    `base64 TEXT`; write `\\{{` for a literal `{{`";
 /// Maximum nesting of `base64`. Nobody needs three levels, but a malicious text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
@@ -57,7 +58,8 @@ pub(crate) fn sources_in(text: &str) -> BTreeSet<Source<'_>> {
     sources
 }
 
-/// Invariant: the parser cuts the text only at character boundaries, because it searches only for ASCII characters.
+/// Invariant: the parser cuts the text only at character boundaries, because it searches only for ASCII
+/// characters.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -68,8 +70,8 @@ impl<'t> Parser<'t> {
         self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
     }
 
-    /// Parses until the end of the text. Inside `base64`, parses until the braces that close the innermost `base64`.
-    /// `open` holds the offsets of all `base64` templates that are not closed yet.
+    /// Parses until the end of the text. Inside `base64`, parses until the braces that close the innermost
+    /// `base64`. `open` holds the offsets of all `base64` templates that are not closed yet.
     fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
         let mut pieces = Vec::new();
         let mut from = self.at;
@@ -208,8 +210,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns the beginning of `word`, short enough for an error message. The word can be any text if the user meant `{{`
-/// literally.
+/// Returns the beginning of `word`, short enough for an error message. The word can be any text if the user
+/// meant `{{` literally.
 fn shown(word: &str) -> String {
     const MOST: usize = 40;
     if word.chars().count() <= MOST {
@@ -237,7 +239,8 @@ fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
     Ok(Part::Random(low, high))
 }
 
-/// Splits the arguments of `line` into the name of the file, which can contain spaces, and the number of a column.
+/// Splits the arguments of `line` into the name of the file, which can contain spaces, and the number of a
+/// column.
 fn source(arguments: &str) -> Source<'_> {
     let split = arguments.rsplit_once(char::is_whitespace).and_then(|(name, last)| {
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit());

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 /// The part of a request in which a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Path and query. The text must begin with `/`, or be a whole URL for a forward proxy. It must not contain spaces or control characters.
+    /// Path and query. The text must begin with `/`, or be a whole URL for a forward proxy. It must not
+    /// contain spaces or control characters.
     Path,
-    /// Value of a header. The text must not contain control characters except tabs, and must not begin or end with a
-    /// space or tab.
+    /// Value of a header. The text must not contain control characters except tabs, and must not begin or end
+    /// with a space or tab.
     Header,
     /// Body. Any text is allowed.
     Body,
@@ -156,8 +157,8 @@ fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), Temp
     }
 }
 
-/// Checks that the value has no space or tab at `end`. Starts with the piece at this end. If a piece can be empty, the
-/// next piece is also checked.
+/// Checks that the value has no space or tab at `end`. Starts with the piece at this end. If a piece can be
+/// empty, the next piece is also checked.
 fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     let is_blank_at = |text: &str| match end {
         End::Front => text.starts_with([' ', '\t']),

@@ -1,4 +1,5 @@
-//! Tests whole texts with templates: their expansion, the position of errors, and the characters that are allowed.
+//! Tests whole texts with templates: their expansion, the position of errors, and the characters that are
+//! allowed.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};

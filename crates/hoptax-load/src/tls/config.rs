@@ -1,5 +1,5 @@
-//! Converts the TLS settings of a spec to a configuration of rustls. Invalid settings are refused here, before the
-//! load starts.
+//! Converts the TLS settings of a spec to a configuration of rustls. Invalid settings are refused here,
+//! before the load starts.
 
 use super::sessions::Sessions;
 use super::trust::Trust;
@@ -16,8 +16,8 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Maximum number of session tickets per worker. It does not depend on the number of connections. These tickets use
-/// about 1 MiB.
+/// Maximum number of session tickets per worker. It does not depend on the number of connections. These
+/// tickets use about 1 MiB.
 const MOST_TICKETS: usize = 1024;
 /// Maximum length of a protocol's name: its length is sent in one byte (RFC 7301, section 3.1).
 const LONGEST_PROTOCOL: usize = 255;
@@ -66,15 +66,15 @@ impl Client {
             }
         };
         config.alpn_protocols = protocols(&spec.alpn)?;
-        // rustls performs the handshake. `super::records` then encrypts and decrypts the data, in place and without
-        // allocating.
+        // rustls performs the handshake. `super::records` then encrypts and decrypts the data, in place and
+        // without allocating.
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// Returns a copy for one worker with `connections` connections. Workers share nothing while a trial runs, so each
-    /// worker has its own list of sessions that it can resume.
+    /// Returns a copy for one worker with `connections` connections. Workers share nothing while a trial
+    /// runs, so each worker has its own list of sessions that it can resume.
     pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
@@ -144,7 +144,8 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
     for name in asked {
         if name.is_empty() || name.len() > LONGEST_PROTOCOL {
             return Err(wrong(format!(
-                "tls.alpn has {name:?}; a protocol's name has 1 to {LONGEST_PROTOCOL} bytes, for instance \"http/1.1\""
+                "tls.alpn has {name:?}; a protocol's name has 1 to {LONGEST_PROTOCOL} bytes, for instance \
+                \"http/1.1\""
             )));
         }
         if name == "h2" {
@@ -160,14 +161,14 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
 fn system_authorities() -> Result<RootCertStore, LoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems have certificates that cannot be parsed. These are ignored, because the other certificates still
-    // work.
+    // Some systems have certificates that cannot be parsed. These are ignored, because the other certificates
+    // still work.
     let _ = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
         return Err(wrong(format!(
-            "tls.verify is system, but this system trusts no authority{why}; install its `ca-certificates`, pass an \
-             authority (`--ca FILE`), or accept any certificate (`--insecure`)"
+            "tls.verify is system, but this system trusts no authority{why}; install its `ca-certificates`, \
+             pass an authority (`--ca FILE`), or accept any certificate (`--insecure`)"
         )));
     }
     Ok(roots)
@@ -178,8 +179,8 @@ fn authorities(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, Loa
     for (number, certificate) in (1..).zip(trusted) {
         roots.add(certificate.clone()).map_err(|error| {
             wrong(format!(
-                "certificate {number} of tls.verify.authorities does not belong to an authority: {error}; give X.509 \
-                 certificates in PEM"
+                "certificate {number} of tls.verify.authorities does not belong to an authority: {error}; \
+                 give X.509 certificates in PEM"
             ))
         })?;
     }
@@ -203,8 +204,8 @@ fn identity(certificate: &ClientCertificate) -> Result<Identity, LoadError> {
     let chain = certificates("tls.client_certificate.chain", &certificate.chain)?;
     let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes()).map_err(|error| {
         wrong(format!(
-            "tls.client_certificate.key has no private key: {error}; give an unencrypted PEM key (`openssl pkey -in \
-             FILE` removes a passphrase)"
+            "tls.client_certificate.key has no private key: {error}; give an unencrypted PEM key (`openssl \
+             pkey -in FILE` removes a passphrase)"
         ))
     })?;
     Ok((chain, key))
@@ -213,14 +214,16 @@ fn identity(certificate: &ClientCertificate) -> Result<Identity, LoadError> {
 fn unfit_key(error: &Error) -> String {
     match error {
         Error::InconsistentKeys(_) => {
-            "tls.client_certificate.key does not belong to the first certificate in tls.client_certificate.chain; give a \
-             matching pair, with the client's own certificate first"
+            "tls.client_certificate.key does not belong to the first certificate in \
+             tls.client_certificate.chain; give a matching pair, with the client's own certificate first"
                 .to_owned()
         }
         // This is the name of the error in webpki, which rustls does not export.
-        Error::InvalidCertificate(CertificateError::Other(why)) if why.to_string() == "UnsupportedCertVersion" => {
-            "the client certificate is an X.509 version 1 certificate, which is not supported; create a version 3 \
-             certificate (`openssl x509 -req` with -extfile)"
+        Error::InvalidCertificate(CertificateError::Other(why))
+            if why.to_string() == "UnsupportedCertVersion" =>
+        {
+            "the client certificate is an X.509 version 1 certificate, which is not supported; create a \
+             version 3 certificate (`openssl x509 -req` with -extfile)"
                 .to_owned()
         }
         other => format!("tls.client_certificate cannot be used: {other}; give an RSA, ECDSA or Ed25519 key"),

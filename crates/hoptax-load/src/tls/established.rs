@@ -7,8 +7,8 @@ use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 
-/// Maximum length of a message after the handshake. A ticket can be slightly longer than 64 KiB (RFC 8446, section
-/// 4.6.1).
+/// Maximum length of a message after the handshake. A ticket can be slightly longer than 64 KiB (RFC 8446,
+/// section 4.6.1).
 const LONGEST_MESSAGE: usize = 0x1_0400;
 /// Length of the header of a handshake message, which contains type and length (RFC 8446, section 4).
 const MESSAGE_HEADER: usize = 4;
@@ -19,8 +19,9 @@ const KEY_UPDATE: u8 = 24;
 /// Level of alerts that are warnings (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// Number of records that are reserved for the last request on a TLS 1.2 connection. If fewer records can still be sent
-/// with the connection's key, the connection gets no further request. The last request can then be up to 64 MiB long.
+/// Number of records that are reserved for the last request on a TLS 1.2 connection. If fewer records can
+/// still be sent with the connection's key, the connection gets no further request. The last request can then
+/// be up to 64 MiB long.
 pub(super) const RESERVE: u64 = 1 << 12;
 
 pub(super) struct Established {
@@ -28,7 +29,8 @@ pub(super) struct Established {
     pub(super) keys: KernelConnection<ClientConnectionData>,
     pub(super) transmit: Half,
     pub(super) receive: Half,
-    /// Maximum number of records that may be sent with one key. It follows from the encryption limit of the cipher.
+    /// Maximum number of records that may be sent with one key. It follows from the encryption limit of the
+    /// cipher.
     pub(super) limit: u64,
     /// The beginning of a handshake message that is not complete yet.
     pub(super) message: Vec<u8>,
@@ -71,7 +73,8 @@ impl Established {
         last
     }
 
-    /// Processes an alert (RFC 8446, section 6; RFC 5246, section 7.2). Returns true if the alert is a close_notify.
+    /// Processes an alert (RFC 8446, section 6; RFC 5246, section 7.2). Returns true if the alert is a
+    /// close_notify.
     fn alert(&self, content: &[u8]) -> Result<bool, Failure> {
         let &[level, description] = content else { return Err(Failure::malformed("an alert is malformed")) };
         match AlertDescription::from(description) {
@@ -99,8 +102,8 @@ impl Established {
                         taken.map_err(|error| Failure::of_handshake(&error, b""))?;
                     }
                 }
-                // In this record, no data may follow the key update, because it would be encrypted with the old key
-                // (RFC 8446, section 5.1).
+                // In this record, no data may follow the key update, because it would be encrypted with the
+                // old key (RFC 8446, section 5.1).
                 (true, KEY_UPDATE, &[answer @ (0 | 1)]) if rest.len() == length => {
                     self.renew_receive()?;
                     if answer == 1 {

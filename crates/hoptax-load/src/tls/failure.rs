@@ -28,8 +28,8 @@ impl Failure {
         Self::Malformed(format!("TLS: {what}"))
     }
 
-    /// Describes a failed handshake. `answer` is the data that the server has sent. It is needed because a server
-    /// without TLS answers in plain text.
+    /// Describes a failed handshake. `answer` is the data that the server has sent. It is needed because a
+    /// server without TLS answers in plain text.
     pub(super) fn of_handshake(error: &Error, answer: &[u8]) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::Certificate(unacceptable(error)),
@@ -37,11 +37,11 @@ impl Failure {
                 Self::Certificate("TLS: the server sent no certificate".to_owned())
             }
             Error::AlertReceived(alert) => Self::alert(*alert),
-            Error::PeerIncompatible(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig) => {
-                Self::Refused(
-                    "TLS: the server requires a version that was not offered; offer both 1.2 and 1.3 (`--tls 1.2,1.3`)".to_owned(),
-                )
-            }
+            Error::PeerIncompatible(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig) => Self::Refused(
+                "TLS: the server requires a version that was not offered; offer both 1.2 and 1.3 (`--tls \
+                    1.2,1.3`)"
+                    .to_owned(),
+            ),
             Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon) => {
                 Self::Refused("TLS: the two sides have no cipher suite in common".to_owned())
             }
@@ -49,12 +49,11 @@ impl Failure {
                 Self::Refused("TLS: the two sides have no parameters in common".to_owned())
             }
             _ if answer.starts_with(b"HTTP/") => Self::Malformed(
-                "TLS: the server answers in plain HTTP; use http://, or the port that serves TLS"
-                    .to_owned(),
+                "TLS: the server answers in plain HTTP; use http://, or the port that serves TLS".to_owned(),
             ),
-            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => Self::malformed(
-                "the server's answer is not valid TLS; check that this port serves TLS",
-            ),
+            Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => {
+                Self::malformed("the server's answer is not valid TLS; check that this port serves TLS")
+            }
             Error::DecryptError => Self::malformed("a record cannot be decrypted"),
             Error::PeerMisbehaved(_) => Self::malformed("the server breaks the rules of the protocol"),
             _ => Self::malformed("the handshake failed"),
@@ -62,8 +61,8 @@ impl Failure {
     }
 }
 
-/// Describes why a certificate is not accepted. Each reason has a fixed text, without dates and names, because the
-/// number of different texts must be limited.
+/// Describes why a certificate is not accepted. Each reason has a fixed text, without dates and names,
+/// because the number of different texts must be limited.
 fn unacceptable(error: &CertificateError) -> String {
     use CertificateError as E;
     let (what, remedy) = match error {
@@ -127,7 +126,8 @@ fn refusal(alert: AlertDescription) -> String {
         }
         A::ProtocolVersion => "it supports none of the offered versions (`--tls`)",
         A::HandshakeFailure | A::InsufficientSecurity => {
-            "it shares no cipher or version (`--tls`), or requires a client certificate (`--cert FILE --key FILE`)"
+            "it shares no cipher or version (`--tls`), or requires a client certificate (`--cert FILE --key \
+            FILE`)"
         }
         A::UnrecognisedName => "it does not know the requested name (`--server-name NAME`)",
         A::NoApplicationProtocol => "it supports none of the protocols that ALPN offered (`--alpn`)",

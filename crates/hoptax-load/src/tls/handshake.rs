@@ -5,11 +5,12 @@ use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 
-/// Passes `incoming` to rustls and continues the handshake. Returns the number of bytes that rustls has consumed, and
-/// whether the peer has already closed the session. In TLS 1.2, plaintext that directly follows the handshake is
-/// appended to `buffers.plain`.
+/// Passes `incoming` to rustls and continues the handshake. Returns the number of bytes that rustls has
+/// consumed, and whether the peer has already closed the session. In TLS 1.2, plaintext that directly follows
+/// the handshake is appended to `buffers.plain`.
 ///
-/// Stops when the handshake is complete and its last message is encoded. rustls must not read the records that follow.
+/// Stops when the handshake is complete and its last message is encoded. rustls must not read the records
+/// that follow.
 pub(super) fn drive(
     connection: &mut UnbufferedClientConnection,
     incoming: &mut [u8],

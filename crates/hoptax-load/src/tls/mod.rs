@@ -1,8 +1,9 @@
-//! A TLS client without I/O. Its input is bytes from the socket. Its output is plaintext, and bytes that must be sent.
+//! A TLS client without I/O. Its input is bytes from the socket. Its output is plaintext, and bytes that must
+//! be sent.
 //!
-//! [`Client`] is the configuration, and [`Session`] is the TLS state of one connection. rustls performs the handshake.
-//! Afterwards, `records` encrypts and decrypts with the agreed keys. A request therefore allocates nothing, and a
-//! connection stores little more than its keys.
+//! [`Client`] is the configuration, and [`Session`] is the TLS state of one connection. rustls performs the
+//! handshake. Afterwards, `records` encrypts and decrypts with the agreed keys. A request therefore allocates
+//! nothing, and a connection stores little more than its keys.
 
 mod buffers;
 mod config;

@@ -1,9 +1,9 @@
-//! The record layer after the handshake: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC 5246,
-//! section 6.2; RFC 5288; RFC 7905).
+//! The record layer after the handshake: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC
+//! 5246, section 6.2; RFC 5288; RFC 7905).
 //!
-//! rustls negotiates the keys and derives new keys. Its record layer is not used, because it allocates twice per
-//! request and copies decrypted data. This module encrypts records directly into the send buffer, and decrypts them in
-//! the read buffer.
+//! rustls negotiates the keys and derives new keys. Its record layer is not used, because it allocates twice
+//! per request and copies decrypted data. This module encrypts records directly into the send buffer, and
+//! decrypts them in the read buffer.
 
 use super::failure::Failure;
 use ring::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -14,7 +14,8 @@ pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 
-/// The version in every record's header. It does not depend on the negotiated version (RFC 8446, section 5.1).
+/// The version in every record's header. It does not depend on the negotiated version (RFC 8446, section
+/// 5.1).
 const VERSION: [u8; 2] = [3, 3];
 pub(super) const HEADER: usize = 5;
 /// Maximum number of bytes of plaintext in a record (RFC 8446, section 5.1).
@@ -24,8 +25,8 @@ const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
 /// Length of the authentication tag. It is the same for all ciphers in this module.
 const TAG: usize = 16;
-/// In TLS 1.2, the nonce of AES-GCM has two parts. The explicit part is sent with each record (RFC 5288, section 3).
-/// The part with the length `SALT` is not sent.
+/// In TLS 1.2, the nonce of AES-GCM has two parts. The explicit part is sent with each record (RFC 5288,
+/// section 3). The part with the length `SALT` is not sent.
 const EXPLICIT_NONCE: usize = 8;
 const SALT: usize = 4;
 
@@ -89,7 +90,8 @@ pub(super) fn body_length(header: [u8; HEADER], layout: Layout) -> Result<usize,
 }
 
 impl Half {
-    /// Creates the state for `secrets` after `sequence` records. Returns `None` if the cipher is not supported.
+    /// Creates the state for `secrets` after `sequence` records. Returns `None` if the cipher is not
+    /// supported.
     pub(super) fn new(tls13: bool, (sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Option<Self> {
         use ConnectionTrafficSecrets as S;
         let (algorithm, key, iv, explicit) = match secrets {
@@ -119,8 +121,8 @@ impl Half {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }
 
-    /// Returns the nonce of the next record (RFC 8446, section 5.3; RFC 7905, section 2). In TLS 1.2, AES-GCM accepts
-    /// any unique nonce. rustls uses the same nonces as this function.
+    /// Returns the nonce of the next record (RFC 8446, section 5.3; RFC 7905, section 2). In TLS 1.2, AES-GCM
+    /// accepts any unique nonce. rustls uses the same nonces as this function.
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -222,8 +224,8 @@ impl Half {
     }
 }
 
-/// Removes the padding and the content type from the plaintext of a TLS 1.3 record. The plaintext begins at `start`.
-/// Returns the content type.
+/// Removes the padding and the content type from the plaintext of a TLS 1.3 record. The plaintext begins at
+/// `start`. Returns the content type.
 fn content_type(outer: u8, plain: &mut Vec<u8>, start: usize) -> Result<u8, Failure> {
     let last = plain[start..].iter().rposition(|&byte| byte != 0);
     match last {

@@ -29,7 +29,8 @@ pub(crate) struct Agreed<'a> {
     pub(crate) resumed: bool,
 }
 
-/// Result of receiving bytes. [`Buffers::plain`] contains decrypted data, and [`Buffers::out`] contains data to send.
+/// Result of receiving bytes. [`Buffers::plain`] contains decrypted data, and [`Buffers::out`] contains data
+/// to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     Handshaking,
@@ -98,8 +99,8 @@ impl Session {
         self.answered
     }
 
-    /// True if the session cannot carry another request. Either the session has ended, or it uses TLS 1.2 and its key
-    /// is near the encryption limit. TLS 1.2 cannot change keys.
+    /// True if the session cannot carry another request. Either the session has ended, or it uses TLS 1.2 and
+    /// its key is near the encryption limit. TLS 1.2 cannot change keys.
     pub(crate) fn is_spent(&self) -> bool {
         let worn = |established: &Established| {
             !established.transmit.layout().is_tls13()
@@ -127,11 +128,12 @@ impl Session {
         Ok(())
     }
 
-    /// Processes bytes from the socket. Calls `agreed` with the negotiated parameters when the handshake is complete.
+    /// Processes bytes from the socket. Calls `agreed` with the negotiated parameters when the handshake is
+    /// complete.
     ///
     /// # Errors
-    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and `buffers.plain` can
-    /// contain data that was received earlier.
+    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and
+    /// `buffers.plain` can contain data that was received earlier.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -202,7 +204,8 @@ impl Session {
         read
     }
 
-    /// Reads records, first from `partial` and then from `input`. `partial` holds the end of the previous input.
+    /// Reads records, first from `partial` and then from `input`. `partial` holds the end of the previous
+    /// input.
     fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
         let Phase::Established(established) = &mut self.phase else {
             unreachable!("called only in this phase")
@@ -235,8 +238,8 @@ impl Session {
     }
 }
 
-/// Moves bytes from `input` to `partial` until `partial` is one complete record. Returns false if `input` is too
-/// short.
+/// Moves bytes from `input` to `partial` until `partial` is one complete record. Returns false if `input` is
+/// too short.
 fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Result<bool, Failure> {
     loop {
         let needed = match partial.first_chunk::<HEADER>() {

@@ -1,5 +1,5 @@
-//! Stores the sessions that one worker can resume. rustls's own store keeps only eight tickets per server name. If a
-//! hundred connections reconnected at once, all but eight of them would need a full handshake.
+//! Stores the sessions that one worker can resume. rustls's own store keeps only eight tickets per server
+//! name. If a hundred connections reconnected at once, all but eight of them would need a full handshake.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};

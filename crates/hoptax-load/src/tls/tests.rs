@@ -1,4 +1,5 @@
-//! Tests sessions with rustls's server, in memory. The bytes of the server arrive in pieces of different sizes.
+//! Tests sessions with rustls's server, in memory. The bytes of the server arrive in pieces of different
+//! sizes.
 
 use super::testing::{Authority, Identity, NAME, client, self_signed, server};
 use super::*;
@@ -284,7 +285,8 @@ fn sends_its_certificate_if_the_server_requests_it() {
             let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
             let refused = pair.exchange();
             assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
-            // In TLS 1.3, the client completes the handshake before the server has received the client's certificate.
+            // In TLS 1.3, the client completes the handshake before the server has received the client's
+            // certificate.
             assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
             assert!(pair.session.is_spent() || pair.agreed.is_none());
             let text = format!("{refused:?}");
@@ -403,7 +405,8 @@ fn a_flipped_bit_is_detected() {
             bytes[at] ^= 0x10;
             match pair.hear(&bytes) {
                 Err(Failure::Malformed(_)) => {}
-                // If the changed byte makes the length in the header larger, the session waits for more bytes.
+                // If the changed byte makes the length in the header larger, the session waits for more
+                // bytes.
                 Ok(()) => assert!(at == 3 || at == 4, "byte {at}"),
                 other => panic!("byte {at}: {other:?}"),
             }
@@ -437,7 +440,8 @@ fn no_memory_is_kept_between_responses() {
     assert_eq!(pair.session.kept(), 0);
 }
 
-/// A certificate with X.509 version 1, valid until 2126. It was created with `openssl x509 -req`, without `-extfile`.
+/// A certificate with X.509 version 1, valid until 2126. It was created with `openssl x509 -req`, without
+/// `-extfile`.
 const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBFzCBvQIUczcrpecPkErpfb3koZL+gV7i8rMwCgYIKoZIzj0EAwIwDTELMAkG\n\

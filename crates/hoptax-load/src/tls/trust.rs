@@ -1,6 +1,7 @@
-//! Verifies a server's certificate as curl does. Two kinds of certificates are accepted in addition to those that rustls
-//! accepts, because `openssl req -x509` creates them: a trusted certificate that the server itself presents, although it
-//! is marked as the certificate of an authority, and a certificate whose only name is its common name.
+//! Verifies a server's certificate as curl does. Two kinds of certificates are accepted in addition to those
+//! that rustls accepts, because `openssl req -x509` creates them: a trusted certificate that the server
+//! itself presents, although it is marked as the certificate of an authority, and a certificate whose only
+//! name is its common name.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -89,8 +90,8 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// True if `why` is webpki's error for the certificate of an authority that a server presents. rustls does not export
-/// this error.
+/// True if `why` is webpki's error for the certificate of an authority that a server presents. rustls does
+/// not export this error.
 pub(super) fn is_authority(why: &str) -> bool {
     why.contains("CaUsedAsEndEntity")
 }

@@ -1,5 +1,5 @@
-//! Opens the connections of a worker. The number of connects in progress is limited, and so is the rate of connects
-//! while connections fail.
+//! Opens the connections of a worker. The number of connects in progress is limited, and so is the rate of
+//! connects while connections fail.
 
 use super::{Setup, Worker};
 use crate::address::Address;
@@ -10,11 +10,11 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Maximum number of connects in progress per worker. Common listen backlogs have at least this length (128), so a
-/// server's backlog does not overflow when a worker opens thousands of connections.
+/// Maximum number of connects in progress per worker. Common listen backlogs have at least this length (128),
+/// so a server's backlog does not overflow when a worker opens thousands of connections.
 const CONNECTS_AT_ONCE: usize = 128;
-/// Number of connects that are started before the loop checks which of them have succeeded. On loopback, a connect
-/// succeeds within the call, but the time until this check counts as connect time.
+/// Number of connects that are started before the loop checks which of them have succeeded. On loopback, a
+/// connect succeeds within the call, but the time until this check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
 impl Worker<'_> {
@@ -22,8 +22,8 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
-    /// Called when no further requests will be due. If the rate of connects is limited, the requests that wait for a
-    /// connect are given up.
+    /// Called when no further requests will be due. If the rate of connects is limited, the requests that
+    /// wait for a connect are given up.
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
@@ -73,8 +73,8 @@ impl Worker<'_> {
         let (address, source) = self.setup.route(connection);
         match io.connect(token, address, source) {
             Ok(()) => {}
-            // The backlog of a Unix socket is full. For TCP the kernel would retry, but for Unix sockets the worker
-            // must retry.
+            // The backlog of a Unix socket is full. For TCP the kernel would retry, but for Unix sockets the
+            // worker must retry.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.slots[slot as usize].step(Event::PutOff);
                 self.connecting -= 1;
@@ -119,8 +119,8 @@ impl Worker<'_> {
 }
 
 impl Setup<'_> {
-    /// Returns the destination and the source address of a connection. `connection` is its number, counted over all
-    /// workers.
+    /// Returns the destination and the source address of a connection. `connection` is its number, counted
+    /// over all workers.
     fn route(&self, connection: usize) -> (&Address, Option<IpAddr>) {
         let source = connection / self.addresses.len() % self.sources.len().max(1);
         (&self.addresses[connection % self.addresses.len()], self.sources.get(source).copied())

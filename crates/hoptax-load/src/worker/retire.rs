@@ -1,16 +1,18 @@
-//! Retires connections: after the last request on a connection, the worker gives the peer a moment to close it.
+//! Retires connections: after the last request on a connection, the worker gives the peer a moment to close
+//! it.
 
 use super::Worker;
 use crate::connection::Event;
 use crate::event_loop::{EventLoop, Token};
 
 impl Worker<'_> {
-    /// Retires the connection of `slot` after its last response. The side that closes first keeps the port in TIME_WAIT
-    /// for a minute, so a client that closed first would soon run out of ports. Most servers close by themselves, and get
-    /// a moment for it. Meanwhile, the slot opens a new connection under its other token.
+    /// Retires the connection of `slot` after its last response. The side that closes first keeps the port in
+    /// TIME_WAIT for a minute, so a client that closed first would soon run out of ports. Most servers close
+    /// by themselves, and get a moment for it. Meanwhile, the slot opens a new connection under its other
+    /// token.
     ///
-    /// A server that waits for the client may accept no other connection before. Once it has kept this worker waiting,
-    /// the worker resets retired connections at once: a reset leaves no port in TIME_WAIT either.
+    /// A server that waits for the client may accept no other connection before. Once it has kept this worker
+    /// waiting, the worker resets retired connections at once: a reset leaves no port in TIME_WAIT either.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);
@@ -36,8 +38,8 @@ impl Worker<'_> {
         self.timeouts.closed(slot);
     }
 
-    /// Token of the current connection of `slot`. If the slot has no connection, this is the token of its next
-    /// connection.
+    /// Token of the current connection of `slot`. If the slot has no connection, this is the token of its
+    /// next connection.
     pub(super) fn token(&self, slot: u32) -> Token {
         self.token_of(slot, self.slots[slot as usize].second)
     }

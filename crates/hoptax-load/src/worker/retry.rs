@@ -41,8 +41,9 @@ impl Worker<'_> {
         self.setup.retry == Retry::IdleClose && self.setup.mix.target(target).is_idempotent
     }
 
-    /// Sends the request of `slot` again on a new connection, which starts the timeouts again. A request is sent at most
-    /// twice, because only a request on a reused connection is sent again, and the second connection is new.
+    /// Sends the request of `slot` again on a new connection, which starts the timeouts again. A request is
+    /// sent at most twice, because only a request on a reused connection is sent again, and the second
+    /// connection is new.
     fn retry<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);

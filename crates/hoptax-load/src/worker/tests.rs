@@ -13,7 +13,8 @@ mod chance;
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
 
-/// An event loop in which each connect succeeds at the next turn. If `answers` is true, every request gets a response.
+/// An event loop in which each connect succeeds at the next turn. If `answers` is true, every request gets a
+/// response.
 #[derive(Default)]
 struct Script {
     /// Time that each connect blocks the caller.
@@ -151,8 +152,8 @@ fn connect_time_covers_one_connect_and_not_all_of_them() {
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
     let connect = worker.finish(clock::now()).histograms.connect;
     assert_eq!(connect.len(), 40);
-    // In each batch, the result of the first connect is checked after all other connects have started. The result of
-    // the last connect is checked at once.
+    // In each batch, the result of the first connect is checked after all other connects have started. The
+    // result of the last connect is checked at once.
     let spread = connect.max() - connect.min();
     assert!(spread >= (CONNECTS_IN_A_ROW as u64 - 2) * MILLISECOND, "{spread} ns");
 }

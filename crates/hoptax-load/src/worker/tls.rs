@@ -8,7 +8,8 @@ use crate::tls::{Failure, Received, Session};
 use std::io;
 
 impl Worker<'_> {
-    /// Called when the connection leads to the server. Starts the TLS handshake, and starts the connect timeout again.
+    /// Called when the connection leads to the server. Starts the TLS handshake, and starts the connect
+    /// timeout again.
     pub(super) fn start_handshake<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let token = self.token(slot);
         let tls = self.tls.as_mut().expect("called only with TLS");
@@ -106,7 +107,8 @@ impl Worker<'_> {
                 self.handshake_failed(io, slot, now, cause, failure.text());
             }
             State::Handshaking | State::Busy => self.fail(io, slot, now, cause, failure.text()),
-            // In TLS 1.3, the client can complete the handshake before the server refuses the client's certificate.
+            // In TLS 1.3, the client can complete the handshake before the server refuses the client's
+            // certificate.
             _ => {
                 if !answered {
                     self.connect_error = Some(failure.text().to_owned());

@@ -15,8 +15,8 @@ impl TlsShared {
         Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }
 
-    /// Encrypts and sends `bytes`. If the kernel does not accept all encrypted data at once, the event loop queues the
-    /// remaining data.
+    /// Encrypts and sends `bytes`. If the kernel does not accept all encrypted data at once, the event loop
+    /// queues the remaining data.
     pub(super) fn send<L: EventLoop>(
         &mut self,
         io: &mut L,

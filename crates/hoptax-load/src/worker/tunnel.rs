@@ -1,5 +1,5 @@
-//! Tunnels in a worker: each connection to a forward proxy sends CONNECT and waits for the answer. This time is a part of the
-//! time to connect.
+//! Tunnels in a worker: each connection to a forward proxy sends CONNECT and waits for the answer. This time
+//! is a part of the time to connect.
 
 use super::Worker;
 use crate::connection::Event;

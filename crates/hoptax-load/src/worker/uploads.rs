@@ -1,7 +1,7 @@
 //! Requests that pause between their chunks: which pieces of them are due.
 //!
-//! The first piece is sent like a whole request. The others are due at fixed times after it, so all uploads of a target
-//! take the same time, even if a piece is late.
+//! The first piece is sent like a whole request. The others are due at fixed times after it, so all uploads
+//! of a target take the same time, even if a piece is late.
 
 use crate::target::Pieces;
 use std::cmp::Reverse;
@@ -36,8 +36,8 @@ impl Upload<'_> {
 }
 
 impl<'a> Uploads<'a> {
-    /// Begins to send `request` on `slot` at `now`. Returns its first piece, and whether other pieces follow. `fixed` is
-    /// the same request, if it is the same each time.
+    /// Begins to send `request` on `slot` at `now`. Returns its first piece, and whether other pieces follow.
+    /// `fixed` is the same request, if it is the same each time.
     pub(super) fn begin<'b>(
         &mut self,
         slot: u32,

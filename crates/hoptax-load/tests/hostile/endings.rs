@@ -107,8 +107,8 @@ fn closes_every_connection_after_its_response() {
         case("says so and continues to send", Answered(200), |peer| {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
-                // Wait before sending more bytes. If they arrived together with the response, they would be part of
-                // the response and make it malformed.
+                // Wait before sending more bytes. If they arrived together with the response, they would be
+                // part of the response and make it malformed.
                 std::thread::sleep(Duration::from_secs(1));
                 peer.flood("more");
             }
@@ -140,8 +140,9 @@ fn slow_to_the_last_byte() {
 
 #[test]
 fn resets_accepted_connections() {
-    // Connections that fail before traffic are retried. The cause then depends on two races: whether a connection is
-    // open when traffic begins, and whether the worker notices its end before it sends the request.
+    // Connections that fail before traffic are retried. The cause then depends on two races: whether a
+    // connection is open when traffic begins, and whether the worker notices its end before it sends the
+    // request.
     const BEFORE: &[Cause] = &[Cause::ConnectReset, Cause::ResetBeforeResponse, Cause::ClosedBeforeResponse];
     for (name, end) in
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]

@@ -1,5 +1,5 @@
-//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout. The module `memory`
-//! checks how much memory the engine uses meanwhile.
+//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout. The module
+//! `memory` checks how much memory the engine uses meanwhile.
 
 use super::Outcome::{self, Fails};
 use super::{Case, case, meet};

@@ -6,7 +6,8 @@ use hoptax_load::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 
-/// Sends each response on a connection that remains open. The engine must detect the error from the response alone.
+/// Sends each response on a connection that remains open. The engine must detect the error from the response
+/// alone.
 fn refused(table: &[(&'static str, &'static [u8])]) {
     let cases: Vec<_> = table.iter().map(|&(name, bytes)| answers(name, MALFORMED, bytes)).collect();
     meet(&cases);
@@ -72,11 +73,13 @@ fn contradictory_framing() {
         ("two lengths in one field", b"HTTP/1.1 200 OK\r\ncontent-length: 2, 3\r\n\r\nok!"),
         (
             "a length and chunks",
-            b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\ntransfer-encoding: \
+                chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
         (
             "chunks and a length",
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 12\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: \
+                12\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
         ("another coding before the chunks", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n"),
         ("another coding", b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n"),

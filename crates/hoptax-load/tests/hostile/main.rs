@@ -1,8 +1,9 @@
-//! Servers that misbehave, each in its own way. They are tested with the whole engine, in a closed loop and in an open
-//! loop.
+//! Servers that misbehave, each in its own way. They are tested with the whole engine, in a closed loop and
+//! in an open loop.
 //!
-//! In every case, the engine must end within its own timeouts and must not panic. It must count each request once,
-//! must not count a failure as a success, and must report the cause of each failure. Its memory must remain bounded.
+//! In every case, the engine must end within its own timeouts and must not panic. It must count each request
+//! once, must not count a failure as a success, and must report the cause of each failure. Its memory must
+//! remain bounded.
 
 #[path = "../support/awake.rs"]
 mod awake;
@@ -29,17 +30,18 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// Number of requests of each load. If a load's requests are expected to time out, each connection gets one request
-/// instead.
+/// Number of requests of each load. If a load's requests are expected to time out, each connection gets one
+/// request instead.
 const REQUESTS: u64 = 4;
 const CONNECTIONS: u32 = 2;
 const MILLISECOND: u64 = 1_000_000;
 /// Timeout for requests that must not time out, even on a slow machine.
 const PATIENT: u64 = 20_000 * MILLISECOND;
-/// Timeout for requests that are expected to time out. It is usually long enough for a server to start its response.
+/// Timeout for requests that are expected to time out. It is usually long enough for a server to start its
+/// response.
 const IMPATIENT: u64 = 1000 * MILLISECOND;
-/// Maximum number of retries if the server could not start its response in time. Each retry multiplies the timeout by
-/// [`MORE`].
+/// Maximum number of retries if the server could not start its response in time. Each retry multiplies the
+/// timeout by [`MORE`].
 const AGAIN: u32 = 2;
 const MORE: u64 = 4;
 const HANGS: Duration = Duration::from_secs(120);
@@ -47,7 +49,8 @@ const HANGS: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Fails(Cause),
-    /// Every request fails with one of these causes. The cause depends on a race between the client and the server.
+    /// Every request fails with one of these causes. The cause depends on a race between the client and the
+    /// server.
     FailsBy(&'static [Cause]),
     Answered(u16),
 }
@@ -70,8 +73,8 @@ fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Se
     Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, chunked: None, timeout }
 }
 
-/// A server that sends these bytes for each request. It closes the connection when the client sends no further
-/// request.
+/// A server that sends these bytes for each request. It closes the connection when the client sends no
+/// further request.
 fn answers(name: &'static str, outcome: Outcome, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Case {
     case(name, outcome, move |peer| while peer.request() && peer.write(&bytes) {})
 }
@@ -163,8 +166,8 @@ fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// Runs each case in all shapes and checks the records. The loads run at the same time, and each load has its own
-/// server.
+/// Runs each case in all shapes and checks the records. The loads run at the same time, and each load has its
+/// own server.
 fn meet(cases: &[Case]) {
     for case in cases {
         thread::scope(|scope| {

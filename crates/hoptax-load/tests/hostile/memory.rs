@@ -1,5 +1,5 @@
-//! Compares the memory that the engine uses in a flood with the memory that it uses with a well-behaved server. Each
-//! load runs in a process of its own.
+//! Compares the memory that the engine uses in a flood with the memory that it uses with a well-behaved
+//! server. Each load runs in a process of its own.
 
 use super::floods::floods;
 use super::server::Server;
@@ -10,14 +10,14 @@ use hoptax_load::spec::LoadSpec;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Environment variable with the path of the load spec for the child process. The child prints [`MARK`] and then its
-/// record to standard output.
+/// Environment variable with the path of the load spec for the child process. The child prints [`MARK`] and
+/// then its record to standard output.
 const SPEC_FILE: &str = "HOPTAX_TEST_SPEC";
 const MARK: &str = "record: ";
 /// Number of connections of each load. Memory that is used per connection is multiplied by this number.
 const CONNECTIONS: u32 = 8;
-/// Maximum memory per connection for a response, bytes. A head has 64 KiB, and the data after it has the same length.
-/// Both are doubled, because vectors double their capacity when they grow.
+/// Maximum memory per connection for a response, bytes. A head has 64 KiB, and the data after it has the same
+/// length. Both are doubled, because vectors double their capacity when they grow.
 const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
 /// Difference in memory between two processes that do the same work, bytes.
 const NOISE: u64 = 2 << 20;

@@ -1,4 +1,5 @@
-//! Servers that send additional responses or send data without a request, and servers that do not accept connections.
+//! Servers that send additional responses or send data without a request, and servers that do not accept
+//! connections.
 
 use super::Outcome::{Answered, Fails};
 use super::awake::retry_if_disturbed;
@@ -22,8 +23,8 @@ fn two_responses_to_one_request() {
 
 #[test]
 fn data_without_a_request_is_not_used_as_a_response() {
-    // At this rate, the second response arrives before the next request is sent. The connection is closed, but no
-    // request fails.
+    // At this rate, the second response arrives before the next request is sent. The connection is closed,
+    // but no request fails.
     let case = case("and another one later", Answered(200), |peer| {
         if peer.request() && peer.write(OK) {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -40,8 +41,8 @@ fn data_without_a_request_is_not_used_as_a_response() {
     };
     spec.connections = 1;
     spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
-    // Data without a request must end its connection. If the server is delayed by half a second, its data arrives
-    // after the next request was sent, and is used as the response to this request.
+    // Data without a request must end its connection. If the server is delayed by half a second, its data
+    // arrives after the next request was sent, and is used as the response to this request.
     let record = retry_if_disturbed(|| {
         let record = load(spec.clone()).expect("a load");
         super::adds_up(&record);
@@ -62,8 +63,9 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
     case.timeout = super::IMPATIENT;
     for shape in shapes() {
         let server = Server::start(&case.behaviour);
-        // If a connection is opened for a request, the response may arrive before or after this request is sent. If a
-        // connection is opened in advance, a response on it shows that the server sends without a request.
+        // If a connection is opened for a request, the response may arrive before or after this request is
+        // sent. If a connection is opened in advance, a response on it shows that the server sends without a
+        // request.
         match load(case.spec(server.address, shape)) {
             Ok(record) => {
                 super::adds_up(&record);
@@ -92,8 +94,8 @@ fn a_full_backlog() {
         let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
         let mut spec = case.spec(address, shape);
         (spec.connections, spec.requests) = (8, Some(16));
-        // The kernel completes the first connects without the server. The other connects wait for space in the
-        // backlog.
+        // The kernel completes the first connects without the server. The other connects wait for space in
+        // the backlog.
         let record = load(spec).expect("some connections are established");
         super::adds_up(&record);
         let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();

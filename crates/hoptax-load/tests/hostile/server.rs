@@ -42,14 +42,14 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener may
-        // already be closed.
+        // This connect wakes the thread that accepts connections, so that it notices the flag. The listener
+        // may already be closed.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// The server's side of a connection. Failures to read or write do not panic here, because the client counts the
-/// failures.
+/// The server's side of a connection. Failures to read or write do not panic here, because the client counts
+/// the failures.
 pub(crate) struct Peer {
     connection: TcpStream,
     stop: Arc<AtomicBool>,
@@ -103,8 +103,8 @@ impl Peer {
         })
     }
 
-    /// Writes `piece` repeatedly until the client has closed the connection. The rate is limited to tens of MiB per
-    /// second, so that the machine is not overloaded.
+    /// Writes `piece` repeatedly until the client has closed the connection. The rate is limited to tens of
+    /// MiB per second, so that the machine is not overloaded.
     pub(crate) fn flood(&mut self, piece: impl AsRef<[u8]>) {
         let many = piece.as_ref().repeat((1 << 16) / piece.as_ref().len() + 1);
         while self.write(&many) {
@@ -117,8 +117,8 @@ impl Peer {
         let _ = self.connection.shutdown(Shutdown::Write);
     }
 
-    /// Keeps the connection open without reading, until the server is dropped. While there is unread data, the server
-    /// cannot notice that the client has closed the connection.
+    /// Keeps the connection open without reading, until the server is dropped. While there is unread data,
+    /// the server cannot notice that the client has closed the connection.
     pub(crate) fn ignore(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20));

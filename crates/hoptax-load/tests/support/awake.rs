@@ -1,5 +1,5 @@
-//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the machine was
-//! disturbed. If the machine was not disturbed, the test must fail at once.
+//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the
+//! machine was disturbed. If the machine was not disturbed, the test must fail at once.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(1);
-/// If the thread that observes the machine wakes this late, it did not get a CPU in time. The engine was then possibly
-/// delayed as well.
+/// If the thread that observes the machine wakes this late, it did not get a CPU in time. The engine was then
+/// possibly delayed as well.
 const LATE: Duration = Duration::from_millis(5);
 /// Maximum number of attempts. `scripts/run-tests.py` also allows two repeats for each test.
 const LOOKS: usize = 3;
@@ -90,7 +90,8 @@ pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-/// Runs `work` on its own thread. Panics if it takes longer than `most` although the machine was not disturbed.
+/// Runs `work` on its own thread. Panics if it takes longer than `most` although the machine was not
+/// disturbed.
 pub(crate) fn unless_it_hangs<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -106,8 +107,8 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 std::panic::resume_unwind(working.join().expect_err("it sends unless it panics"))
             }
-            // Continue to wait only if the thread that observes the machine was also delayed for long. A delay of a
-            // few milliseconds does not explain a timeout of minutes.
+            // Continue to wait only if the thread that observes the machine was also delayed for long. A
+            // delay of a few milliseconds does not explain a timeout of minutes.
             Err(mpsc::RecvTimeoutError::Timeout) if watch.latest() > most / 2 => {
                 note_retry(&format!("keeps waiting: a sleeper woke {:?} late", watch.latest()));
             }
@@ -121,7 +122,8 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
     }
 }
 
-/// Writes a note that the calling test was retried. Writes nothing if the test runner names no file for such notes.
+/// Writes a note that the calling test was retried. Writes nothing if the test runner names no file for such
+/// notes.
 pub(crate) fn note_retry(reason: &str) {
     let Some(notes) = std::env::var_os("HOPTAX_TEST_NOTES") else { return };
     let thread = thread::current();

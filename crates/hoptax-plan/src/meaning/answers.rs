@@ -7,7 +7,8 @@ use crate::raw::{Placed, RawAnswer, RawImported};
 use crate::{Answer, Delay, Imported, units};
 use std::time::Duration;
 
-/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be realistic.
+/// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be
+/// realistic.
 pub(super) const DEFAULT_BODY: u64 = 1024;
 
 /// Most answers. A mix has at most 256 targets, each with a few statuses.

@@ -12,8 +12,8 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Largest accepted body. With larger bodies, results would show how fast the memory is, not how fast the hop is. Also,
-/// the generator and the upstream keep bodies in memory.
+/// Largest accepted body. With larger bodies, results would show how fast the memory is, not how fast the hop
+/// is. Also, the generator and the upstream keep bodies in memory.
 pub(super) const LARGEST_BODY: u64 = bounded::BODY;
 
 pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
@@ -52,7 +52,8 @@ pub(super) fn of_request(
     RequestBody { body, is_template, chunked }
 }
 
-/// Length of a body, bytes. Absent if it is a file that cannot be read; then this error has already been reported.
+/// Length of a body, bytes. Absent if it is a file that cannot be read; then this error has already been
+/// reported.
 pub(super) fn length(body: &Body) -> Option<u64> {
     match body {
         Body::Size(size) => Some(*size),

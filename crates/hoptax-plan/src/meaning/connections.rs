@@ -78,7 +78,8 @@ fn check_delay(
         reader.fault(
             place,
             format!(
-                "every request would time out: the upstream delays each response by at least {}, and the timeout is {}",
+                "every request would time out: the upstream delays each response by at least {}, and the \
+                timeout is {}",
                 show_duration(least),
                 show_duration(timeout)
             ),

@@ -143,7 +143,8 @@ fn check_label(reader: &mut Reader<'_>, label: Placed<String>, gateways: &[Gatew
     Some(label.value)
 }
 
-/// Refuses an event that a gateway does not support. Gateways are comparable only if all have the same events.
+/// Refuses an event that a gateway does not support. Gateways are comparable only if all have the same
+/// events.
 fn check_supported(reader: &mut Reader<'_>, place: Place, action: Action, gateway: &Gateway) {
     const ELSEWHERE: &str = "remove the event, or limit it to one gateway with `gateway: LABEL`";
     let label = &gateway.label;

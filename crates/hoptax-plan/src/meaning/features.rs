@@ -1,5 +1,5 @@
-//! Reads the features of a gateway. Adds the features that they imply, and expands `each` and `all-pairs` into sets of
-//! features.
+//! Reads the features of a gateway. Adds the features that they imply, and expands `each` and `all-pairs`
+//! into sets of features.
 
 use super::reader::Reader;
 use super::running;
@@ -219,7 +219,8 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
                 reader.fault(
                     place,
                     "this entry names no feature",
-                    "write the name of a feature, or a feature with settings such as { routes: 1000, ask: last }",
+                    "write the name of a feature, or a feature with settings such as { routes: 1000, ask: \
+                    last }",
                 );
             }
             None
@@ -259,8 +260,8 @@ fn check_instances(reader: &mut Reader<'_>, place: Place, feature: Feature, upst
     }
 }
 
-/// Checks features if the upstream already runs. Some features work only with the built-in upstream. Other features
-/// need more details about the upstream.
+/// Checks features if the upstream already runs. Some features work only with the built-in upstream. Other
+/// features need more details about the upstream.
 fn check_running_upstream(
     reader: &mut Reader<'_>,
     place: Place,
@@ -315,7 +316,8 @@ fn instances_of(upstream: &Upstream) -> u32 {
     }
 }
 
-/// Adds implied features: `mtls` implies `tls`, `consumers` implies an authentication feature, and a pack may imply `tls`.
+/// Adds implied features: `mtls` implies `tls`, `consumers` implies an authentication feature, and a pack may
+/// imply `tls`.
 fn with_implied(
     reader: &mut Reader<'_>,
     pack: Option<&PackInfo>,
@@ -352,9 +354,9 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     })
 }
 
-/// The gateways of a matrix. The gateway without features comes first, and then one gateway for each set of features.
-/// Features that the gateway always has are part of each, and have no price.
-/// Gateways without `round-robin` use only one instance of the upstream, so that the comparison shows the cost of
+/// The gateways of a matrix. The gateway without features comes first, and then one gateway for each set of
+/// features. Features that the gateway always has are part of each, and have no price. Gateways without
+/// `round-robin` use only one instance of the upstream, so that the comparison shows the cost of
 /// `round-robin`.
 pub(super) fn expand(
     reader: &mut Reader<'_>,

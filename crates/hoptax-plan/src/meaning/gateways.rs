@@ -315,8 +315,8 @@ fn check_unix_upstream(reader: &mut Reader<'_>, name: &Placed<String>, pack: &Pa
     }
 }
 
-/// Refuses settings that the pack of this gateway lists as unsupported. The run would refuse them too, but only after it has
-/// started.
+/// Refuses settings that the pack of this gateway lists as unsupported. The run would refuse them too, but
+/// only after it has started.
 fn refuse_unsupported(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
@@ -418,8 +418,8 @@ fn unverifiable(pack: &str, tls: &TlsAccess) -> Option<(String, &'static str)> {
     })
 }
 
-/// Refuses an upstream if a sidecar cannot intercept its traffic. The upstream must have only one instance, and the run
-/// must start it in the sidecar's network namespace.
+/// Refuses an upstream if a sidecar cannot intercept its traffic. The upstream must have only one instance,
+/// and the run must start it in the sidecar's network namespace.
 fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
     let (what, help) = match upstream {
         Upstream::Running(_) => ("an upstream that already runs", "remove `upstream.url`"),

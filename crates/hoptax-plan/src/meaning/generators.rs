@@ -35,7 +35,8 @@ impl Divided {
         Self { entries: points.iter().map(of_point).collect(), start: start.map(|start| start.place) }
     }
 
-    /// Refuses a load that is too small for its generators. Each needs a connection, and a request if their number is limited.
+    /// Refuses a load that is too small for its generators. Each needs a connection, and a request if their
+    /// number is limited.
     pub(super) fn check(self, reader: &mut Reader<'_>, hosts: &HostsRead) {
         let generator = &hosts.roles.generator;
         for Entry { counts, from } in self.entries {

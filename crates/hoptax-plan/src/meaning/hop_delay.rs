@@ -5,8 +5,8 @@ use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
 use crate::{GatewayKind, HopDelay, HopKind, HopWarming, units};
 use std::time::Duration;
 
-/// Adds the plan's delay and warm-up to `hop-l7`. A delay or warm-up of any other gateway is reported as an error.
-/// Without both, or after an error, returns `kind` unchanged.
+/// Adds the plan's delay and warm-up to `hop-l7`. A delay or warm-up of any other gateway is reported as an
+/// error. Without both, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
     if kind != GatewayKind::Hop(HopKind::L7) {
         let delay = typed.delay.as_ref().map(|delay| ("a `delay`", "`delay`", delay.place));

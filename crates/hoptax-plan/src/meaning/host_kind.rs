@@ -59,8 +59,8 @@ fn ssh(reader: &mut Reader<'_>, typed: &Sweep<Text>) -> Option<HostKind> {
     let mut names: Vec<String> = Vec::new();
     for Placed { place, value: Text(name) } in &typed.0 {
         if !is_ssh_name(name) {
-            let help = "write one name for each machine, and put options into ~/.ssh/config; a list of machines is \
-                        [bench1, bench2]";
+            let help = "write one name for each machine, and put options into ~/.ssh/config; a list of \
+                        machines is [bench1, bench2]";
             reader.fault(*place, format!("`{}` is not a name for ssh", name.escape_debug()), help);
             return None;
         }

@@ -205,8 +205,8 @@ fn check_path(reader: &mut Reader<'_>, name: &Placed<String>, path: &Placed<Stri
         reader.fault(path.place, message, "remove `hoptax`");
     } else if !is_plain_word(&path.value) {
         let message = format!("a shell on the host could change `{}`", path.value.escape_debug());
-        let help = "write a path of letters, digits and `_./:@%+,-`, such as /usr/local/bin/hoptax; with ssh, a relative \
-                    path starts from the home directory";
+        let help = "write a path of letters, digits and `_./:@%+,-`, such as /usr/local/bin/hoptax; with \
+                    ssh, a relative path starts from the home directory";
         reader.fault(path.place, message, help);
     }
 }
@@ -272,7 +272,8 @@ fn check_role(
     true
 }
 
-/// Refuses a host without a role that sends no load either. Without it, a plan that lacks `roles` would measure this machine.
+/// Refuses a host without a role that sends no load either. Without it, a plan that lacks `roles` would
+/// measure this machine.
 fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles, generators: &[&str]) {
     let has_role =
         |name: &str| roles.each().iter().any(|(_, host)| *host == name) || generators.contains(&name);
@@ -285,7 +286,8 @@ fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles, gene
     }
 }
 
-/// Checks that each host with a service has an address. `elsewhere` is the place of a role that is not on this machine.
+/// Checks that each host with a service has an address. `elsewhere` is the place of a role that is not on
+/// this machine.
 fn check_addresses(
     reader: &mut Reader<'_>,
     declared: &[Declared],
@@ -309,8 +311,8 @@ fn check_addresses(
             format!("the host `{name}` needs an `address`, because {} {verb} on it", services.join(" and "));
         let help = match name == LOCAL {
             true => {
-                "add local: { address: … } to `hosts`, with the IP address at which the other hosts reach this \
-                     machine"
+                "add local: { address: … } to `hosts`, with the IP address at which the other hosts reach \
+                     this machine"
             }
             false => "add the IP address at which the other hosts reach it, such as address: 10.0.0.2",
         };
@@ -318,8 +320,8 @@ fn check_addresses(
     }
 }
 
-/// Refuses a loopback address of a running upstream if generators and gateways are on different hosts: each host would
-/// connect to itself.
+/// Refuses a loopback address of a running upstream if generators and gateways are on different hosts: each
+/// host would connect to itself.
 fn check_upstream_url(
     reader: &mut Reader<'_>,
     upstream: &UpstreamRead,
@@ -360,7 +362,8 @@ fn check_unix_socket(
     }
 }
 
-/// The hosts that have a role or send load, in the order of the plan. `local` comes last if it is not declared.
+/// The hosts that have a role or send load, in the order of the plan. `local` comes last if it is not
+/// declared.
 fn used(declared: Vec<Declared>, roles: &Roles, generators: &[&str], services: Services) -> Vec<Host> {
     if roles.is_local() && generators.iter().all(|name| *name == LOCAL) {
         return Vec::new();

@@ -73,8 +73,8 @@ pub(super) fn host(reader: &mut Reader<'_>, host: &str, typed: &Placed<RawKubern
         }
         RawKubernetes { pod: None, job: None, deployment: None, .. } => {
             let message = format!("`kubernetes` of the host `{host}` names no pods");
-            let help = "add pod: NAME for a running pod, or job: { image: … } or deployment: { image: … } for pods that \
-                        hoptax creates";
+            let help = "add pod: NAME for a running pod, or job: { image: … } or deployment: { image: … } \
+                        for pods that hoptax creates";
             reader.fault(typed.place, message, help);
             return None;
         }

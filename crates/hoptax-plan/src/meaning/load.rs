@@ -14,19 +14,20 @@ use std::time::Duration;
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Default duration of a trial in a plan without `trials`. The medians of two trials of 4 s differ as much as the
-/// medians of two trials of 300 ms. Long trials therefore bring no benefit, and short trials leave time for more
-/// rounds.
+/// Default duration of a trial in a plan without `trials`. The medians of two trials of 4 s differ as much as
+/// the medians of two trials of 300 ms. Long trials therefore bring no benefit, and short trials leave time
+/// for more rounds.
 const SHORT_DURATION: Duration = Duration::from_millis(300);
 
 /// Minimum number of requests in a trial of default length.
 const LEAST_REQUESTS: f64 = 50.0;
 
-/// Maximum number of load points of a plan. If there were no limit, a sweep over several lists could use up the memory.
+/// Maximum number of load points of a plan. If there were no limit, a sweep over several lists could use up
+/// the memory.
 const MOST_POINTS: usize = 1000;
 
-/// Maximum number of connections. The lab also checks how many connections this machine supports, which depends on file
-/// descriptors.
+/// Maximum number of connections. The lab also checks how many connections this machine supports, which
+/// depends on file descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
 /// What else the load of a plan depends on.
@@ -70,7 +71,8 @@ pub(super) fn read(
                 format!("use fewer values: at most {MOST_POINTS} load points are allowed"),
             );
         }
-        // Wrong values were replaced by placeholders. Load points with placeholders would only cause more errors.
+        // Wrong values were replaced by placeholders. Load points with placeholders would only cause more
+        // errors.
         if reader.faults.len() > faults_before {
             continue;
         }
@@ -128,7 +130,8 @@ struct Axes {
     rate: Vec<Placed<Option<Rate>>>,
     arrivals: Vec<Placed<Arrivals>>,
     connections: Vec<Placed<u32>>,
-    /// `None` if the plan has no duration. Stages then use their own durations, and other rates use the default.
+    /// `None` if the plan has no duration. Stages then use their own durations, and other rates use the
+    /// default.
     duration: Vec<Placed<Option<Duration>>>,
     requests: Vec<Placed<Option<u64>>>,
     keepalive: Vec<Placed<Option<u32>>>,
@@ -245,8 +248,9 @@ impl Axes {
         }
     }
 
-    /// Checks the rates. A rate must not be too high or too low to schedule, and must agree with the duration. At least
-    /// one request must be due within the duration. There must be enough connections for the rate.
+    /// Checks the rates. A rate must not be too high or too low to schedule, and must agree with the
+    /// duration. At least one request must be due within the duration. There must be enough connections for
+    /// the rate.
     fn check_rates(&self, reader: &mut Reader<'_>, busy: Busy) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
@@ -276,9 +280,9 @@ impl Axes {
         self.check_carried(reader, busy);
     }
 
-    /// Checks that there are enough connections for the rate. By Little's law, the number of requests in flight is the
-    /// rate × the time in flight. Each connection carries only one request at a time. For stages, the mean rate is
-    /// checked, because a single stage may exceed the capacity on purpose.
+    /// Checks that there are enough connections for the rate. By Little's law, the number of requests in
+    /// flight is the rate × the time in flight. Each connection carries only one request at a time. For
+    /// stages, the mean rate is checked, because a single stage may exceed the capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, busy: Busy) {
         let delay = busy.total().as_secs_f64();
         let rates = self.rate.iter().filter_map(|rate| rate.value.as_ref());
@@ -352,7 +356,8 @@ impl Axes {
         ]
     }
 
-    /// All combinations of the axes' values. The value of the axis that comes first in the plan changes slowest.
+    /// All combinations of the axes' values. The value of the axis that comes first in the plan changes
+    /// slowest.
     fn points(&self) -> Vec<LoadPoint> {
         let (lengths, places) = (self.lengths(), self.places());
         let mut slowest_first: [usize; AXES] = std::array::from_fn(|axis| axis);
@@ -370,8 +375,8 @@ impl Axes {
         points
     }
 
-    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at the rate,
-    /// and also for [`LEAST_REQUESTS`] requests one after the other.
+    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at
+    /// the rate, and also for [`LEAST_REQUESTS`] requests one after the other.
     fn default_duration(&self, shape: &Shape) -> Duration {
         let Some(delay) = self.short.filter(|_| self.search.is_none()) else { return DEFAULT_DURATION };
         let interval = match shape {

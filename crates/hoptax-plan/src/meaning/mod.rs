@@ -1,8 +1,8 @@
-//! Converts the raw YAML types to a plan. Applies units, defaults and sweeps, and performs all checks that need no
-//! running service.
+//! Converts the raw YAML types to a plan. Applies units, defaults and sweeps, and performs all checks that
+//! need no running service.
 //!
-//! After an error, reading continues with a placeholder for the wrong value, so that all errors are reported at once. A
-//! plan is returned only if there was no error.
+//! After an error, reading continues with a placeholder for the wrong value, so that all errors are reported
+//! at once. A plan is returned only if there was no error.
 
 mod answers;
 mod body;
@@ -70,8 +70,8 @@ pub(crate) fn understand(
         targets.iter_mut().for_each(|target| target.varies = true);
     }
     let imported = raw.imported.map(|typed| answers::imported(&mut reader, typed));
-    // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not, because an
-    // event happens at a fixed time within a trial, and a short trial could end before it.
+    // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not,
+    // because an event happens at a fixed time within a trial, and a short trial could end before it.
     let typed = trials::Typed::latest(raw.trials, raw.time, raw.precision);
     let timed = typed.trials.is_none() && raw.events.as_ref().is_none_or(Vec::is_empty);
     let divided = generators::Divided::of(raw.load.as_ref(), raw.start.as_ref());
@@ -156,7 +156,8 @@ fn read_load(
     }
 }
 
-/// Checks and converts a list of targets that does not belong to a plan. The upstream is unknown in this case.
+/// Checks and converts a list of targets that does not belong to a plan. The upstream is unknown in this
+/// case.
 pub(crate) fn understand_targets(
     raw: Sweep<RawTarget>,
     context: &Context,

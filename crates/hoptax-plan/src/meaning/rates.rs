@@ -1,7 +1,7 @@
 //! Rates of open loops: steady rates, rates with stages, and sweeps over both kinds of rates.
 //!
-//! A list of plain rates is a sweep. A list of stages is one rate that changes. A list of lists of stages is a sweep
-//! over rates that change.
+//! A list of plain rates is a sweep. A list of stages is one rate that changes. A list of lists of stages is
+//! a sweep over rates that change.
 
 use super::reader::Reader;
 use crate::error::Place;
@@ -41,8 +41,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
                 steady.place,
                 format!("`{}` has no duration, but other entries of this list have one", steady.value),
                 format!(
-                    "for one rate with stages, write `{} for 10s`; to measure several rates with stages, write a \
-                     list with one list of stages for each rate",
+                    "for one rate with stages, write `{} for 10s`; to measure several rates with stages, \
+                     write a list with one list of stages for each rate",
                     steady.value
                 ),
             );

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The upstream, and the places of its delay and its URL in the plan. Errors about load, timeouts and hosts point to these
-/// places.
+/// The upstream, and the places of its delay and its URL in the plan. Errors about load, timeouts and hosts
+/// point to these places.
 pub(super) struct UpstreamRead {
     pub(super) value: Upstream,
     pub(super) url_place: Option<Place>,

@@ -11,7 +11,8 @@ use hoptax_record::printable;
 /// The keys of one entry of `gateways` that matter for replacements.
 pub(super) struct Entry {
     label: String,
-    /// Whether the entry gives several gateways, because of `features: each`, `all-pairs` or a list of versions.
+    /// Whether the entry gives several gateways, because of `features: each`, `all-pairs` or a list of
+    /// versions.
     is_several: bool,
     instead_of: Option<Placed<String>>,
     not_comparable: Option<Placed<String>>,

@@ -12,7 +12,8 @@ pub(super) fn understand(typed: RawRetry) -> Retry {
     }
 }
 
-/// Checks that retries are possible. If only some targets have an idempotent method, only their requests are sent again.
+/// Checks that retries are possible. If only some targets have an idempotent method, only their requests are
+/// sent again.
 pub(super) fn check(reader: &mut Reader<'_>, retries: &[Placed<Retry>], targets: &[Target]) {
     if targets.iter().any(|target| is_idempotent(&target.method)) {
         return;
@@ -20,7 +21,8 @@ pub(super) fn check(reader: &mut Reader<'_>, retries: &[Placed<Retry>], targets:
     for retry in retries.iter().filter(|retry| retry.value == Retry::IdleClose) {
         reader.fault(
             retry.place,
-            "only GET, HEAD, OPTIONS, PUT, DELETE and TRACE requests are sent again, but no target has such a method",
+            "only GET, HEAD, OPTIONS, PUT, DELETE and TRACE requests are sent again, but no target has such \
+            a method",
             "remove `retry`, because sending other requests twice could change data twice",
         );
     }

@@ -163,7 +163,8 @@ pub(super) fn watch(
     (prometheus, of_pods.as_ref().map(|typed| kubernetes::watched(reader, &typed.value)))
 }
 
-/// Checks where the server is, and that the selectors are no expressions. The server checks the selectors themselves.
+/// Checks where the server is, and that the selectors are no expressions. The server checks the selectors
+/// themselves.
 fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
     let origin = reader.unit(&typed.url, units::origin);
     if origin.as_ref().is_some_and(|origin| origin.tls) {
@@ -174,8 +175,8 @@ fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
         let text = selector.value.trim();
         if text.is_empty() || text.ends_with([']', ')']) {
             let message = format!("`{text}` is not a selector of series");
-            let help = "write a metric with labels, such as process_cpu_seconds_total{job=\"edge\"}, without functions and \
-                        ranges: hoptax reads the single samples";
+            let help = "write a metric with labels, such as process_cpu_seconds_total{job=\"edge\"}, \
+                        without functions and ranges: hoptax reads the single samples";
             reader.fault(selector.place, message, help);
         }
     }

@@ -8,8 +8,8 @@ use crate::{Objective, Search};
 use hoptax_load::spec::Rate;
 use std::time::Duration;
 
-/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the shortest of these
-/// times, but they clearly notice the longest of these times.
+/// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the
+/// shortest of these times, but they clearly notice the longest of these times.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
 /// Maximum number of objectives of a search. Each objective needs its own trials.
@@ -17,8 +17,8 @@ const MOST_OBJECTIVES: usize = 10;
 
 const PRECISION: f64 = 0.05;
 
-/// Range of accepted precisions. A precision below 1 % is not realistic, because trials vary by more than 1 %. A result
-/// with a precision above 50 % is not useful.
+/// Range of accepted precisions. A precision below 1 % is not realistic, because trials vary by more than 1
+/// %. A result with a precision above 50 % is not useful.
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 
 /// Default length of a confirming trial, as a multiple of the length of other trials.
@@ -78,7 +78,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
             format!("rates above {} are not supported", show_rate(hoptax_load::pacer::HIGHEST_RATE));
         reader.fault(typed.value.to.place, message, "lower `to`");
     }
-    // Zero means "derived from the duration" (see `at`). The duration is not known here, because it can be a sweep.
+    // Zero means "derived from the duration" (see `at`). The duration is not known here, because it can be a
+    // sweep.
     let confirm = confirm.unwrap_or_default();
     let value = Search { objectives, from, to, precision, confirm };
     Some(Placed { place: typed.value.from.place, value })
@@ -95,8 +96,8 @@ pub(super) fn at(search: &Search, duration: Duration) -> Search {
     Search { confirm, ..search.clone() }
 }
 
-/// Checks that a trial at the lowest rate has enough requests for the highest percentile: at least one request must be
-/// above this percentile.
+/// Checks that a trial at the lowest rate has enough requests for the highest percentile: at least one
+/// request must be above this percentile.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {
     let Search { objectives, from, .. } = &search.value;
     let due = from * duration.as_secs_f64();
@@ -170,8 +171,8 @@ fn bound(reader: &mut Reader<'_>, typed: &Placed<Time>) -> Option<Placed<Objecti
     Some(Placed { place: typed.place, value: Objective::at_bound(bound) })
 }
 
-/// Finds a part of a value in the user's input. If the part is empty or on another line, returns the place of the whole
-/// value.
+/// Finds a part of a value in the user's input. If the part is empty or on another line, returns the place of
+/// the whole value.
 fn place_of(sources: &Sources<'_>, place: Place, part: &str) -> Place {
     let typed = match place.source.checked_sub(1) {
         None => Some(sources.text),

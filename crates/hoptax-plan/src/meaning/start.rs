@@ -14,8 +14,8 @@ const TIMES: u32 = 20;
 /// Maximum number of rounds.
 const MOST_TIMES: u32 = 1000;
 
-/// Default duration of the load after a start. Native gateways settle in less than a second, and this is long enough to
-/// see how fast the others become faster.
+/// Default duration of the load after a start. Native gateways settle in less than a second, and this is long
+/// enough to see how fast the others become faster.
 const DURATION: Duration = Duration::from_secs(10);
 
 /// Longest load after a start. Each second of it adds 100 windows to the record.
@@ -110,8 +110,8 @@ pub(super) fn default_load(start: Start) -> LoadPoint {
     LoadPoint { shape, ..LoadPoint::closed(CONNECTIONS, start.duration) }
 }
 
-/// Sets the duration of the only load point. Refuses several load points, stages, and a rate that is too low for the
-/// duration. `place` is the place of `load`.
+/// Sets the duration of the only load point. Refuses several load points, stages, and a rate that is too low
+/// for the duration. `place` is the place of `load`.
 pub(super) fn fit_load(reader: &mut Reader<'_>, start: Start, place: Place, points: &mut [LoadPoint]) {
     if points.len() > 1 {
         reader.fault(

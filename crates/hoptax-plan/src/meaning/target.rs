@@ -57,7 +57,10 @@ pub(super) fn list(
         reader.fault(
             beyond.place,
             format!("there are {} targets", typed.len()),
-            format!("use {MOST_TARGETS} or fewer; a template such as {{{{line paths.txt}}}} gives one target many paths"),
+            format!(
+                "use {MOST_TARGETS} or fewer; a template such as {{{{line paths.txt}}}} gives one target \
+                many paths"
+            ),
         );
     }
     let mut targets: Vec<Target> = Vec::new();
@@ -135,8 +138,8 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
     }
 }
 
-/// Mean time that the pauses in the body of a request take. Bodies with templates count as without pauses, because their
-/// length varies.
+/// Mean time that the pauses in the body of a request take. Bodies with templates count as without pauses,
+/// because their length varies.
 pub(super) fn mean_pauses(targets: &[Target]) -> Duration {
     let pauses = |target: &Target| {
         let chunked = target.chunked.filter(|chunked| chunked.pause_ns > 0 && !target.body_is_template);
@@ -322,8 +325,8 @@ pub(super) fn check_header_name(reader: &mut Reader<'_>, name: &Placed<String>) 
     }
 }
 
-/// Checks a header's value (RFC 9110 §5.5). Bytes above 127 are not accepted, because some gateways forward such bytes
-/// and other gateways reject the request.
+/// Checks a header's value (RFC 9110 §5.5). Bytes above 127 are not accepted, because some gateways forward
+/// such bytes and other gateways reject the request.
 fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
     let text = &value.value.0;
     if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\t')) {

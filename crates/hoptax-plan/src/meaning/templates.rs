@@ -10,7 +10,8 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
-    /// Place of the template in the plan. If the template is in a file, the place of the file's name in the plan.
+    /// Place of the template in the plan. If the template is in a file, the place of the file's name in the
+    /// plan.
     pub(super) place: Place,
     pub(super) text: &'a str,
     /// Part of the request that contains the template.
@@ -84,15 +85,16 @@ impl Reader<'_> {
 }
 
 impl Template<'_> {
-    /// Finds byte `at` of the template in the user's input. If it cannot be found, returns the place of the whole
-    /// value.
+    /// Finds byte `at` of the template in the user's input. If it cannot be found, returns the place of the
+    /// whole value.
     fn place_at(&self, sources: &Sources<'_>, at: usize) -> Place {
         let Some(opened) = self.text[..self.text.len().min(at + 2)].rfind("{{") else { return self.place };
         let until = |from: usize, ends: &[char]| {
             let rest = &self.text[from..];
             from + rest.find(|c: char| ends.contains(&c)).unwrap_or(rest.len())
         };
-        // Mark the text up to the end of the word. If the braces are wrong, mark the braces and their content.
+        // Mark the text up to the end of the word. If the braces are wrong, mark the braces and their
+        // content.
         let end = if at == opened { until(at + 2, &['}', '\n']) } else { until(at, &['}', ' ', '\t', '\n']) };
         self.find(sources, opened, end).map_or(self.place, |found| Place {
             column: found.column + self.text[opened..at.max(opened)].chars().count() as u32,
@@ -101,16 +103,16 @@ impl Template<'_> {
         })
     }
 
-    /// Finds the first occurrence of `fragment` in the template. If it cannot be found, returns the place of the whole
-    /// value.
+    /// Finds the first occurrence of `fragment` in the template. If it cannot be found, returns the place of
+    /// the whole value.
     fn place_of(&self, sources: &Sources<'_>, fragment: &str) -> Place {
         let found = self.text.find(fragment).filter(|_| self.file.is_none());
         found.and_then(|at| self.find(sources, at, at + fragment.len())).unwrap_or(self.place)
     }
 
-    /// Finds the bytes `from..to` of the template in the user's input. If these bytes are the n-th occurrence of their
-    /// text in the template, returns the place of the n-th occurrence in the input. Returns `None` only if the input
-    /// has escapes within these bytes.
+    /// Finds the bytes `from..to` of the template in the user's input. If these bytes are the n-th occurrence
+    /// of their text in the template, returns the place of the n-th occurrence in the input. Returns `None`
+    /// only if the input has escapes within these bytes.
     fn find(&self, sources: &Sources<'_>, from: usize, to: usize) -> Option<Place> {
         let fragment = self.text.get(from..to).filter(|fragment| !fragment.is_empty())?;
         let number = self.text[..from].matches(fragment).count();

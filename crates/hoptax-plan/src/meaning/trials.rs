@@ -6,8 +6,8 @@ use crate::raw::{Placed, PrecisionText, RawTrials, Short, Time, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
 
-/// Default number of rounds. With fewer rounds, intervals are still correct (see METHODOLOGY.md), but they are much
-/// wider: Student's t is 12.7 for two rounds, 4.3 for three rounds and 2.8 for five rounds.
+/// Default number of rounds. With fewer rounds, intervals are still correct (see METHODOLOGY.md), but they
+/// are much wider: Student's t is 12.7 for two rounds, 4.3 for three rounds and 2.8 for five rounds.
 const DEFAULT: u32 = 5;
 
 /// Default settings of `auto`. The maximum is 30 rounds: an interval half as wide as that of 30 rounds needs
@@ -21,12 +21,13 @@ const FEWEST: u32 = 2;
 /// Default time limit of a plan without `trials`.
 const TIME: Duration = Duration::from_secs(180);
 
-/// Minimum number of rounds of a plan without `trials`, if the time allows. If rounds agree by luck, the run stops too
-/// early. With at least 10 rounds, this reduces the coverage by at most two per cent (see METHODOLOGY.md).
+/// Minimum number of rounds of a plan without `trials`, if the time allows. If rounds agree by luck, the run
+/// stops too early. With at least 10 rounds, this reduces the coverage by at most two per cent (see
+/// METHODOLOGY.md).
 const FEWEST_TIMED: u32 = 10;
 
-/// Settings of a plan without `trials`. Many short rounds give a precise result, so rounds continue until the time is
-/// over or the result is precise enough.
+/// Settings of a plan without `trials`. Many short rounds give a precise result, so rounds continue until the
+/// time is over or the result is precise enough.
 const TIMED: AutoTrials =
     AutoTrials { within: 0.05, within_us: None, at_most: TIME, least: FEWEST_TIMED, most: MOST_ROUNDS };
 
@@ -38,8 +39,8 @@ pub(super) struct Typed {
 }
 
 impl Typed {
-    /// `trials` excludes `time` and `precision`. If the plan and `--set` arguments contain both, keeps only the keys of
-    /// the last `--set` argument.
+    /// `trials` excludes `time` and `precision`. If the plan and `--set` arguments contain both, keeps only
+    /// the keys of the last `--set` argument.
     pub(super) fn latest(
         trials: Option<Placed<Short<RawTrials, TrialsText>>>,
         time: Option<Placed<Time>>,

@@ -1,5 +1,5 @@
-//! Reads which versions of a gateway a plan asks for. Each version becomes a gateway of its own, so that the versions are
-//! measured in the same rounds.
+//! Reads which versions of a gateway a plan asks for. Each version becomes a gateway of its own, so that the
+//! versions are measured in the same rounds.
 
 use super::reader::Reader;
 use crate::error::Place;
@@ -26,7 +26,8 @@ pub(super) fn are_several(typed: &RawGateway) -> bool {
     lists.into_iter().flatten().any(|list| list.0.len() > 1)
 }
 
-/// The versions of a gateway from a pack, each with its own label and driver. Any other gateway is returned unchanged.
+/// The versions of a gateway from a pack, each with its own label and driver. Any other gateway is returned
+/// unchanged.
 pub(super) fn expand(reader: &mut Reader<'_>, typed: &RawGateway, gateway: Gateway) -> Vec<Gateway> {
     if !matches!(gateway.kind, GatewayKind::Pack { .. }) {
         return vec![gateway];

@@ -8,19 +8,19 @@ use std::time::Duration;
 /// Default time of unmeasured traffic before a trial.
 const WARMUP: Duration = Duration::from_secs(2);
 
-/// Default time of unmeasured traffic before the short trials of a plan without `trials`. This time is enough to fill
-/// caches again, because the process has been warmed up after its start.
+/// Default time of unmeasured traffic before the short trials of a plan without `trials`. This time is enough
+/// to fill caches again, because the process has been warmed up after its start.
 const SHORT_WARMUP: Duration = Duration::from_millis(50);
 
-/// Default limit of a warm-up, as time under load. .NET and JVM gateways needed 3 to 30 s, depending on how they were
-/// loaded.
+/// Default limit of a warm-up, as time under load. .NET and JVM gateways needed 3 to 30 s, depending on how
+/// they were loaded.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// The longest limit of a warm-up.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Reads the warm-up before each trial, and the limits of the warm-up after the start of a process. `timed` is true if
-/// the plan has short trials.
+/// Reads the warm-up before each trial, and the limits of the warm-up after the start of a process. `timed`
+/// is true if the plan has short trials.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Option<Placed<Short<RawWarmUp, Time>>>,

@@ -8,8 +8,8 @@ const OF_SHELLS: &str = "|&;<>()$`";
 /// Characters that a backslash between double quotes escapes.
 const ESCAPED_IN_QUOTES: &str = "\"\\$`";
 
-/// Splits a command at spaces. Quotes and backslashes work as in a POSIX shell. Variables, pipes and everything else that
-/// only a shell does are refused.
+/// Splits a command at spaces. Quotes and backslashes work as in a POSIX shell. Variables, pipes and
+/// everything else that only a shell does are refused.
 pub(super) fn split(text: &str) -> Result<Vec<String>, UnitError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,5 @@
-//! Hosts that hoptax looks up or creates: machines of Terraform, pods of Kubernetes. Also pods that it watches.
+//! Hosts that hoptax looks up or creates: machines of Terraform, pods of Kubernetes. Also pods that it
+//! watches.
 
 use super::forms::one_of;
 use super::{Ordered, Placed, Sweep, Text, Time};
@@ -43,7 +44,8 @@ pub(crate) enum RawDestroy {
 #[schemars(rename = "outputs", transform = one_of(&["ssh", "command"]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawOutputs {
-    /// Output with a name or an address for `ssh`, or with a list of them. With a list, each machine runs a generator.
+    /// Output with a name or an address for `ssh`, or with a list of them. With a list, each machine runs a
+    /// generator.
     #[schemars(with = "Option<Text>")]
     pub(crate) ssh: Option<Placed<String>>,
     /// Output with a command that runs the words after it on the machine: a text, or a list of words.
@@ -54,7 +56,8 @@ pub(crate) struct RawOutputs {
     pub(crate) address: Option<Placed<String>>,
 }
 
-/// Pods: running ones, or pods that hoptax creates for the run. Give exactly one of `pod`, `job` and `deployment`.
+/// Pods: running ones, or pods that hoptax creates for the run. Give exactly one of `pod`, `job` and
+/// `deployment`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "kubernetes", transform = one_of(&["pod", "job", "deployment"]))]
 #[serde(deny_unknown_fields)]
@@ -81,7 +84,8 @@ pub(crate) struct RawKubernetes {
 #[schemars(rename = "workload")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawWorkload {
-    /// Image of the container. It needs `sleep` and a shell, or the host's key `hoptax`: the path of hoptax in the image.
+    /// Image of the container. It needs `sleep` and a shell, or the host's key `hoptax`: the path of hoptax
+    /// in the image.
     #[schemars(with = "Text")]
     pub(crate) image: Placed<String>,
     /// When the node pulls the image. Default: Kubernetes decides by the image's tag.

@@ -20,8 +20,8 @@ pub(crate) struct RawEvent {
     pub(crate) instance: Option<Placed<u32>>,
     /// For `restart-upstream`: time between closing the instance and listening again. Default: 200ms.
     pub(crate) down: Option<Placed<Time>>,
-    /// Label of a gateway. The event then happens only in trials of this gateway. Default: the event happens in trials
-    /// of all gateways, and `restart-upstream` also in trials of direct.
+    /// Label of a gateway. The event then happens only in trials of this gateway. Default: the event happens
+    /// in trials of all gateways, and `restart-upstream` also in trials of direct.
     #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
 }

@@ -8,17 +8,17 @@ use serde::Deserialize;
 /// A command: a text, or a list of words.
 pub(crate) type RawCommand = Short<Vec<Placed<Text>>, Text>;
 
-/// A host: a machine, a container, a pod or a network namespace on which hoptax runs a role. Give exactly one of `ssh`,
-/// `command`, `commands`, `docker`, `kubernetes` and `terraform`. Only the host `local`, the machine that runs hoptax, has
-/// none of them.
+/// A host: a machine, a container, a pod or a network namespace on which hoptax runs a role. Give exactly one
+/// of `ssh`, `command`, `commands`, `docker`, `kubernetes` and `terraform`. Only the host `local`, the
+/// machine that runs hoptax, has none of them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "host")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawHost {
     /// Name of the machine, as the user's `ssh` knows it. With a list of machines, each runs a generator.
     pub(crate) ssh: Option<Sweep<Text>>,
-    /// Command that runs the words after it on the host, such as `ip netns exec app`: a text with words and quotes as in a
-    /// shell, or a list of words.
+    /// Command that runs the words after it on the host, such as `ip netns exec app`: a text with words and
+    /// quotes as in a shell, or a list of words.
     pub(crate) command: Option<Placed<RawCommand>>,
     /// A list of commands, one for each machine of the host. Each machine runs a generator.
     #[schemars(with = "Option<Vec<RawCommand>>")]
@@ -30,8 +30,8 @@ pub(crate) struct RawHost {
     pub(crate) kubernetes: Option<Placed<RawKubernetes>>,
     /// Machines of a Terraform or OpenTofu configuration.
     pub(crate) terraform: Option<Placed<RawTerraform>>,
-    /// IP address at which the other hosts reach this host. Required if a gateway or the built-in upstream runs on it and
-    /// another role runs on this machine or on another host.
+    /// IP address at which the other hosts reach this host. Required if a gateway or the built-in upstream
+    /// runs on it and another role runs on this machine or on another host.
     pub(crate) address: Option<Placed<HostAddress>>,
     /// Path of the program hoptax on the host. Default: hoptax copies itself there.
     #[schemars(with = "Option<Text>")]
@@ -43,7 +43,8 @@ pub(crate) struct RawHost {
 #[schemars(rename = "roles")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRoles {
-    /// Host of the generator. If the host has several machines, each of them runs a generator. Default: local.
+    /// Host of the generator. If the host has several machines, each of them runs a generator. Default:
+    /// local.
     #[schemars(with = "Option<Text>")]
     pub(crate) generator: Option<Placed<String>>,
     /// Host of the gateways. Default: local.

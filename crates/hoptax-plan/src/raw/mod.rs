@@ -1,8 +1,8 @@
-//! The YAML of a plan as plain structs. The parser and the JSON Schema are both derived from these structs, so they
-//! always agree.
+//! The YAML of a plan as plain structs. The parser and the JSON Schema are both derived from these structs,
+//! so they always agree.
 //!
-//! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become descriptions in
-//! the schema, which editors show.
+//! Values with units are still text here; [`super::meaning`] parses them. Doc comments of keys become
+//! descriptions in the schema, which editors show.
 
 mod created;
 mod event;
@@ -33,81 +33,87 @@ use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Pro
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A plan says what to measure. It names the upstream, the gateways, the targets, the load, and the number of rounds.
+/// A plan says what to measure. It names the upstream, the gateways, the targets, the load, and the number of
+/// rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "plan", extend("anyOf" = [{ "required": ["load"] }, { "required": ["start"] }]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
-    /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`. Default: the
-    /// plan's file name without extension.
+    /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`.
+    /// Default: the plan's file name without extension.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// The service behind the gateways. Default: the built-in upstream with its defaults.
     pub(crate) upstream: Option<Placed<RawUpstream>>,
-    /// The systems under test. Each entry is the name of a pack, or a mapping with more settings. hoptax always
-    /// measures direct too.
+    /// The systems under test. Each entry is the name of a pack, or a mapping with more settings. hoptax
+    /// always measures direct too.
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
     /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
     /// The traffic that the targets stand for. `hoptax import` writes it, and reports quote it.
     pub(crate) imported: Option<RawImported>,
-    /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load points. Only
-    /// a plan with `start` has a default: an open loop with 1000/s over 32 connections.
+    /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load
+    /// points. Only a plan with `start` has a default: an open loop with 1000/s over 32 connections.
     pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
-    /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first requests take, and
-    /// how long it needs under load until its response times have settled. `{}` has all defaults. The plan then has one
-    /// load point, and cannot have `time`, `precision`, `trials`, `events`, `isolate` or `cpu_profile`. Default: trials.
+    /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first
+    /// requests take, and how long it needs under load until its response times have settled. `{}` has all
+    /// defaults. The plan then has one load point, and cannot have `time`, `precision`, `trials`, `events`,
+    /// `isolate` or `cpu_profile`. Default: trials.
     pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
-    /// Precision at which rounds stop, even if `time` is not over. Every headline tax must have this precision. The
-    /// precision is half the width of the tax's interval, given as a time or as a share. A share is relative to the
-    /// larger of the tax and direct's figure. Default: 5%.
+    /// Precision at which rounds stop, even if `time` is not over. Every headline tax must have this
+    /// precision. The precision is half the width of the tax's interval, given as a time or as a share. A
+    /// share is relative to the larger of the tax and direct's figure. Default: 5%.
     pub(crate) precision: Option<Placed<PrecisionText>>,
-    /// Number of rounds, instead of `time` and `precision`: a number, `auto`, or a mapping with the settings of `auto`.
-    /// Each round measures every gateway once and direct twice, at each load point. Default: as many rounds as fit into
-    /// `time`.
+    /// Number of rounds, instead of `time` and `precision`: a number, `auto`, or a mapping with the settings
+    /// of `auto`. Each round measures every gateway once and direct twice, at each load point. Default: as
+    /// many rounds as fit into `time`.
     pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
-    /// Warm-up. A time is unmeasured traffic before each trial, and nothing more. A mapping warms each process up after
-    /// its start until it has settled: until its CPU time per request and its response time have stopped falling.
-    /// Default: at most 60s under load for each process, and 50ms before each trial (2s in a plan with `trials` or
-    /// `events`).
+    /// Warm-up. A time is unmeasured traffic before each trial, and nothing more. A mapping warms each
+    /// process up after its start until it has settled: until its CPU time per request and its response time
+    /// have stopped falling. Default: at most 60s under load for each process, and 50ms before each trial (2s
+    /// in a plan with `trials` or `events`).
     pub(crate) warmup: Option<Placed<Short<RawWarmUp, Time>>>,
     /// Time without traffic between trials. Default: 0s.
     pub(crate) pause: Option<Placed<Time>>,
-    /// Timeout of each connect and of each request. Write one time, or a mapping with `connect`, `first_byte` and
-    /// `total`. Default: 3s.
+    /// Timeout of each connect and of each request. Write one time, or a mapping with `connect`, `first_byte`
+    /// and `total`. Default: 3s.
     pub(crate) timeout: Option<Placed<Short<RawTimeouts, Time>>>,
-    /// Local addresses that the generator connects from. It uses the addresses in turn. Default: chosen by the kernel.
+    /// Local addresses that the generator connects from. It uses the addresses in turn. Default: chosen by
+    /// the kernel.
     pub(crate) sources: Option<Vec<Placed<AddressText>>>,
-    /// Settings of the gateways: the same for all gateways (`equalised`), or as shipped (`stock`). Default: equalised.
+    /// Settings of the gateways: the same for all gateways (`equalised`), or as shipped (`stock`). Default:
+    /// equalised.
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
-    /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path and
-    /// response path. Default: off.
+    /// Whether the upstream adds timestamps to responses. Reports then split the added time into request path
+    /// and response path. Default: off.
     pub(crate) path_split: Option<PathSplit>,
-    /// Whether passes after the rounds record stacks of the gateways with `perf`: `on`, or a mapping. Reports then show
-    /// which functions use CPU time. Default: off.
+    /// Whether passes after the rounds record stacks of the gateways with `perf`: `on`, or a mapping. Reports
+    /// then show which functions use CPU time. Default: off.
     pub(crate) cpu_profile: Option<Placed<Short<RawCpuProfile, OnOffText>>>,
-    /// CPUs of each role, or `auto`. `auto` splits four or more CPUs between the roles. It splits two or three CPUs if
-    /// idle CPUs poll and each gateway has one worker. Otherwise nothing is pinned. Default: auto.
+    /// CPUs of each role, or `auto`. `auto` splits four or more CPUs between the roles. It splits two or
+    /// three CPUs if idle CPUs poll and each gateway has one worker. Otherwise nothing is pinned. Default:
+    /// auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
-    /// What idle CPUs do during the run: `poll` for work, or `sleep`. `auto` means `poll` if this user may request it.
-    /// Default: auto.
+    /// What idle CPUs do during the run: `poll` for work, or `sleep`. `auto` means `poll` if this user may
+    /// request it. Default: auto.
     pub(crate) idle: Option<RawIdle>,
-    /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per run.
-    /// Default: false.
+    /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per
+    /// run. Default: false.
     pub(crate) isolate: Option<Placed<bool>>,
-    /// Seed for the random order of trials and the random arrival times. Default: hoptax chooses a random seed and
-    /// records it.
+    /// Seed for the random order of trials and the random arrival times. Default: hoptax chooses a random
+    /// seed and records it.
     pub(crate) seed: Option<u64>,
     /// Events during trials, such as a reload of the gateway or a restart of the upstream. Default: none.
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
     /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
-    /// Hosts that roles run on, by name: machines, containers, pods or network namespaces. Each needs a role in `roles`.
-    /// The name `local` is the machine that runs hoptax; declare it only to give its `address`. Default: only `local`.
+    /// Hosts that roles run on, by name: machines, containers, pods or network namespaces. Each needs a role
+    /// in `roles`. The name `local` is the machine that runs hoptax; declare it only to give its `address`.
+    /// Default: only `local`.
     pub(crate) hosts: Option<Ordered<RawHost>>,
     /// The host of each role. Default: local.
     pub(crate) roles: Option<RawRoles>,
@@ -118,8 +124,8 @@ pub(crate) struct RawPlan {
 #[schemars(rename = "start")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawStart {
-    /// Number of rounds. Each round starts every gateway once for its first requests and once for the load. With fewer
-    /// than 6 rounds there are no intervals. Default: 20.
+    /// Number of rounds. Each round starts every gateway once for its first requests and once for the load.
+    /// With fewer than 6 rounds there are no intervals. Default: 20.
     pub(crate) times: Option<Placed<u32>>,
     /// Duration of the load after each start. Default: 10s.
     #[serde(rename = "for")]
@@ -164,38 +170,38 @@ impl RawIdle {
     }
 }
 
-/// The service behind the gateways. With `url`, it is a service that already runs. Without `url`, it is the built-in
-/// upstream.
+/// The service behind the gateways. With `url`, it is a service that already runs. Without `url`, it is the
+/// built-in upstream.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// URL of an upstream that already runs: http://host:port, https://host:port, or http+unix:/path for a Unix socket.
-    /// It can be combined only with `server_name`, `authority`, `insecure`, `client_certificate`, `token_file`,
-    /// `resolve`, `pid` and `ledger`.
+    /// URL of an upstream that already runs: http://host:port, https://host:port, or http+unix:/path for a
+    /// Unix socket. It can be combined only with `server_name`, `authority`, `insecure`,
+    /// `client_certificate`, `token_file`, `resolve`, `pid` and `ledger`.
     pub(crate) url: Option<Placed<String>>,
-    /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the host of
-    /// `url`. Gateways that hoptax starts need a DNS name.
+    /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the
+    /// host of `url`. Gateways that hoptax starts need a DNS name.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate, or with that
-    /// certificate itself. Only with https. Gateways that hoptax starts need it. Default: the authorities that the
-    /// system trusts.
+    /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate, or with
+    /// that certificate itself. Only with https. Gateways that hoptax starts need it. Default: the
+    /// authorities that the system trusts.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
     /// Accept any certificate of the upstream. Only with https, and not with gateways that hoptax starts.
     pub(crate) insecure: Option<Placed<bool>>,
-    /// Client certificate that gateways present to the upstream. If there is no `token_file`, the generator presents
-    /// the certificate too when it connects directly. Only with https.
+    /// Client certificate that gateways present to the upstream. If there is no `token_file`, the generator
+    /// presents the certificate too when it connects directly. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// File with a bearer token on a single line. All requests carry the token.
     #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
-    /// If the host of `url` has several addresses: `all` that accept connections are used in turn, or only the `first`.
-    /// Default: all.
+    /// If the host of `url` has several addresses: `all` that accept connections are used in turn, or only
+    /// the `first`. Default: all.
     pub(crate) resolve: Option<Placed<Resolve>>,
-    /// Version of the PROXY protocol's header that direct connections begin with: v1 or v2. Not with gateways that hoptax
-    /// starts. Default: none.
+    /// Version of the PROXY protocol's header that direct connections begin with: v1 or v2. Not with gateways
+    /// that hoptax starts. Default: none.
     pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
     /// Process id of the upstream. hoptax measures CPU and memory of this process and its descendants.
     pub(crate) pid: Option<Placed<u32>>,
@@ -207,8 +213,8 @@ pub(crate) struct RawUpstream {
     pub(crate) status: Option<Placed<u16>>,
     /// Headers of responses. If the value is a list, the header is repeated. Default: none.
     pub(crate) headers: Option<Ordered<Sweep<Text>>>,
-    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB, or no body if the
-    /// status is 204 or 304.
+    /// Body of responses: a size, or a mapping with one of `size`, `text` and `file`. Default: 1KiB, or no
+    /// body if the status is 204 or 304.
     pub(crate) body: Option<Placed<Short<RawBody, Bytes>>>,
     /// Delay of each response. Default: 0ms.
     pub(crate) delay: Option<Placed<DelayText>>,
@@ -216,10 +222,11 @@ pub(crate) struct RawUpstream {
     pub(crate) failures: Option<Placed<Share>>,
     /// Port of the first instance. The other instances use the ports after it. Default: chosen by the kernel.
     pub(crate) port: Option<Placed<u16>>,
-    /// `unix` to listen on a Unix socket that hoptax creates and removes, or `unix:/path` to choose its path. Direct and
-    /// the gateways then connect to the socket. Default: a port.
+    /// `unix` to listen on a Unix socket that hoptax creates and removes, or `unix:/path` to choose its path.
+    /// Direct and the gateways then connect to the socket. Default: a port.
     pub(crate) listen: Option<Placed<ListenText>>,
-    /// Answers to particular paths. Other requests get the answer that the keys above describe. Default: none.
+    /// Answers to particular paths. Other requests get the answer that the keys above describe. Default:
+    /// none.
     pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
 }
 
@@ -236,7 +243,8 @@ pub(crate) struct RawImported {
     pub(crate) represented: Placed<Share>,
 }
 
-/// What the built-in upstream answers to requests for one path. Answers with the same method and path are drawn by weight.
+/// What the built-in upstream answers to requests for one path. Answers with the same method and path are
+/// drawn by weight.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "answer")]
 #[serde(deny_unknown_fields)]
@@ -244,9 +252,11 @@ pub(crate) struct RawAnswer {
     /// Method. Default: any.
     #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
-    /// Path without query. `*` is one or more characters other than `/`, as in /users/*. The most exact path is used.
+    /// Path without query. `*` is one or more characters other than `/`, as in /users/*. The most exact path
+    /// is used.
     pub(crate) path: Placed<String>,
-    /// Share of this answer among those with the same method and path: its weight ÷ the sum of their weights. Default: 1.
+    /// Share of this answer among those with the same method and path: its weight ÷ the sum of their weights.
+    /// Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) weight: Option<Placed<u32>>,
     /// Status. Default: 200.
@@ -275,16 +285,16 @@ pub(crate) struct RawCertificate {
 #[schemars(rename = "ledger")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawLedger {
-    /// Address from which hoptax reads the count: http://host:port. Default: the upstream's URL, with the TLS settings
-    /// and the token of direct requests.
+    /// Address from which hoptax reads the count: http://host:port. Default: the upstream's URL, with the TLS
+    /// settings and the token of direct requests.
     pub(crate) url: Option<Placed<String>>,
     /// Path to request. Default: /metrics.
     #[schemars(with = "Option<Text>")]
     pub(crate) path: Option<Placed<String>>,
     /// Format of the response. Default: prometheus.
     pub(crate) kind: Option<SelectorKind>,
-    /// Selects the count of answered requests. With a list of selectors, hoptax adds up the counts that they select.
-    /// The syntax is the same as for counters in packs.
+    /// Selects the count of answered requests. With a list of selectors, hoptax adds up the counts that they
+    /// select. The syntax is the same as for counters in packs.
     pub(crate) select: Sweep<Text>,
 }
 
@@ -317,61 +327,67 @@ pub(crate) struct RawGateway {
     /// Configuration variant of the pack. Default: the first variant of the pack.
     #[schemars(with = "Option<Text>")]
     pub(crate) variant: Option<Placed<String>>,
-    /// List of features to enable, or `each`, or `all-pairs`. `each` measures the gateway without features and with
-    /// each feature alone. `all-pairs` measures these and also every pair of features. `hoptax gateways` lists the
-    /// features of packs. Default: none.
+    /// List of features to enable, or `each`, or `all-pairs`. `each` measures the gateway without features
+    /// and with each feature alone. `all-pairs` measures these and also every pair of features. `hoptax
+    /// gateways` lists the features of packs. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,
     /// Whether a pack's gateway runs as processes or in a container. Default: process.
     pub(crate) driver: Option<Placed<RawDriver>>,
-    /// Container image, for the driver `docker`. A list measures each image as a gateway of its own. Default: the image
-    /// that the pack names.
+    /// Container image, for the driver `docker`. A list measures each image as a gateway of its own. Default:
+    /// the image that the pack names.
     pub(crate) image: Option<Sweep<Text>>,
-    /// Version of the pack's program: hoptax starts the installed program that reports it. With the driver `docker`, the
-    /// tag of the image. A list measures each version as a gateway of its own. Default: the first program on the PATH.
+    /// Version of the pack's program: hoptax starts the installed program that reports it. With the driver
+    /// `docker`, the tag of the image. A list measures each version as a gateway of its own. Default: the
+    /// first program on the PATH.
     pub(crate) version: Option<Sweep<Text>>,
-    /// Path of the pack's program. A relative path starts from the plan's directory. A list measures each program as a
-    /// gateway of its own. Default: the first program on the PATH.
+    /// Path of the pack's program. A relative path starts from the plan's directory. A list measures each
+    /// program as a gateway of its own. Default: the first program on the PATH.
     pub(crate) binary: Option<Sweep<Text>>,
-    /// Builds the pack's program from commits of a git repository. Each ref is measured as a gateway of its own.
+    /// Builds the pack's program from commits of a git repository. Each ref is measured as a gateway of its
+    /// own.
     pub(crate) git: Option<Placed<RawGit>>,
     /// URL of an `external` gateway: http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
-    /// Name or IP address for which the certificate of an `external` gateway must be valid. Only with https. Default:
-    /// the host of `url`.
+    /// Name or IP address for which the certificate of an `external` gateway must be valid. Only with https.
+    /// Default: the host of `url`.
     #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
-    /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external` gateway, or
-    /// with that certificate itself. Only with https. Default: the authorities that the system trusts.
+    /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external`
+    /// gateway, or with that certificate itself. Only with https. Default: the authorities that the system
+    /// trusts.
     #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
     /// Accept any certificate of an `external` gateway. Only with https.
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// If an `external` gateway is a forward proxy, how requests ask it for the upstream: `forward` names the upstream's whole
-    /// URL in each request, `connect` opens a tunnel for each connection.
+    /// If an `external` gateway is a forward proxy, how requests ask it for the upstream: `forward` names the
+    /// upstream's whole URL in each request, `connect` opens a tunnel for each connection.
     pub(crate) proxy: Option<Placed<ProxyForm>>,
     /// File with USER:PASSWORD on a single line, for a forward proxy. Needs `proxy`.
     #[schemars(with = "Option<Text>")]
     pub(crate) proxy_credentials: Option<Placed<String>>,
-    /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are used in turn,
-    /// or only the `first`. Default: all.
+    /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are
+    /// used in turn, or only the `first`. Default: all.
     pub(crate) resolve: Option<Placed<Resolve>>,
-    /// Version of the PROXY protocol's header that connections to an `external` gateway begin with: v1 or v2. Default:
-    /// none.
+    /// Version of the PROXY protocol's header that connections to an `external` gateway begin with: v1 or v2.
+    /// Default: none.
     pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
-    /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its descendants.
+    /// Process id of an `external` gateway. hoptax measures CPU and memory of this process and its
+    /// descendants.
     pub(crate) pid: Option<Placed<u32>>,
     /// Where CPU and memory of an `external` gateway on another machine come from. Excludes `pid`.
     pub(crate) watch: Option<Placed<RawWatch>>,
-    /// Label of a pack's gateway in this plan. This gateway is measured only if that one is not installed, and then
-    /// replaces it. Needs `not_comparable`.
+    /// Label of a pack's gateway in this plan. This gateway is measured only if that one is not installed,
+    /// and then replaces it. Needs `not_comparable`.
     #[schemars(with = "Option<Text>")]
     pub(crate) instead_of: Option<Placed<String>>,
-    /// What cannot be compared if this gateway replaces the other one. The report quotes it. Needs `instead_of`.
+    /// What cannot be compared if this gateway replaces the other one. The report quotes it. Needs
+    /// `instead_of`.
     #[schemars(with = "Option<Text>")]
     pub(crate) not_comparable: Option<Placed<String>>,
-    /// Known delay that `hop-l7` adds. Use it to check that hoptax measures a known tax correctly. Default: none.
+    /// Known delay that `hop-l7` adds. Use it to check that hoptax measures a known tax correctly. Default:
+    /// none.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
     /// Known warm-up of `hop-l7`. Use it to check that hoptax detects when a gateway is warm. Default: none.
     pub(crate) warming: Option<Placed<RawHopWarming>>,
@@ -441,14 +457,15 @@ pub(crate) type RawFeatures = Short<Vec<Placed<Short<RawFeature, FeatureText>>>,
 pub(crate) struct RawFeature {
     /// Signature algorithm of the tokens: HS256 or RS256.
     pub(crate) jwt: Option<Placed<JwtText>>,
-    /// Maximum rate of requests that the gateway allows, such as 1000/s. Default: 1000000/s, which no gateway reaches.
+    /// Maximum rate of requests that the gateway allows, such as 1000/s. Default: 1000000/s, which no gateway
+    /// reaches.
     pub(crate) rate_limit: Option<Placed<SteadyRate>>,
     /// Number of configured routes, 1 to 10000.
     pub(crate) routes: Option<Placed<u32>>,
     /// Position of the route that is requested. Default: middle.
     pub(crate) ask: Option<Placed<AskText>>,
-    /// Number of consumers, 1 to 10000. Each consumer has its own credentials. If no other authentication is enabled,
-    /// hoptax enables `key-auth`.
+    /// Number of consumers, 1 to 10000. Each consumer has its own credentials. If no other authentication is
+    /// enabled, hoptax enables `key-auth`.
     pub(crate) consumers: Option<Placed<u32>>,
     /// Version of the header that each connection begins with: v1 or v2. Default: v2.
     pub(crate) proxy_protocol: Option<Placed<ProxyText>>,
@@ -471,8 +488,8 @@ pub(crate) struct RawHopDelay {
     pub(crate) outbound: Option<Placed<Time>>,
     /// Share of requests to delay. The seed determines which requests are delayed. Default: 100%.
     pub(crate) share: Option<Placed<Share>>,
-    /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other requests wait
-    /// (`spin`). Default: sleep.
+    /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other
+    /// requests wait (`spin`). Default: sleep.
     pub(crate) how: Option<HopDelayHow>,
 }
 
@@ -485,13 +502,13 @@ pub(crate) struct RawHopWarming {
     pub(crate) requests: Placed<RequestCount>,
     /// Extra CPU time of the first request, 1us to 1s.
     pub(crate) extra: Placed<Time>,
-    /// How the extra time falls to zero: a bit with each request (`linear`), or at once after the last request of the
-    /// warm-up (`step`). Default: linear.
+    /// How the extra time falls to zero: a bit with each request (`linear`), or at once after the last
+    /// request of the warm-up (`step`). Default: linear.
     pub(crate) fall: Option<HopWarmingFall>,
 }
 
-/// Kind of loop. In a closed loop, each connection sends the next request when the previous response ends. In an open
-/// loop, requests are due at scheduled times, even if responses are late.
+/// Kind of loop. In a closed loop, each connection sends the next request when the previous response ends. In
+/// an open loop, requests are due at scheduled times, even if responses are late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(rename = "loop")]
 #[serde(rename_all = "lowercase")]
@@ -509,8 +526,8 @@ pub(crate) enum RawRetry {
     IdleClose,
 }
 
-/// A load point. If a value is a list, hoptax measures one load point for each element. If several values are lists,
-/// hoptax measures all combinations, and the value of the first list changes slowest.
+/// A load point. If a value is a list, hoptax measures one load point for each element. If several values are
+/// lists, hoptax measures all combinations, and the value of the first list changes slowest.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "load")]
 #[serde(deny_unknown_fields)]
@@ -518,54 +535,55 @@ pub(crate) struct RawLoad {
     /// Kind of loop: `closed` or `open`.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
-    /// Search for the highest rate at which each contender meets an objective. Only for open loops. Cannot be combined
-    /// with `rate` and `requests`.
+    /// Search for the highest rate at which each contender meets an objective. Only for open loops. Cannot be
+    /// combined with `rate` and `requests`.
     pub(crate) search: Option<Placed<RawSearch>>,
     /// Total number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
-    /// Scheduled requests per second, minute or hour, over all connections. An open loop needs a `rate` or a `search`. A
-    /// closed loop cannot have a rate. A list of stages (`100/s for 10s`, `ramp to 5000/s over 60s`) is one rate that
-    /// changes during a trial. A list of such lists gives several load points.
+    /// Scheduled requests per second, minute or hour, over all connections. An open loop needs a `rate` or a
+    /// `search`. A closed loop cannot have a rate. A list of stages (`100/s for 10s`, `ramp to 5000/s over
+    /// 60s`) is one rate that changes during a trial. A list of such lists gives several load points.
     pub(crate) rate: Option<Sweep<Short<Vec<Placed<StageText>>, Rate>>>,
     /// How the scheduled requests of an open loop are spaced in time. Default: constant.
     pub(crate) arrivals: Option<Sweep<ArrivalsText>>,
-    /// Measured time of one trial. Default: the length of the stages. Without stages, the default is 300ms, or longer
-    /// at a low rate or with a slow upstream. If the plan has `trials` or `events`, or the load point has a `search`,
-    /// the default is 10s.
+    /// Measured time of one trial. Default: the length of the stages. Without stages, the default is 300ms,
+    /// or longer at a low rate or with a slow upstream. If the plan has `trials` or `events`, or the load
+    /// point has a `search`, the default is 10s.
     pub(crate) duration: Option<Sweep<Time>>,
     /// Number of requests after which a trial stops. Also give a `duration`, which is the time limit.
     pub(crate) requests: Option<Sweep<RequestCount>>,
-    /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is replaced.
-    /// Default: on.
+    /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is
+    /// replaced. Default: on.
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
-    /// Which requests are sent again instead of failing. `idle-close`: requests on a reused connection that the other
-    /// side closes before the first byte of the response, once, on a new connection, as HTTP clients do. Only GET, HEAD,
-    /// OPTIONS, PUT, DELETE and TRACE. Default: off.
+    /// Which requests are sent again instead of failing. `idle-close`: requests on a reused connection that
+    /// the other side closes before the first byte of the response, once, on a new connection, as HTTP
+    /// clients do. Only GET, HEAD, OPTIONS, PUT, DELETE and TRACE. Default: off.
     pub(crate) retry: Option<Sweep<RawRetry>>,
     /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
-    /// Host that sends this load: a name from `hosts`, or `local`. A list measures the same load from each of its hosts.
-    /// Default: the host of the role `generator`.
+    /// Host that sends this load: a name from `hosts`, or `local`. A list measures the same load from each of
+    /// its hosts. Default: the host of the role `generator`.
     pub(crate) from: Option<Sweep<Text>>,
 }
 
-/// A search for the highest rate at which a contender meets an objective. With several objectives, the search finds a
-/// rate for each of them.
+/// A search for the highest rate at which a contender meets an objective. With several objectives, the search
+/// finds a rate for each of them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "search")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSearch {
-    /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Cannot be combined with `bounds`.
+    /// Objective, such as `p99 < 10ms and errors < 0.1%`, or a list of objectives. Cannot be combined with
+    /// `bounds`.
     pub(crate) slo: Option<Sweep<ObjectiveText>>,
-    /// Upper bounds on p99. The search finds the highest rate for each bound, with errors below 0.1%. Cannot be
-    /// combined with `slo`. Default if there is no `slo`: 1ms, 5ms, 10ms, 50ms and 100ms.
+    /// Upper bounds on p99. The search finds the highest rate for each bound, with errors below 0.1%. Cannot
+    /// be combined with `slo`. Default if there is no `slo`: 1ms, 5ms, 10ms, 50ms and 100ms.
     pub(crate) bounds: Option<Sweep<Time>>,
     /// Lowest rate that the search tries.
     pub(crate) from: Placed<SteadyRate>,
     /// Highest rate that the search tries.
     pub(crate) to: Placed<SteadyRate>,
-    /// Required precision of the rate. The search stops when half the width of the rate's interval is below this share
-    /// of the rate. Default: 5%.
+    /// Required precision of the rate. The search stops when half the width of the rate's interval is below
+    /// this share of the rate. Default: 5%.
     pub(crate) precision: Option<Placed<Share>>,
     /// Measured time of each trial that confirms the rate. Default: twice `duration`.
     pub(crate) confirm: Option<Placed<Time>>,
@@ -589,8 +607,8 @@ pub(crate) struct RawCpus {
 #[schemars(rename = "trials")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTrials {
-    /// Required precision: half the width of the interval, as a share of the larger of the tax and direct's figure.
-    /// Default: 5%.
+    /// Required precision: half the width of the interval, as a share of the larger of the tax and direct's
+    /// figure. Default: 5%.
     pub(crate) within: Option<Placed<Share>>,
     /// Maximum time for all rounds together. Default: 10m.
     pub(crate) at_most: Option<Placed<Time>>,
@@ -610,7 +628,8 @@ pub(crate) struct RawBudget {
     pub(crate) gateway: Option<Placed<String>>,
     /// Metric that the limit applies to.
     pub(crate) metric: Placed<Metric>,
-    /// Load points that the limit applies to, such as `{ loop: open, connections: 16 }`. Default: all load points.
+    /// Load points that the limit applies to, such as `{ loop: open, connections: 16 }`. Default: all load
+    /// points.
     pub(crate) load: Option<Placed<RawLoadSelector>>,
     /// Reference of a relative limit such as +10%: a gateway's label, or `direct`.
     #[schemars(with = "Option<Text>")]

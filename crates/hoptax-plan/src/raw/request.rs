@@ -13,8 +13,8 @@ pub(crate) struct RawTarget {
     /// Unique name of the target. Default: the method and the path.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
-    /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of all
-    /// weights. Default: 1.
+    /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of
+    /// all weights. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) weight: Option<Placed<u32>>,
     /// Method. Default: GET.
@@ -22,8 +22,9 @@ pub(crate) struct RawTarget {
     pub(crate) method: Option<Placed<String>>,
     /// Path and query. They start with `/` and can contain templates. Default: /.
     pub(crate) path: Option<Placed<String>>,
-    /// Headers, in the order in which they are sent. Values can contain templates, or be in a file. If the value is a
-    /// list, the header is repeated. Default: none. If `host` is missing, hoptax adds it with the server's address.
+    /// Headers, in the order in which they are sent. Values can contain templates, or be in a file. If the
+    /// value is a list, the header is repeated. Default: none. If `host` is missing, hoptax adds it with the
+    /// server's address.
     pub(crate) headers: Option<Ordered<Sweep<Short<RawHeaderFile, Text>>>>,
     /// Body of the request: a size, or a mapping with one of `size`, `text` and `file`. Default: none.
     pub(crate) body: Option<Placed<Short<RawRequestBody, Bytes>>>,
@@ -55,10 +56,11 @@ pub(crate) struct RawRequestBody {
     /// File with the content of the body. A relative path starts from the plan's directory.
     #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
-    /// Whether templates such as `{{seq}}` in the body are expanded. Default: true for `text`, false for `file`.
+    /// Whether templates such as `{{seq}}` in the body are expanded. Default: true for `text`, false for
+    /// `file`.
     pub(crate) template: Option<Placed<bool>>,
-    /// Whether the body is sent in chunks (`transfer-encoding: chunked`): true, or a mapping with `chunk_size`, `pause` or
-    /// both. Default: false, with a `content-length`.
+    /// Whether the body is sent in chunks (`transfer-encoding: chunked`): true, or a mapping with
+    /// `chunk_size`, `pause` or both. Default: false, with a `content-length`.
     pub(crate) chunked: Option<Placed<Short<RawChunked, bool>>>,
 }
 
@@ -82,13 +84,14 @@ pub(crate) struct RawExpect {
     pub(crate) status: Option<Sweep<StatusText>>,
     /// Checks of the body. Default: none.
     pub(crate) body: Option<Placed<RawBodyExpect>>,
-    /// Headers that the response must have, with their values. The value `any` accepts every value. Default: none.
+    /// Headers that the response must have, with their values. The value `any` accepts every value. Default:
+    /// none.
     pub(crate) headers: Option<Ordered<Placed<Text>>>,
-    /// Whether bodies differ between responses. If true, hoptax does not compare the gateway's bodies with direct's
-    /// bodies. Default: false.
+    /// Whether bodies differ between responses. If true, hoptax does not compare the gateway's bodies with
+    /// direct's bodies. Default: false.
     pub(crate) varies: Option<bool>,
-    /// Names of response headers that gateways may change: a name or a list. hoptax does not compare these headers with
-    /// direct's headers, and the report shows how they differed. Default: none.
+    /// Names of response headers that gateways may change: a name or a list. hoptax does not compare these
+    /// headers with direct's headers, and the report shows how they differed. Default: none.
     pub(crate) ignore_headers: Option<Sweep<Text>>,
     /// Rate limit of `external` gateways, such as 1000/s. Their rejections (429, 503) then count as intended.
     pub(crate) rate_limit: Option<Placed<SteadyRate>>,
@@ -126,8 +129,8 @@ pub(crate) struct RawWarmUp {
     /// Maximum time under load for each process. A process that has not settled by then gets the finding
     /// `still-warming`. Default: 60s.
     pub(crate) at_most: Option<Placed<Time>>,
-    /// Also warms up gateways and upstreams that hoptax did not start with as many requests as they answer. Otherwise
-    /// these never get more load than the plan says. Default: false.
+    /// Also warms up gateways and upstreams that hoptax did not start with as many requests as they answer.
+    /// Otherwise these never get more load than the plan says. Default: false.
     pub(crate) overload_external: Option<bool>,
 }
 

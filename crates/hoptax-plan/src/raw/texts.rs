@@ -58,7 +58,8 @@ texts! {
     Rate {
         "type": "string",
         "pattern": Form::Pace.pattern(),
-        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h. Or stages, separated by commas."
+        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h. Or stages, separated by \
+            commas."
     }
     SteadyRate {
         "type": "string",
@@ -67,12 +68,14 @@ texts! {
     }
     ObjectiveText {
         "type": "string",
-        "description": "Limits on p1 to p99.999, mean, max, errors or throughput, such as p99 < 10ms and errors < 0.1%."
+        "description": "Limits on p1 to p99.999, mean, max, errors or throughput, such as p99 < 10ms and \
+            errors < 0.1%."
     }
     StageText {
         "type": "string",
         "pattern": Form::Stage.pattern(),
-        "description": "A stage: 100/s for 10s, ramp to 5000/s over 60s, or ramp from 100/s to 5000/s over 60s."
+        "description": "A stage: 100/s for 10s, ramp to 5000/s over 60s, or ramp from 100/s to 5000/s over \
+            60s."
     }
     StatusText {
         "type": ["string", "integer"],
@@ -99,11 +102,13 @@ texts! {
     }
     FeatureText {
         "type": "string",
-        "description": "A feature of the pack, such as key-auth. `hoptax gateways` lists the features of packs."
+        "description": "A feature of the pack, such as key-auth. `hoptax gateways` lists the features of \
+            packs."
     }
     FeaturesText {
         "enum": ["each", "all-pairs"],
-        "description": "each: without features, and with each feature alone. all-pairs: also every pair of features."
+        "description": "each: without features, and with each feature alone. all-pairs: also every pair of \
+            features."
     }
     JwtText {
         "enum": ["HS256", "RS256"],
@@ -142,7 +147,8 @@ texts! {
     }
     DelayText {
         "type": "string",
-        "description": "A duration, uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms). Quote it inside braces."
+        "description": "A duration, uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms). Quote \
+            it inside braces."
     }
     ArrivalsText {
         "type": "string",

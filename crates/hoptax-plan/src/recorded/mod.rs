@@ -1,7 +1,7 @@
 //! Converts plans to and from their form on disk (`record::plan`), and reads runs.
 //!
-//! Reading can fail, because features are stored as words. A newer hoptax may have written a word that this version
-//! does not know.
+//! Reading can fail, because features are stored as words. A newer hoptax may have written a word that this
+//! version does not know.
 
 mod gateway;
 mod host;
@@ -22,8 +22,8 @@ pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory with a converted plan.
 pub type Run = dir::Run<Plan, LoadPoint>;
 
-/// Reads a run directory. The run may have been killed before its end. If the run had a time limit, some of its
-/// trials are [set aside](record::mark_aside).
+/// Reads a run directory. The run may have been killed before its end. If the run had a time limit, some of
+/// its trials are [set aside](record::mark_aside).
 ///
 /// # Errors
 /// If there is no `run.json`, or it was not written by hoptax, or it was written by a newer version.

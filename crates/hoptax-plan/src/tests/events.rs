@@ -4,7 +4,8 @@ use super::*;
 
 fn with(events: &str) -> String {
     format!(
-        "upstream: {{ instances: 2 }}\ngateways: [{{ name: routed, label: nginx, features: [{{ routes: 10 }}] }}, haproxy, hop-l7]\n\
+        "upstream: {{ instances: 2 }}\ngateways: [{{ name: routed, label: nginx, features: [{{ routes: 10 \
+         }}] }}, haproxy, hop-l7]\n\
          load: [{{ loop: closed, connections: 1, duration: 5s }}]\nevents:\n{events}"
     )
 }
@@ -66,11 +67,12 @@ fn errors_have_places() {
 
 #[test]
 fn events_exclude_searches_and_restarts_of_running_upstreams() {
-    let search = "gateways: [nginx]\nload:\n  - loop: open\n    search: { slo: p99 < 10ms, from: 100/s, to: 1000/s }\n    \
-                  connections: 8\n    duration: 5s\nevents: [{ at: 1s, do: reload }]\n";
+    let search = "gateways: [nginx]\nload:\n  - loop: open\n    search: { slo: p99 < 10ms, from: 100/s, to: \
+                  1000/s }\n    connections: 8\n    duration: 5s\nevents: [{ at: 1s, do: reload }]\n";
     let shown = parsed(search, &[]).expect_err("refused").to_string();
     assert!(shown.contains("a plan cannot have both events and a search for capacity"), "{shown}");
-    let running = "upstream: { url: \"http://127.0.0.1:8080\" }\ngateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\n\
+    let running = "upstream: { url: \"http://127.0.0.1:8080\" }\ngateways: [nginx]\nload: [{ loop: closed, \
+                   connections: 1 }]\n\
                    events: [{ at: 1s, do: restart-upstream }]\n";
     let shown = parsed(running, &[]).expect_err("refused").to_string();
     assert!(shown.contains("hoptax cannot restart an upstream that it did not start"), "{shown}");

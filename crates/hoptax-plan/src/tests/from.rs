@@ -3,8 +3,9 @@
 use super::mistakes::mistake;
 use super::*;
 
-const HOSTS: &str = "hosts:\n  client: { ssh: client }\n  edge: { ssh: edge, address: 10.0.0.2 }\n  app: { ssh: app, address: \
-                     10.0.0.3 }\nroles: { generator: client, gateway: edge, upstream: app }\n";
+const HOSTS: &str = "hosts:\n  client: { ssh: client }\n  edge: { ssh: edge, address: 10.0.0.2 }\n  app: { \
+                     ssh: app, address: 10.0.0.3 }\nroles: { generator: client, gateway: edge, upstream: \
+                     app }\n";
 
 /// A plan with this `load` on line 2, and with these hosts.
 fn plan(load: &str, hosts: &str) -> String {
@@ -43,7 +44,8 @@ fn each_host_has_a_load_point_of_its_own() {
 #[test]
 fn a_search_comes_from_several_hosts_too() {
     let search = good(&plan(
-        "[{ loop: open, connections: 8, search: { slo: p99 < 10ms, from: 100/s, to: 2000/s }, from: [client, edge] }]",
+        "[{ loop: open, connections: 8, search: { slo: p99 < 10ms, from: 100/s, to: 2000/s }, from: [client, \
+        edge] }]",
         HOSTS,
     ));
     let from: Vec<_> = search.load.iter().map(|point| point.from.as_deref()).collect();
@@ -76,8 +78,8 @@ fn each_host_divides_its_own_load() {
     assert_eq!(read.machines_of("clients"), ["clients-1", "clients-2", "clients-3"]);
     assert_eq!(
         mistake(&plan("[{ loop: closed, connections: 2, from: [edge, clients] }]", hosts)),
-        "2:37 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
-         machines"
+        "2:37 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or \
+         use fewer machines"
     );
 }
 
@@ -95,37 +97,39 @@ fn mistakes_in_from() {
         (plan(&load("edge"), ""), "2:46 unknown host `edge`; use local, or add `edge` to `hosts`"),
         (
             plan("[{ loop: closed, connections: 8 }, { loop: closed, connections: 8, from: client }]", HOSTS),
-            "2:42 the load point closed, 8 connections appears twice; remove one of them; to measure this load point \
-             more often, raise `trials`",
-        ),
-        (
-            plan(&load("[edge, client, edge]"), HOSTS),
-            "2:8 the load point closed, 8 connections, from edge appears twice; remove one of them; to measure this \
+            "2:42 the load point closed, 8 connections appears twice; remove one of them; to measure this \
              load point more often, raise `trials`",
         ),
         (
+            plan(&load("[edge, client, edge]"), HOSTS),
+            "2:8 the load point closed, 8 connections, from edge appears twice; remove one of them; to \
+             measure this load point more often, raise `trials`",
+        ),
+        (
             plan("[{ loop: closed, connections: 8, from: edge }]\nstart: {}", HOSTS),
-            "2:46 a load point of a plan with `start` cannot have `from`; remove `from`; the host of the role \
-             `generator` measures starts",
+            "2:46 a load point of a plan with `start` cannot have `from`; remove `from`; the host of the \
+             role `generator` measures starts",
         ),
         (
             plan(&load("[local, edge]"), &format!("{no_client}sources: [10.0.0.1]\n")),
-            "7:11 `sources` are addresses of this machine, but the generator is on `edge`; remove `sources`; several \
-             machines have several addresses",
+            "7:11 `sources` are addresses of this machine, but the generator is on `edge`; remove \
+             `sources`; several machines have several addresses",
         ),
         (
             plan(&load("client"), "hosts: { client: { ssh: client } }\n"),
-            "2:46 the host `local` needs an `address`, because the gateway and the upstream are on it; add local: { \
-             address: … } to `hosts`, with the IP address at which the other hosts reach this machine",
+            "2:46 the host `local` needs an `address`, because the gateway and the upstream are on it; add \
+             local: { address: … } to `hosts`, with the IP address at which the other hosts reach this \
+             machine",
         ),
         (
             plan(&load("[client, edge]"), &running),
-            "7:18 127.0.0.1 is another machine for the generator on `client` than for the generator on `edge`; write \
-             the address at which both hosts reach the upstream",
+            "7:18 127.0.0.1 is another machine for the generator on `client` than for the generator on \
+             `edge`; write the address at which both hosts reach the upstream",
         ),
         (
             plan(&load("client"), &HOSTS.replace("  app:", "  idle: { ssh: idle }\n  app:")),
-            "6:3 no role is on the host `idle`; add it to `roles`, such as roles: { gateway: idle }, or remove it",
+            "6:3 no role is on the host `idle`; add it to `roles`, such as roles: { gateway: idle }, or \
+            remove it",
         ),
     ] {
         assert_eq!(mistake(&text), expected, "{text}");

@@ -52,7 +52,8 @@ roles: { generator: clients, gateway: edge, upstream: app }"#,
 #[test]
 fn commands_reach_several_machines() {
     let plan = good(&with(
-        "hosts: { clients: { commands: [ip netns exec c1, [ip, netns, exec, my c2]] }, local: { address: 10.0.0.1 } }\n\
+        "hosts: { clients: { commands: [ip netns exec c1, [ip, netns, exec, my c2]] }, local: { address: \
+         10.0.0.1 } }\n\
          roles: { generator: clients }",
     ));
     let second = ["ip", "netns", "exec", "my c2"].map(str::to_owned).to_vec();
@@ -69,36 +70,41 @@ fn commands_reach_several_machines() {
 fn a_load_must_be_large_enough_for_all_generators() {
     let plan = |load: &str| {
         format!(
-            "gateways: [nginx]\n{load}\nhosts: {{ clients: {{ ssh: [a, b, c] }}, local: {{ address: 10.0.0.1 }} }}\n\
+            "gateways: [nginx]\n{load}\nhosts: {{ clients: {{ ssh: [a, b, c] }}, local: {{ address: \
+             10.0.0.1 }} }}\n\
              roles: {{ generator: clients }}\n"
         )
     };
     good(&plan("load: [{ loop: closed, connections: [3, 8], requests: 3, duration: 1s }]"));
     assert_eq!(
         mistake(&plan("load: [{ loop: closed, connections: [8, 2] }, { loop: closed, connections: 1 }]")),
-        "2:41 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
-         machines\n\
-         2:76 1 connection cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer \
-         machines"
+        "2:41 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or \
+         use fewer machines\n\
+         2:76 1 connection cannot be divided between the 3 generators on `clients`; write 3 or more, or use \
+         fewer machines"
     );
     assert_eq!(
         mistake(&plan("load: [{ loop: closed, connections: 8, requests: 2, duration: 1s }]")),
-        "2:50 2 requests cannot be divided between the 3 generators on `clients`; write 3 or more, or use fewer machines"
+        "2:50 2 requests cannot be divided between the 3 generators on `clients`; write 3 or more, or use \
+        fewer machines"
     );
     assert_eq!(
         mistake(&plan("start: {}")),
-        "2:8 a start is measured by one generator, and `clients` is 3 machines; give the role `generator` a host with one \
-         machine"
+        "2:8 a start is measured by one generator, and `clients` is 3 machines; give the role `generator` a \
+         host with one machine"
     );
 }
 
 #[test]
 fn a_pod_has_a_container_a_namespace_and_a_context() {
-    let plan = good(&with(
-        "hosts: { edge: { kubernetes: { pod: edge-0, container: proxy, namespace: mesh, context: \"arn:aws:eks/x\" } } }\n\
+    let plan = good(
+        &with(
+            "hosts: { edge: { kubernetes: { pod: edge-0, container: proxy, namespace: mesh, context: \
+         \"arn:aws:eks/x\" } } }\n\
          roles: { generator: edge, gateway: edge }\nupstream: { url: \"http://10.0.0.9:80\" }\ngateways: []",
-    )
-    .replace("gateways: [nginx]\n", ""));
+        )
+        .replace("gateways: [nginx]\n", ""),
+    );
     let pods = Pods {
         pods: vec!["edge-0".to_owned()],
         container: Some("proxy".to_owned()),
@@ -144,7 +150,8 @@ fn a_local_plan_records_no_hosts() {
 #[test]
 fn the_form_on_disk_is_fixed() {
     let plan = good(&with(
-        "hosts: { clients: { ssh: [a, b], hoptax: bin/hoptax }, edge: { kubernetes: { pod: p }, address: \"fd00::2\" } }\n\
+        "hosts: { clients: { ssh: [a, b], hoptax: bin/hoptax }, edge: { kubernetes: { pod: p }, address: \
+         \"fd00::2\" } }\n\
          roles: { generator: clients, gateway: edge, upstream: edge }",
     ));
     let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
@@ -163,7 +170,8 @@ fn the_form_on_disk_is_fixed() {
 fn an_upstream_that_already_runs_has_no_host() {
     let running = |url: &str, roles: &str| {
         with(&format!(
-            "upstream: {{ url: \"http://{url}:80\" }}\nhosts: {{ edge: {{ ssh: edge, address: 10.0.0.2 }} }}\n\
+            "upstream: {{ url: \"http://{url}:80\" }}\nhosts: {{ edge: {{ ssh: edge, address: 10.0.0.2 }} \
+             }}\n\
              roles: {{ {roles} }}"
         ))
     };
@@ -175,20 +183,21 @@ fn an_upstream_that_already_runs_has_no_host() {
     good(&running("127.0.0.1", "generator: edge, gateway: edge"));
     assert_eq!(
         mistake(&running("localhost", "gateway: edge")),
-        "3:18 localhost is another machine for the generator on `local` than for the gateway on `edge`; write the \
-         address at which both hosts reach the upstream"
+        "3:18 localhost is another machine for the generator on `local` than for the gateway on `edge`; \
+         write the address at which both hosts reach the upstream"
     );
     assert_eq!(
         mistake(&running("10.0.0.9", "gateway: edge, upstream: edge")),
-        "5:35 the upstream already runs, and hoptax does not start it on a host; remove `upstream` from `roles`, or \
-         remove `upstream.url` to start the built-in upstream"
+        "5:35 the upstream already runs, and hoptax does not start it on a host; remove `upstream` from \
+         `roles`, or remove `upstream.url` to start the built-in upstream"
     );
 }
 
 #[test]
 fn gateways_that_already_run_need_no_address() {
     let plan = good(
-        "gateways: [{ name: external, url: \"http://10.0.0.9:80\" }]\nload: [{ loop: closed, connections: 1 }]\n\
+        "gateways: [{ name: external, url: \"http://10.0.0.9:80\" }]\nload: [{ loop: closed, connections: 1 \
+         }]\n\
          hosts: { a: { ssh: a }, b: { ssh: b, address: 10.0.0.2 } }\nroles: { generator: a, upstream: b }\n",
     );
     assert_eq!(plan.host("local"), Some(&Host::local()));
@@ -212,7 +221,8 @@ fn cpus_of_other_hosts_are_not_limited_by_this_machine() {
 fn source_addresses_belong_to_a_local_generator() {
     let hosts = |address: &str, roles: &str, sources: &str| {
         with(&format!(
-            "hosts: {{ edge: {{ ssh: edge, address: \"{address}\" }} }}\nroles: {{ {roles} }}\nsources: {sources}"
+            "hosts: {{ edge: {{ ssh: edge, address: \"{address}\" }} }}\nroles: {{ {roles} }}\nsources: \
+            {sources}"
         ))
     };
     let services = "gateway: edge, upstream: edge";
@@ -223,18 +233,18 @@ fn source_addresses_belong_to_a_local_generator() {
     for (text, expected) in [
         (
             hosts("10.0.0.2", everything, "[10.0.0.1]"),
-            "5:11 `sources` are addresses of this machine, but the generator is on `edge`; remove `sources`; several \
-             machines have several addresses",
+            "5:11 `sources` are addresses of this machine, but the generator is on `edge`; remove \
+             `sources`; several machines have several addresses",
         ),
         (
             hosts("10.0.0.2", services, "[127.0.0.2]"),
-            "5:11 127.0.0.2 cannot connect to `edge` at 10.0.0.2; write an IPv4 address of this machine from which \
-             `edge` can be reached",
+            "5:11 127.0.0.2 cannot connect to `edge` at 10.0.0.2; write an IPv4 address of this machine \
+             from which `edge` can be reached",
         ),
         (
             hosts("fd00::2", services, "[10.0.0.1]"),
-            "5:11 10.0.0.1 cannot connect to `edge` at fd00::2; write an IPv6 address of this machine from which \
-             `edge` can be reached",
+            "5:11 10.0.0.1 cannot connect to `edge` at fd00::2; write an IPv6 address of this machine from \
+             which `edge` can be reached",
         ),
     ] {
         assert_eq!(mistake(&text), expected, "{text}");
@@ -251,8 +261,8 @@ fn mistakes_in_a_host() {
     for (keys, expected) in [
         (
             "address: 10.0.0.2",
-            "3:10 nothing says how to reach the host `edge`; add ssh: NAME, command: WORDS, docker: CONTAINER, \
-             kubernetes: { pod: NAME } or terraform: { dir: PATH, … }",
+            "3:10 nothing says how to reach the host `edge`; add ssh: NAME, command: WORDS, docker: \
+             CONTAINER, kubernetes: { pod: NAME } or terraform: { dir: PATH, … }",
         ),
         (
             "ssh: edge, docker: edge, address: 10.0.0.2",
@@ -260,8 +270,8 @@ fn mistakes_in_a_host() {
         ),
         (
             "vagrant: { dir: infra }",
-            "3:18 unknown key `vagrant`; known keys here: ssh, command, commands, docker, kubernetes, terraform, address, \
-             hoptax",
+            "3:18 unknown key `vagrant`; known keys here: ssh, command, commands, docker, kubernetes, \
+             terraform, address, hoptax",
         ),
         ("shh: edge", "3:18 unknown key `shh`; did you mean `ssh`?"),
         (
@@ -275,8 +285,8 @@ fn mistakes_in_a_host() {
         ),
         (
             "ssh: -oProxyCommand=id, address: 10.0.0.2",
-            "3:23 `-oProxyCommand=id` is not a name for ssh; write one name for each machine, and put options into \
-             ~/.ssh/config; a list of machines is [bench1, bench2]",
+            "3:23 `-oProxyCommand=id` is not a name for ssh; write one name for each machine, and put \
+             options into ~/.ssh/config; a list of machines is [bench1, bench2]",
         ),
         ("ssh: [a, a], address: 10.0.0.2", "3:27 `a` appears twice; remove one of the two"),
         (
@@ -289,22 +299,23 @@ fn mistakes_in_a_host() {
         ),
         (
             "command: \"ip netns exec 'app\", address: 10.0.0.2",
-            "3:27 the command `ip netns exec 'app` has no closing '; close the quote, or write a list of words: [ip, \
-             netns, exec, app]",
+            "3:27 the command `ip netns exec 'app` has no closing '; close the quote, or write a list of \
+             words: [ip, netns, exec, app]",
         ),
         (
             "command: \"cd /srv && ip\", address: 10.0.0.2",
-            "3:27 `&` means something only to a shell, and hoptax starts the command without one; put it between single \
-             quotes, or start a shell: [sh, -c, 'cd /srv && exec \"$@\"', sh]",
+            "3:27 `&` means something only to a shell, and hoptax starts the command without one; put it \
+             between single quotes, or start a shell: [sh, -c, 'cd /srv && exec \"$@\"', sh]",
         ),
         (
             "command: ssh edge hoptax agent, address: 10.0.0.2",
-            "3:27 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key `hoptax` \
-             sets the path of the program",
+            "3:27 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key \
+             `hoptax` sets the path of the program",
         ),
         (
             "commands: [], address: 10.0.0.2",
-            "3:28 `commands` is empty; write a list with a command for each machine: [ip netns exec c1, ip netns exec c2]",
+            "3:28 `commands` is empty; write a list with a command for each machine: [ip netns exec c1, ip \
+            netns exec c2]",
         ),
         (
             "commands: [env A, [env, A]], address: 10.0.0.2",
@@ -312,8 +323,8 @@ fn mistakes_in_a_host() {
         ),
         (
             "commands: [env hoptax agent], address: 10.0.0.2",
-            "3:29 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key `hoptax` \
-             sets the path of the program",
+            "3:29 hoptax adds the words `hoptax agent` to the command itself; remove the two words; the key \
+             `hoptax` sets the path of the program",
         ),
         (
             "docker: --privileged, address: 10.0.0.2",
@@ -325,8 +336,9 @@ fn mistakes_in_a_host() {
         ),
         (
             "ssh: edge, hoptax: ~/bin/hoptax, address: 10.0.0.2",
-            "3:37 a shell on the host could change `~/bin/hoptax`; write a path of letters, digits and `_./:@%+,-`, \
-             such as /usr/local/bin/hoptax; with ssh, a relative path starts from the home directory",
+            "3:37 a shell on the host could change `~/bin/hoptax`; write a path of letters, digits and \
+             `_./:@%+,-`, such as /usr/local/bin/hoptax; with ssh, a relative path starts from the home \
+             directory",
         ),
     ] {
         assert_eq!(in_host(keys), expected, "{keys}");
@@ -357,7 +369,8 @@ fn mistakes_in_an_address() {
     assert_eq!(
         in_host("ssh: edge, address: edge.test"),
         format!(
-            "3:38 `edge.test` is not an IP address; {HELP}; `getent ahosts NAME` prints the addresses of a name"
+            "3:38 `edge.test` is not an IP address; {HELP}; `getent ahosts NAME` prints the addresses of a \
+            name"
         )
     );
 }
@@ -378,59 +391,62 @@ fn mistakes_in_roles() {
         (
             EDGE,
             "",
-            "3:10 no role is on the host `edge`; add it to `roles`, such as roles: { gateway: edge }, or remove it",
+            "3:10 no role is on the host `edge`; add it to `roles`, such as roles: { gateway: edge }, or \
+            remove it",
         ),
         (
             "edge: { ssh: edge }",
             "gateway: edge, upstream: edge",
-            "3:10 the host `edge` needs an `address`, because the gateway and the upstream are on it; add the IP address \
-             at which the other hosts reach it, such as address: 10.0.0.2",
+            "3:10 the host `edge` needs an `address`, because the gateway and the upstream are on it; add \
+             the IP address at which the other hosts reach it, such as address: 10.0.0.2",
         ),
         (
             EDGE,
             "gateway: edge",
-            "4:19 the host `local` needs an `address`, because the upstream is on it; add local: { address: … } to \
-             `hosts`, with the IP address at which the other hosts reach this machine",
+            "4:19 the host `local` needs an `address`, because the upstream is on it; add local: { address: \
+             … } to `hosts`, with the IP address at which the other hosts reach this machine",
         ),
         (
             CLIENTS,
             "generator: clients",
-            "4:21 the host `local` needs an `address`, because the gateway and the upstream are on it; add local: { \
-             address: … } to `hosts`, with the IP address at which the other hosts reach this machine",
+            "4:21 the host `local` needs an `address`, because the gateway and the upstream are on it; add \
+             local: { address: … } to `hosts`, with the IP address at which the other hosts reach this \
+             machine",
         ),
         (
             "edge: { ssh: [a, b], address: 10.0.0.2 }",
             "generator: edge, gateway: edge, upstream: edge",
-            "3:40 `edge` is 2 machines, which do not have the same address; remove `address`; generators do not need \
-             one\n\
-             4:36 `edge` is 2 machines, but the gateway needs one; add a host with one machine, and write its \
-             name here\n\
-             4:52 `edge` is 2 machines, but the upstream needs one; add a host with one machine, and write its \
-             name here",
+            "3:40 `edge` is 2 machines, which do not have the same address; remove `address`; generators do \
+             not need one\n\
+             4:36 `edge` is 2 machines, but the gateway needs one; add a host with one machine, and write \
+             its name here\n\
+             4:52 `edge` is 2 machines, but the upstream needs one; add a host with one machine, and write \
+             its name here",
         ),
         (
             "local: { ssh: a, hoptax: b, address: 10.0.0.1 }",
             "",
-            "3:24 `local` is the machine that runs hoptax, and has no `ssh`; remove it, or give the host another name\n\
+            "3:24 `local` is the machine that runs hoptax, and has no `ssh`; remove it, or give the host \
+             another name\n\
              3:35 `local` always runs this hoptax; remove `hoptax`",
         ),
         (
             "a: { ssh: [x, y] }, b: { ssh: y, address: 10.0.0.2 }",
             "generator: a, gateway: b, upstream: b",
-            "3:30 `b` and `a` have a machine in common; keep one of the two hosts, and give it both roles; or remove the \
-             machine from one of them",
+            "3:30 `b` and `a` have a machine in common; keep one of the two hosts, and give it both roles; \
+             or remove the machine from one of them",
         ),
         (
             "a: { ssh: [x, y] }, a-2: { ssh: z, address: 10.0.0.2 }",
             "generator: a, gateway: a-2, upstream: a-2",
-            "3:30 `a-2` and `a` both have a machine with the name `a-2`; several machines of a host are numbered from 1; \
-             give one of the two hosts another name",
+            "3:30 `a-2` and `a` both have a machine with the name `a-2`; several machines of a host are \
+             numbered from 1; give one of the two hosts another name",
         ),
         (
             "../x: { ssh: x, address: 10.0.0.2 }",
             "gateway: ../x, upstream: ../x",
-            "3:10 the name of the host `../x` is not valid as a directory name; use up to 64 letters, digits, `.`, `_` \
-             and `-`, starting with a letter or a digit",
+            "3:10 the name of the host `../x` is not valid as a directory name; use up to 64 letters, \
+             digits, `.`, `_` and `-`, starting with a letter or a digit",
         ),
     ] {
         let text = with(&format!("hosts: {{ {hosts} }}\nroles: {{ {roles} }}"));
@@ -500,8 +516,8 @@ hosts:
 #[test]
 fn a_deployment_and_a_job_of_one_pod_have_an_address() {
     let plan = created(
-        "hosts: { clients: { kubernetes: { pod: [gen-0, gen-1] } }, edge: { kubernetes: { deployment: { image: a, service: \
-         up }, context: kind } } }",
+        "hosts: { clients: { kubernetes: { pod: [gen-0, gen-1] } }, edge: { kubernetes: { deployment: { \
+         image: a, service: up }, context: kind } } }",
     );
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<String> = plan.hosts[0].command().iter().map(|words| words[4].clone()).collect();
@@ -544,7 +560,8 @@ fn mistakes_in_hosts_that_hoptax_creates() {
         ),
         (
             terraform(&format!("dir: infra, {ADDRESS}, destroy: after")),
-            "hoptax destroys only what it has created, and `apply` is not true; add apply: true, or remove `destroy`",
+            "hoptax destroys only what it has created, and `apply` is not true; add apply: true, or remove \
+            `destroy`",
         ),
         (terraform(&format!("dir: infra, {ADDRESS}, user: \"-x\"")), "`-x` is not the name of a user"),
         (

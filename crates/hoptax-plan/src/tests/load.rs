@@ -94,9 +94,8 @@ fn retries_need_a_target_that_can_be_requested_twice() {
         errors.iter().map(|error| format!("{}:{} {}", error.line, error.column, error.message)).collect();
     assert_eq!(
         shown,
-        [
-            "4:50 only GET, HEAD, OPTIONS, PUT, DELETE and TRACE requests are sent again, but no target has such a method"
-        ]
+        ["4:50 only GET, HEAD, OPTIONS, PUT, DELETE and TRACE requests are sent again, but no target has \
+            such a method"]
     );
 }
 
@@ -105,9 +104,9 @@ fn mistakes() {
     for (load, expected) in [
         (
             "loop: open, connections: 1, rate: [100/s, ramp to 5/s over 1s]",
-            "3:42 `100/s` has no duration, but other entries of this list have one; for one rate with stages, write \
-             `100/s for 10s`; to measure several rates with stages, write a list with one list of stages for each \
-             rate",
+            "3:42 `100/s` has no duration, but other entries of this list have one; for one rate with \
+             stages, write `100/s for 10s`; to measure several rates with stages, write a list with one \
+             list of stages for each rate",
         ),
         ("loop: open, connections: 1, rate: [[]]", "3:42 the list of stages is empty;"),
         ("loop: open, connections: 1, rate: [[5/s]]", "3:43 `5/s` is not a stage;"),
@@ -122,7 +121,8 @@ fn mistakes() {
         ),
         (
             "loop: open, connections: 1, rate: [5/s for 2s], duration: 3s",
-            "3:65 the stages take 2s, but `duration` is 3s; remove `duration`, because the stages set the duration",
+            "3:65 the stages take 2s, but `duration` is 3s; remove `duration`, because the stages set the \
+            duration",
         ),
         (
             "loop: open, connections: 1, rate: [0.1/s for 2s]",
@@ -170,8 +170,8 @@ fn connections_must_carry_the_mean_rate_of_stages() {
             entry(&format!("loop: open, connections: 10, rate: {rate}"))
         )
     };
-    // At first the rate is above the limit of 100/s, but its average is below the limit. Requests that have to wait are
-    // sent later.
+    // At first the rate is above the limit of 100/s, but its average is below the limit. Requests that have
+    // to wait are sent later.
     good(&plan("[300/s for 1s, 10/s for 9s]"));
     let shown = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
     assert!(

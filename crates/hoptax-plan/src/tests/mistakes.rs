@@ -9,21 +9,22 @@ fn says(text: &str, expected: &str) {
     assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
-/// A wrong type or an unknown key must not hide mistakes in other parts, and must cause no error that is none.
+/// A wrong type or an unknown key must not hide mistakes in other parts, and must cause no error that is
+/// none.
 #[test]
 fn all_mistakes_are_shown_at_once() {
     let lines = |text: &str| -> Vec<(u32, String)> {
         let errors = parsed(text, &[]).expect_err("must be refused").0;
         errors.into_iter().map(|error| (error.line, error.message)).collect()
     };
-    let text = "gateways: [ngnix, { name: nginx, worker: 1 }]\nload:\n  - { loop: closed, conections: 1 }\n  - { loop: open, rate: 5, \
-                connections: 1 }\ntimeout: 3\ntrial: 4\npause: 1\nbudget: [{ gateway: nginx, metric: p50, max: 1ms }]\n";
+    let text = "gateways: [ngnix, { name: nginx, worker: 1 }]\nload:\n  - { loop: closed, conections: 1 }\n  - { loop: open, rate: 5, connections: 1 }\ntimeout: 3\ntrial: 4\npause: 1\nbudget: [{ gateway: nginx, metric: p50, max: 1ms }]\n";
     let found = lines(text);
     let places: Vec<u32> = found.iter().map(|(line, _)| *line).collect();
     assert_eq!(places, [1, 1, 3, 4, 5, 6, 7], "{found:?}");
     // Mistakes in one entry, and behind a mistyped key whose meaning is clear.
-    let text = "gateways: [ngnix]\nload:\n  - { loop: closed, conections: 0,\n      duration: 10 }\n  - { loop: closed, connections: 1,\n      \
-                durration: 10, speed: 3 }\ntime: 5 minutes\nisolate: 3\ntarget: { method: [GET], paths: x }\n";
+    let text = "gateways: [ngnix]\nload:\n  - { loop: closed, conections: 0,\n      duration: 10 }\n  - { \
+                loop: closed, connections: 1,\n      durration: 10, speed: 3 }\ntime: 5 minutes\nisolate: \
+                3\ntarget: { method: [GET], paths: x }\n";
     let found = lines(text);
     let places: Vec<u32> = found.iter().map(|(line, _)| *line).collect();
     assert_eq!(places, [1, 3, 6, 6, 7, 8, 9, 9], "{found:?}");
@@ -229,7 +230,8 @@ fn upstream_and_target() {
         ),
         (
             "upstream: { delay: 3s }",
-            "1:20 every request would time out: the upstream delays each response by at least 3s, and the timeout is 3s;",
+            "1:20 every request would time out: the upstream delays each response by at least 3s, and the \
+            timeout is 3s;",
         ),
         ("timeout: 0s", "1:10 the timeout is zero; write a longer time"),
         (
@@ -275,12 +277,14 @@ fn gateways() {
     for (list, expected) in [
         (
             "kong",
-            "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, secure, hop-l4, hop-l7, external;",
+            "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, secure, hop-l4, hop-l7, \
+            external;",
         ),
         ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
         (
             "nginx, nginx",
-            "1:19 two gateways have the label `nginx`; give this gateway another label: { name: nginx, label: nginx-2 }",
+            "1:19 two gateways have the label `nginx`; give this gateway another label: { name: nginx, \
+            label: nginx-2 }",
         ),
         ("direct", "1:12 `direct` is the name of the baseline, which is always measured; remove this entry"),
         ("{ name: nginx, label: direct }", "1:34 `direct` is the name of the baseline"),
@@ -338,12 +342,14 @@ fn load_points() {
         ("loop: closed, connections: 0", "2:37 `connections` is zero;"),
         (
             "loop: closed, connections: 1, rate: 5/s",
-            "2:46 a closed loop has no `rate`, because responses set its pace; remove `rate`, or write `loop: open`",
+            "2:46 a closed loop has no `rate`, because responses set its pace; remove `rate`, or write \
+            `loop: open`",
         ),
         ("loop: closed, connections: 1, arrivals: poisson", "2:50 a closed loop has no `arrivals`"),
         (
             "loop: [closed, open], connections: 1, rate: 5/s",
-            "2:54 a closed loop has no `rate`, because responses set its pace; write the closed and the open loop as two entries",
+            "2:54 a closed loop has no `rate`, because responses set its pace; write the closed and the open \
+            loop as two entries",
         ),
         ("loop: open, connections: 1", "2:8 an open loop needs a `rate`; add for example"),
         ("loop: open, connections: 1, rate: 1000", "2:44 the rate `1000` has no unit; write 1000/s"),
@@ -379,8 +385,8 @@ fn a_rate_needs_connections_by_littles_law() {
     };
     assert_eq!(
         mistake(&plan("100ms", "rate: 1000/s, connections: [2, 100]")),
-        "4:47 1000/s with an upstream delay of 100ms needs 100 connections, but there are 2; use at least 100 \
-         connections or at most 20/s"
+        "4:47 1000/s with an upstream delay of 100ms needs 100 connections, but there are 2; use at least \
+         100 connections or at most 20/s"
     );
     assert!(
         mistake(&plan("exponential(10ms)", "rate: [1/s, 101/s], connections: 1")).contains("at least 2 ")
@@ -434,7 +440,8 @@ fn budgets() {
 #[test]
 fn all_errors_are_reported_in_the_order_of_lines() {
     let shown = mistake(
-        "trials: 0\ngateways: [ngnix, kong]\nload: [{ loop: open, connections: 0 }]\ntimeout: soon\nbudget: [{ metric: added_p50 }]\n",
+        "trials: 0\ngateways: [ngnix, kong]\nload: [{ loop: open, connections: 0 }]\ntimeout: soon\nbudget: \
+        [{ metric: added_p50 }]\n",
     );
     let lines: Vec<_> = shown.lines().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(lines, ["1:9", "2:12", "2:19", "3:8", "3:35", "4:10", "5:10"], "{shown}");
@@ -442,8 +449,8 @@ fn all_errors_are_reported_in_the_order_of_lines() {
 
 #[test]
 fn errors_point_into_the_text_with_any_line_ending() {
-    // In YAML, a carriage return without a line feed ends a line. If something is missing at the end of the text, the
-    // error points after the last character.
+    // In YAML, a carriage return without a line feed ends a line. If something is missing at the end of the
+    // text, the error points after the last character.
     for (text, line, column, excerpt) in [
         ("name: a\rgateways: [nginx]\rload: }\r", 3, 7, "load: }"),
         ("name: a\r\ngateways: [nginx]\r\nload: }\r\n", 3, 7, "load: }"),

@@ -426,7 +426,8 @@ fn a_gateway_that_always_uses_tls_has_the_feature_in_every_plan() {
 fn a_matrix_has_bare_single_and_paired_features() {
     let plan = |features: &str| {
         features_of(&format!(
-            "gateways: [{{ name: nginx, label: n, features: {features} }}]\nload: [{{ loop: closed, connections: 1 }}]\n"
+            "gateways: [{{ name: nginx, label: n, features: {features} }}]\nload: [{{ loop: closed, \
+            connections: 1 }}]\n"
         ))
     };
     let pair = |label: &str, features: &str| (label.to_owned(), features.to_owned());

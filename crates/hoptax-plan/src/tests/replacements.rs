@@ -111,15 +111,18 @@ fn mistakes_in_replacements() {
         ),
         (
             format!("[haproxy, {{ name: nginx, features: each, instead_of: haproxy, {why} }}]"),
-            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a \
+            label",
         ),
         (
             format!("[{{ name: nginx, features: each }}, {{ name: envoy, instead_of: nginx, {why} }}]"),
-            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a \
+            label",
         ),
         (
             format!("[{{ name: nginx, version: [1, 2] }}, {{ name: envoy, instead_of: nginx, {why} }}]"),
-            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a label",
+            "`features: each`, `all-pairs` or a list of versions; list the gateways one by one, each with a \
+            label",
         ),
         (
             format!("{pair}, {{ name: envoy, instead_of: nginx, {why} }}]"),
@@ -127,7 +130,8 @@ fn mistakes_in_replacements() {
         ),
         (
             format!("{pair}, {{ name: envoy, instead_of: haproxy, {why} }}]"),
-            "two gateways replace `haproxy`: `nginx` and `envoy`; remove `instead_of` and `not_comparable` from one",
+            "two gateways replace `haproxy`: `nginx` and `envoy`; remove `instead_of` and `not_comparable` \
+            from one",
         ),
     ] {
         let shown = mistake(&format!("gateways: {gateways}\nload: [{{ loop: closed, connections: 1 }}]\n"));

@@ -103,7 +103,8 @@ fn bodies_in_chunks() {
     let old = parsed(&format!("{}{many}", post("size: 1B, chunked: true")), &[]);
     assert_eq!(
         shown(old),
-        "2 [1.0] HTTP/1.0 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` from the body"
+        "2 [1.0] HTTP/1.0 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove \
+        `chunked` from the body"
     );
     for (body, expected) in [
         ("size: 1B, chunked: {}", "1 [{] `chunked` is empty; write true, or add `chunk_size` or `pause`"),
@@ -119,7 +120,8 @@ fn bodies_in_chunks() {
         ),
         (
             "size: 64KiB, chunked: { pause: 1s }",
-            "1 [1s] every request would time out: the pauses of the body add up to 3s, and the timeout is 3s; raise",
+            "1 [1s] every request would time out: the pauses of the body add up to 3s, and the timeout is \
+            3s; raise",
         ),
     ] {
         let shown = shown(parsed(&with(&post(body)), &[]));
@@ -129,8 +131,8 @@ fn bodies_in_chunks() {
     let slow = format!("{}{open}", post("size: 48KiB, chunked: { pause: 10ms }"));
     assert_eq!(
         shown(parsed(&slow, &[])),
-        "2 [1] 100/s with pauses of 20ms in the body needs 2 connections, but there is 1; use at least 2 connections or at \
-         most 50/s"
+        "2 [1] 100/s with pauses of 20ms in the body needs 2 connections, but there is 1; use at least 2 \
+         connections or at most 50/s"
     );
     for (header, expected) in [
         (
@@ -152,8 +154,8 @@ fn files_are_found_beside_the_plan() {
     let plan = beside(
         &[("ids.txt", "1\n2\n"), ("body.json", "{{line ids.txt}} {{seq}}")],
         &with(
-            "target: [{ path: \"/{{line ids.txt}}\" }, { path: /b, method: POST, body: { file: body.json, template: \
-             true } }, { path: /c, method: POST, body: { file: body.json } }]\n",
+            "target: [{ path: \"/{{line ids.txt}}\" }, { path: /b, method: POST, body: { file: body.json, \
+             template: true } }, { path: /c, method: POST, body: { file: body.json } }]\n",
         ),
     )
     .unwrap_or_else(|errors| panic!("{errors}"));
@@ -178,7 +180,8 @@ fn errors_in_templates_have_places() {
         ("target: { headers: { x: '{{}}' } }\n", "1 [{{] a template is empty;"),
         ("target: { headers: { x: '{{random 5}}' } }\n", "1 [random] `random` takes two numbers, not 1;"),
         (
-            "target:\n  method: POST\n  body:\n    text: |\n      first {{seq}}\n      second {{seq}} {{uid}}\n",
+            "target:\n  method: POST\n  body:\n    text: |\n      first {{seq}}\n      second {{seq}} \
+            {{uid}}\n",
             "6 [uid] there is no template `uid`; did you mean `uuid`?",
         ),
         (

@@ -48,8 +48,8 @@ const SECURE: &str = "url: \"https://127.0.0.1:6443\", server_name: api.test, au
 fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
     let directory = directory();
     let text = format!(
-        "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: token, resolve: first, pid: 4711, \
-         ledger: {{ select: 'requests_total{{verb=\"GET\"}}' }} }}\n\
+        "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: \
+         token, resolve: first, pid: 4711, ledger: {{ select: 'requests_total{{verb=\"GET\"}}' }} }}\n\
          gateways: [hop-l4, envoy, {{ name: envoy, label: asks, features: [token-review] }}]\n{LOAD}"
     );
     let plan = read(&text, directory.path()).unwrap_or_else(|error| panic!("{error}"));
@@ -263,7 +263,8 @@ fn wrong_access_is_refused() {
         (
             SECURE,
             "plain",
-            "the plan requires `plain` to speak TLS to the upstream, but `plain` cannot: it was built without TLS",
+            "the plan requires `plain` to speak TLS to the upstream, but `plain` cannot: it was built \
+            without TLS",
         ),
         (
             &format!("{SECURE}, {certificate}"),
@@ -324,7 +325,8 @@ fn a_target_can_expect_the_rate_limit_of_an_external_gateway() {
 #[test]
 fn bodies_of_a_target_can_vary() {
     let text = format!(
-        "gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true, ignore_headers: [Age, cache-control] }} }}\n{LOAD}"
+        "gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true, ignore_headers: [Age, \
+        cache-control] }} }}\n{LOAD}"
     );
     let plan = read(&text, &PathBuf::new()).unwrap_or_else(|error| panic!("{error}"));
     assert!(plan.targets[0].varies);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The schema's patterns must accept all values that the parsers of units accept. Otherwise editors would mark valid
-/// plans as wrong.
+/// The schema's patterns must accept all values that the parsers of units accept. Otherwise editors would
+/// mark valid plans as wrong.
 #[test]
 fn patterns_of_the_schema_accept_what_the_parser_accepts() {
     let schema = schema();
@@ -89,8 +89,8 @@ fn the_examples_of_the_reference_are_plans() {
     }
 }
 
-/// Checks values against a schema, as an editor does. Knows only the JSON Schema keywords that the schema of plans
-/// uses.
+/// Checks values against a schema, as an editor does. Knows only the JSON Schema keywords that the schema of
+/// plans uses.
 struct Editor(serde_json::Value);
 
 impl Editor {
@@ -231,8 +231,8 @@ fn word(node: &node::Node) -> Option<String> {
     }
 }
 
-/// The plans of this repository, by name. Plans for the Kubernetes lab refer to the lab's directory, which may not
-/// exist. Here they refer to `lab` instead.
+/// The plans of this repository, by name. Plans for the Kubernetes lab refer to the lab's directory, which
+/// may not exist. Here they refer to `lab` instead.
 fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
     for entry in std::fs::read_dir(repository().join("plans")).expect("there") {
@@ -261,8 +261,8 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
-/// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check relations
-/// between keys, or limits of this machine.
+/// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check
+/// relations between keys, or limits of this machine.
 const MISTAKEN: [(&str, bool); 47] = [
     ("trials=many", true),
     ("trials=-1", true),

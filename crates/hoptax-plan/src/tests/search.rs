@@ -118,8 +118,8 @@ fn wrong_searches_are_refused() {
     }
 }
 
-/// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search must not start above this
-/// rate, but it may reach higher rates later.
+/// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search must not start
+/// above this rate, but it may reach higher rates later.
 #[test]
 fn the_first_rate_of_a_search_fits_its_connections() {
     let text = |from: &str| {

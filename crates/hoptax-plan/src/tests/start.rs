@@ -17,7 +17,8 @@ fn starts_have_defaults() {
 #[test]
 fn the_load_lasts_as_long_as_start_says() {
     let plan = good(
-        "gateways: [hop-l7]\nstart: { times: 3, for: 2s, reload: false }\nload: [{ loop: closed, connections: 4 }]\n",
+        "gateways: [hop-l7]\nstart: { times: 3, for: 2s, reload: false }\nload: [{ loop: closed, \
+        connections: 4 }]\n",
     );
     let start = Start { times: 3, duration: Duration::from_secs(2), reload: false };
     assert_eq!(plan.start, Some(start));
@@ -28,7 +29,8 @@ fn the_load_lasts_as_long_as_start_says() {
 #[test]
 fn budgets_of_starts_are_times() {
     let plan = good(
-        "gateways: [nginx]\nstart: {}\nbudget:\n  - { metric: ready, max: 300ms }\n  - { metric: settled, max: 5s }\n",
+        "gateways: [nginx]\nstart: {}\nbudget:\n  - { metric: ready, max: 300ms }\n  - { metric: settled, \
+        max: 5s }\n",
     );
     let limits: Vec<_> = plan.budget.iter().map(|budget| (budget.metric, budget.max)).collect();
     assert_eq!(limits, [(Metric::Ready, Some(300_000.0)), (Metric::Settled, Some(5_000_000.0))]);
@@ -53,7 +55,8 @@ fn keys_of_trials_cannot_be_beside_start() {
         ("events: [{ at: 1s, do: reload }]", "3:10 a plan with `start` cannot have `events`;"),
         (
             "load: [{ loop: closed, connections: 1, duration: 1s }]",
-            "3:50 a load point of a plan with `start` cannot have `duration`; remove `duration`; `for` of `start`",
+            "3:50 a load point of a plan with `start` cannot have `duration`; remove `duration`; `for` of \
+            `start`",
         ),
         (
             "load: [{ loop: closed, connections: [1, 2] }]",

@@ -12,7 +12,8 @@ pub struct Terraform {
     pub dir: PathBuf,
     /// Output that says how to reach the machines.
     pub reach: TerraformReach,
-    /// Output with the address at which other hosts reach the machine; absent if no other host connects to it.
+    /// Output with the address at which other hosts reach the machine; absent if no other host connects to
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// User to log in as; absent if `ssh` or the output says it.

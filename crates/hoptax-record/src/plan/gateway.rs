@@ -28,7 +28,8 @@ pub enum GatewayKind {
         /// Features switched on.
         #[serde(default)]
         features: Vec<Feature>,
-        /// Number of upstream instances that the gateway forwards to. If absent, it forwards to all instances.
+        /// Number of upstream instances that the gateway forwards to. If absent, it forwards to all
+        /// instances.
         #[serde(default)]
         instances: Option<u32>,
         /// Driver that runs the gateway.
@@ -88,8 +89,8 @@ pub enum PackDriver {
 }
 
 impl PackDriver {
-    /// Name of the version that the plan chooses: of a program, or the tag of an image. Absent if the plan leaves the
-    /// choice to the pack and the machine.
+    /// Name of the version that the plan chooses: of a program, or the tag of an image. Absent if the plan
+    /// leaves the choice to the pack and the machine.
     pub fn version_name(&self) -> Option<&str> {
         match self {
             Self::Process | Self::Docker { image: None } => None,

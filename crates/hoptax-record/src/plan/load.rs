@@ -25,19 +25,21 @@ pub struct LoadPoint {
     /// HTTP version.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Name of the host that sends this load; absent if it is the host of the role `generator`, and in older runs.
+    /// Name of the host that sends this load; absent if it is the host of the role `generator`, and in older
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
     #[serde(default)]
     pub search: Option<Search>,
-    /// Why the run left this load point out, for every contender; absent if it was measured, and in older runs.
+    /// Why the run left this load point out, for every contender; absent if it was measured, and in older
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
 }
 
-/// A search for the highest rate at which a contender meets an objective. It can have several objectives, each with its
-/// own highest rate.
+/// A search for the highest rate at which a contender meets an objective. It can have several objectives,
+/// each with its own highest rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// The objectives.
@@ -46,8 +48,8 @@ pub struct Search {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this precision is
-    /// reached.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this
+    /// precision is reached.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,

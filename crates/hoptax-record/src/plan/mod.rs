@@ -1,8 +1,8 @@
 //! The plan of a run as stored in `run.json`.
 //!
-//! These types define the file format. All kept runs depend on the format, so a change of these types requires a new
-//! [`super::SCHEMA`]. The crate hoptax-plan has its own types for plans, which can change at any time. It converts its
-//! types to these types and back.
+//! These types define the file format. All kept runs depend on the format, so a change of these types
+//! requires a new [`super::SCHEMA`]. The crate hoptax-plan has its own types for plans, which can change at
+//! any time. It converts its types to these types and back.
 
 mod created;
 mod gateway;
@@ -67,7 +67,8 @@ pub struct Plan {
     pub pause: Duration,
     /// Timeouts.
     pub timeout: Timeouts,
-    /// Local addresses from which the generator connects. If the list is empty, the kernel chooses the address.
+    /// Local addresses from which the generator connects. If the list is empty, the kernel chooses the
+    /// address.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
     /// Settings that gateways get.
@@ -87,18 +88,20 @@ pub struct Plan {
     pub idle: Option<Idle>,
     /// Whether each gateway is restarted before each of its trials.
     pub isolate: bool,
-    /// Seed for the random order of the trials and for the random arrival times of requests; absent if the plan
-    /// contains no seed.
+    /// Seed for the random order of the trials and for the random arrival times of requests; absent if the
+    /// plan contains no seed.
     pub seed: Option<u64>,
     /// Events during trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Limits on metrics.
     pub budget: Vec<Budget>,
-    /// The hosts that have a role. Absent if all roles are on the machine that runs hoptax, and in older runs.
+    /// The hosts that have a role. Absent if all roles are on the machine that runs hoptax, and in older
+    /// runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
-    /// The name of each role's host. Absent if all roles are on the machine that runs hoptax, and in older runs.
+    /// The name of each role's host. Absent if all roles are on the machine that runs hoptax, and in older
+    /// runs.
     #[serde(default, skip_serializing_if = "Roles::is_local")]
     pub roles: Roles,
 }
@@ -124,8 +127,8 @@ pub enum Trials {
     Auto(AutoTrials),
 }
 
-/// Settings of `trials: auto`. Rounds continue until the interval of every headline tax is narrow enough, or until the
-/// time limit or the maximum number of rounds is reached.
+/// Settings of `trials: auto`. Rounds continue until the interval of every headline tax is narrow enough, or
+/// until the time limit or the maximum number of rounds is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AutoTrials {
     /// Required precision: half-width of the interval ÷ estimate.
@@ -172,7 +175,8 @@ pub struct CpuProfile {
 }
 
 impl Default for CpuProfile {
-    /// Half a minute for each gateway and load point is enough for intervals of a few per cent of the largest frames.
+    /// Half a minute for each gateway and load point is enough for intervals of a few per cent of the largest
+    /// frames.
     fn default() -> Self {
         Self { passes: 6, duration: Duration::from_secs(2) }
     }
@@ -184,8 +188,8 @@ impl Default for CpuProfile {
 pub enum Profile {
     /// The settings that the gateway is shipped with. Only the settings that the route needs are added.
     Stock,
-    /// The same settings for all gateways: equal numbers of workers, pooled keep-alive HTTP/1.1 connections to the
-    /// upstream, raised limits, and equal logging.
+    /// The same settings for all gateways: equal numbers of workers, pooled keep-alive HTTP/1.1 connections
+    /// to the upstream, raised limits, and equal logging.
     Equalised,
 }
 
@@ -199,8 +203,8 @@ pub enum AccessLog {
     File,
 }
 
-/// Whether the upstream adds timestamps to its responses. With timestamps, response times can be split into request
-/// path and response path.
+/// Whether the upstream adds timestamps to its responses. With timestamps, response times can be split into
+/// request path and response path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathSplit {

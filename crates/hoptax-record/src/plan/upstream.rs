@@ -105,20 +105,22 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several delays, chosen at random. Each delay has a share of the responses. The shares add up to 1.
+    /// One of several delays, chosen at random. Each delay has a share of the responses. The shares add up to
+    /// 1.
     Choice(Vec<(f64, Duration)>),
 }
 
 /// An upstream that already runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// `http://host:port`, `https://host:port`, `http+unix:/path/to/socket` or `https+unix:…`, without a path of a
-    /// request.
+    /// `http://host:port`, `https://host:port`, `http+unix:/path/to/socket` or `https+unix:…`, without a path
+    /// of a request.
     pub url: String,
     /// TLS and credentials for connections to the upstream.
     #[serde(default)]
     pub access: Access,
-    /// Id of the process for which CPU and memory are measured, together with its descendants. Absent if there is none.
+    /// Id of the process for which CPU and memory are measured, together with its descendants. Absent if
+    /// there is none.
     #[serde(default)]
     pub pid: Option<u32>,
     /// Where the upstream publishes its count of requests; absent if there is no ledger.
@@ -180,8 +182,8 @@ pub enum Resolve {
 pub struct TlsAccess {
     /// Name or address for which the service's certificate must be valid.
     pub server_name: String,
-    /// PEM file with the authorities that are trusted to sign the service's certificate. If absent, the authorities
-    /// that the system trusts are used.
+    /// PEM file with the authorities that are trusted to sign the service's certificate. If absent, the
+    /// authorities that the system trusts are used.
     pub authority: Option<PathBuf>,
     /// Client certificate to present; absent if there is none.
     pub client_certificate: Option<CertificateFiles>,
@@ -202,8 +204,8 @@ pub struct CertificateFiles {
 /// A count of requests that an upstream publishes over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSource {
-    /// Address to read the count from: `http://host:port`. If absent, the count is read from the upstream's own
-    /// address.
+    /// Address to read the count from: `http://host:port`. If absent, the count is read from the upstream's
+    /// own address.
     pub url: Option<String>,
     /// Path, beginning with `/`.
     pub path: String,

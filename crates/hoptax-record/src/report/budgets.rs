@@ -74,8 +74,8 @@ pub struct Budget {
     pub min: Option<f64>,
     /// The measured figure; absent if it was not measured.
     pub measured: Option<Estimate>,
-    /// The bound that the figure or the upper end of its interval is only known to exceed: a gateway had not settled after
-    /// some starts. If it is the figure's, `measured.estimate` is this bound. Absent otherwise.
+    /// The bound that the figure or the upper end of its interval is only known to exceed: a gateway had not
+    /// settled after some starts. If it is the figure's, `measured.estimate` is this bound. Absent otherwise.
     pub more_than: Option<f64>,
     /// The relative change and its limits; absent if the budget limits the metric in its own unit.
     pub change: Option<Change>,
@@ -83,7 +83,8 @@ pub struct Budget {
     pub outcome: Outcome,
     /// Why the budget is inconclusive or was not measured; absent otherwise.
     pub reason: Option<String>,
-    /// The rounds that would decide an inconclusive budget; absent if no number of rounds does, and for other outcomes.
+    /// The rounds that would decide an inconclusive budget; absent if no number of rounds does, and for other
+    /// outcomes.
     pub would_decide: Option<WouldDecide>,
 }
 
@@ -98,10 +99,11 @@ pub struct Change {
     pub min: Option<f64>,
     /// The measured figure of the reference; absent if it was not measured.
     pub reference: Option<Estimate>,
-    /// The measured change; absent if it was not measured. It has no interval if the interval of the reference includes
-    /// zero. Against a baseline run, the interval contains the scatter of separate runs.
+    /// The measured change; absent if it was not measured. It has no interval if the interval of the
+    /// reference includes zero. Against a baseline run, the interval contains the scatter of separate runs.
     pub measured: Option<Estimate>,
-    /// How much the machine may have changed the figure since the baseline run, as a share: the change of direct and of the
-    /// distance of CPUs. The interval of `measured` contains it. Zero if the reference is in the same run.
+    /// How much the machine may have changed the figure since the baseline run, as a share: the change of
+    /// direct and of the distance of CPUs. The interval of `measured` contains it. Zero if the reference is
+    /// in the same run.
     pub drift: f64,
 }

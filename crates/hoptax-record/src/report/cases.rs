@@ -6,7 +6,8 @@ use hoptax_load::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Results of one case, calculated from the trials that did not fail. Members are absent if they could not be measured.
+/// Results of one case, calculated from the trials that did not fail. Members are absent if they could not be
+/// measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// Name of the case, as used in findings.
@@ -17,17 +18,17 @@ pub struct Case {
     pub load: Load,
     /// Number of trials that did not fail. The figures are calculated from these trials.
     pub trials: u32,
-    /// Why every trial of the case failed; absent if a trial succeeded, and if the run ended before the first trial of
-    /// the case.
+    /// Why every trial of the case failed; absent if a trial succeeded, and if the run ended before the first
+    /// trial of the case.
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
-    /// Number of trials that were set aside because the hypervisor disturbed them or had moved a CPU. If there are none, the
-    /// JSON has no such member.
+    /// Number of trials that were set aside because the hypervisor disturbed them or had moved a CPU. If
+    /// there are none, the JSON has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub set_aside: u32,
-    /// Number of trials that were set aside because the process was still warming up. If there are none, the JSON has no
-    /// such member.
+    /// Number of trials that were set aside because the process was still warming up. If there are none, the
+    /// JSON has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub warming: u32,
     /// Throughput.
@@ -67,10 +68,11 @@ pub struct Case {
     pub tail: Option<Tail>,
     /// Figures from the quiet windows only; absent if steal was not recorded.
     pub quiet: Option<Quiet>,
-    /// Time on the request path and on the response path; absent if the upstream does not stamp its responses, and if
-    /// the stamps cannot be used.
+    /// Time on the request path and on the response path; absent if the upstream does not stamp its
+    /// responses, and if the stamps cannot be used.
     pub path: Option<Path>,
-    /// What clients saw around each event of the plan. If the plan has no events, the JSON has no such member.
+    /// What clients saw around each event of the plan. If the plan has no events, the JSON has no such
+    /// member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Codes of the findings about this case.
@@ -97,8 +99,8 @@ pub struct FailedTrial {
 pub struct Connections {
     /// Connections requested in each trial.
     pub asked: u64,
-    /// Number of connections that were open when the traffic of a trial began. If the trials differ, this is the
-    /// smallest number.
+    /// Number of connections that were open when the traffic of a trial began. If the trials differ, this is
+    /// the smallest number.
     pub established: u64,
     /// Connections opened during measured times.
     pub opened: u64,
@@ -163,8 +165,8 @@ pub struct Cpu {
     pub generator_us_per_request: Option<f64>,
     /// CPU time of the upstream per completed request, µs.
     pub upstream_us_per_request: Option<f64>,
-    /// Share of a trial for which the generator's busiest worker was on a CPU. If the trials differ, this is the
-    /// largest share.
+    /// Share of a trial for which the generator's busiest worker was on a CPU. If the trials differ, this is
+    /// the largest share.
     pub generator_utilisation: Option<f64>,
 }
 
@@ -177,8 +179,8 @@ pub struct Memory {
     pub gateway_pss_bytes_max: Option<u64>,
 }
 
-/// The upstream's ledger, compared with the number of requests that the generator sent. Both numbers include requests
-/// before the measured time.
+/// The upstream's ledger, compared with the number of requests that the generator sent. Both numbers include
+/// requests before the measured time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ledger {
     /// Upstream requests per request sent.
@@ -216,7 +218,8 @@ pub struct Target {
     pub service_time: Latency,
     /// Median response time minus the median of direct for the same target, µs; absent for direct.
     pub added_p50: Option<Difference>,
-    /// 99th percentile of the response time minus the percentile of direct for the same target, µs; absent for direct.
+    /// 99th percentile of the response time minus the percentile of direct for the same target, µs; absent
+    /// for direct.
     pub added_p99: Option<Difference>,
 }
 
@@ -233,13 +236,15 @@ pub struct Generator {
     pub response_time: Latency,
     /// Send lag of its requests: sent − scheduled.
     pub send_lag: Latency,
-    /// Share of a trial for which its busiest worker was on a CPU. If the trials differ, this is the largest share.
+    /// Share of a trial for which its busiest worker was on a CPU. If the trials differ, this is the largest
+    /// share.
     pub utilisation: f64,
     /// Median of its response times minus the median of its response times of direct, µs; absent for direct.
     pub added_p50: Option<Difference>,
 }
 
-/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not included.
+/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not
+/// included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
     /// Median time from sending a request until the upstream received it.
@@ -254,8 +259,8 @@ pub struct Path {
     pub responses: u64,
 }
 
-/// Results of a case, calculated from its quiet windows only. If no window of the load point was left out, the figures
-/// are the same as for all windows. The figures are absent if no trial has enough quiet windows.
+/// Results of a case, calculated from its quiet windows only. If no window of the load point was left out,
+/// the figures are the same as for all windows. The figures are absent if no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Quiet {
     /// Number of windows in the trials that recorded steal.
@@ -274,8 +279,8 @@ pub struct Quiet {
     pub response_time: Option<Latency>,
     /// CPU time of the gateway per completed request, over the quiet windows of all trials, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax, compared with the quiet windows of direct; absent for direct. Extra upstream requests are not recorded
-    /// for each window, so they are counted over whole trials.
+    /// The tax, compared with the quiet windows of direct; absent for direct. Extra upstream requests are not
+    /// recorded for each window, so they are counted over whole trials.
     pub tax: Option<Tax>,
 }
 
@@ -307,13 +312,15 @@ pub struct Stretch {
     pub seconds: f64,
     /// Requests with a complete response.
     pub completed: u64,
-    /// Complete responses that were unsuccessful, for example a gateway's error page because the upstream is down.
+    /// Complete responses that were unsuccessful, for example a gateway's error page because the upstream is
+    /// down.
     pub not_ok: u64,
     /// Requests without a complete response.
     pub failed: u64,
     /// Causes of the failures, with the number of failures for each.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections opened to replace others. With keep-alive, this is the number of connections that were dropped.
+    /// Connections opened to replace others. With keep-alive, this is the number of connections that were
+    /// dropped.
     pub connections_opened: u64,
     /// 99th percentile of the response time, µs, with a precision of two digits. Absent without responses.
     pub p99_us: Option<Estimate>,

@@ -14,12 +14,13 @@ pub struct Comparison {
     pub a: String,
     /// Name of the second run. If two contenders of one run are compared, this is the name of that run.
     pub b: String,
-    /// True if two contenders of one run are compared. Their figures are then paired round by round, except those of starts.
+    /// True if two contenders of one run are compared. Their figures are then paired round by round, except
+    /// those of starts.
     pub paired: bool,
     /// Overall verdict. It is computed from all headline rows.
     pub verdict: Verdict,
-    /// Differences that usually prevent a comparison, but were ignored because the comparison was forced. Empty if the
-    /// comparison was not forced.
+    /// Differences that usually prevent a comparison, but were ignored because the comparison was forced.
+    /// Empty if the comparison was not forced.
     pub forced: Vec<Obstacle>,
     /// Other possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
@@ -27,8 +28,8 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// One row for each case and metric.
     pub rows: Vec<Row>,
-    /// Expected number of rows whose interval would exclude zero by chance even if nothing differed. It is 5 % of the rows
-    /// that have an interval. Verdicts are adjusted for it.
+    /// Expected number of rows whose interval would exclude zero by chance even if nothing differed. It is 5
+    /// % of the rows that have an interval. Verdicts are adjusted for it.
     pub expected_by_chance: f64,
 }
 
@@ -56,10 +57,11 @@ pub struct Row {
     pub difference: Contrast,
     /// Relative change: second figure ÷ first figure − 1. Absent if the first figure is not above zero.
     pub change: Option<Estimate>,
-    /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or worse.
+    /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or
+    /// worse.
     pub floor: f64,
-    /// p-value of the hypothesis that `floor` explains the difference, adjusted for the number of rows (Holm). Absent if a run
-    /// has only one round.
+    /// p-value of the hypothesis that `floor` explains the difference, adjusted for the number of rows
+    /// (Holm). Absent if a run has only one round.
     pub adjusted_p_value: Option<f64>,
     /// Verdict of this row: `better` or `worse` if the adjusted p-value is at most 0.05.
     pub verdict: Verdict,

@@ -27,7 +27,8 @@ pub struct Contrast {
     pub high: Option<f64>,
     /// Two-sided p-value of the hypothesis "no difference". Absent if a group has only one round.
     pub p_value: Option<f64>,
-    /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller group.
+    /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller
+    /// group.
     pub rounds: u32,
 }
 

@@ -50,8 +50,8 @@ pub enum Figures {
 pub struct Concerns {
     /// The figures that the finding makes doubtful, in its case or, without a case, in all cases.
     pub figures: Figures,
-    /// True if the answer rests on one of these figures. The answer ranks gateways by their added latency at the
-    /// median, at one load point. In a run without an answer, this is always true.
+    /// True if the answer rests on one of these figures. The answer ranks gateways by their added latency at
+    /// the median, at one load point. In a run without an answer, this is always true.
     pub answer: bool,
 }
 
@@ -74,8 +74,8 @@ pub struct Finding {
     pub severity: Severity,
     /// What the finding concerns.
     pub concerns: Concerns,
-    /// Name of the case that the finding is about: [`Case::case`](super::Case::case). Absent if the finding is about
-    /// the whole run.
+    /// Name of the case that the finding is about: [`Case::case`](super::Case::case). Absent if the finding
+    /// is about the whole run.
     pub case: Option<String>,
     /// The numbers that raised the finding.
     pub evidence: BTreeMap<&'static str, Value>,

@@ -12,11 +12,11 @@ pub struct Hosts {
     pub hosts: Vec<HostFigures>,
     /// The network from one host to another.
     pub legs: Vec<LegFigures>,
-    /// Whether requests via gateways pass the network between the same hosts as direct requests. Then a tax contains no time of
-    /// the network, and there are no splits.
+    /// Whether requests via gateways pass the network between the same hosts as direct requests. Then a tax
+    /// contains no time of the network, and there are no splits.
     pub same_way: bool,
-    /// Where the added response time at the median comes from, for each gateway and load point. Empty if a leg was not
-    /// measured.
+    /// Where the added response time at the median comes from, for each gateway and load point. Empty if a
+    /// leg was not measured.
     pub splits: Vec<Split>,
     /// What gateways add to the same load from several hosts; absent if each load comes from one host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -34,7 +34,8 @@ pub struct HostFigures {
     pub address: Option<IpAddr>,
     /// The machine.
     pub environment: Environment,
-    /// How exactly hoptax knew the difference between this host's clock and its own, µs; 0 if both have the same clock.
+    /// How exactly hoptax knew the difference between this host's clock and its own, µs; 0 if both have the
+    /// same clock.
     pub clock_uncertainty_us: f64,
     /// Checks of the host before the first trial; absent if it was lost.
     pub at_start: Option<HostLook>,
@@ -47,12 +48,13 @@ pub struct HostFigures {
 pub struct LegFigures {
     /// Name of the host that connects.
     pub from: String,
-    /// Name of the host that answers. If it is the same host, the leg is the way through its own network stack.
+    /// Name of the host that answers. If it is the same host, the leg is the way through its own network
+    /// stack.
     pub to: String,
     /// Address at which `from` reaches `to`.
     pub address: Option<IpAddr>,
-    /// Median of a round trip, µs: a message of the length of a request, and an answer of the length of a response, each at
-    /// most one packet. Absent if it was not measured.
+    /// Median of a round trip, µs: a message of the length of a request, and an answer of the length of a
+    /// response, each at most one packet. Absent if it was not measured.
     pub round_trip_us: Option<Estimate>,
     /// The shortest round trip, µs.
     pub least_us: Option<f64>,
@@ -105,7 +107,7 @@ pub struct View {
     pub direct_p50_us: Option<Estimate>,
     /// Added response time at the median from this host, µs, as in the tax.
     pub added_p50_us: Difference,
-    /// How much more the gateway adds from this host than from the first one, µs, over the rounds that both have. Null for the
-    /// first host, and if there is no such round.
+    /// How much more the gateway adds from this host than from the first one, µs, over the rounds that both
+    /// have. Null for the first host, and if there is no such round.
     pub more_us: Option<Estimate>,
 }

@@ -45,8 +45,8 @@ pub struct LoadSearch {
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this precision is
-    /// reached.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this
+    /// precision is reached.
     pub precision: f64,
     /// Measured time of a confirming trial, seconds.
     pub confirm_s: f64,

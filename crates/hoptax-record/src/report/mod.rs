@@ -1,9 +1,9 @@
 //! The JSON documents that other programs read: reports, comparisons, and the output of `hoptax gate`.
 //!
-//! These types are stable interfaces (`docs/reference/json.md`, and its JSON Schema, which `python/tests/test_schema.py`
-//! checks). They are separate from the types of the analysis, so that a change of the analysis changes no document. The
-//! crate hoptax-report converts an analysis to them. Members are serialised in the order in which they are declared.
-//! Absent members are `null`.
+//! These types are stable interfaces (`docs/reference/json.md`, and its JSON Schema, which
+//! `python/tests/test_schema.py` checks). They are separate from the types of the analysis, so that a change
+//! of the analysis changes no document. The crate hoptax-report converts an analysis to them. Members are
+//! serialised in the order in which they are declared. Absent members are `null`.
 
 mod budgets;
 mod capacity;
@@ -70,8 +70,8 @@ pub struct Report {
     pub command: Vec<String>,
     /// The text of the plan, as the user wrote it.
     pub plan_text: String,
-    /// Number of rounds that the plan requests. With `trials: auto`, the number of rounds that were started. 0 if every
-    /// load point is a search.
+    /// Number of rounds that the plan requests. With `trials: auto`, the number of rounds that were started.
+    /// 0 if every load point is a search.
     pub rounds: u32,
     /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     pub stopped: Option<Stopped>,
@@ -87,14 +87,14 @@ pub struct Report {
     pub environment: Environment,
     /// Results of the checks of the machine.
     pub host: HostLooks,
-    /// The hosts of the run, and the network between them. Left out if the run has only one host. `environment` and `host`
-    /// are those of the generator's host.
+    /// The hosts of the run, and the network between them. Left out if the run has only one host.
+    /// `environment` and `host` are those of the generator's host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Hosts>,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// A sentence that names the gateway with the smallest tax, or says that there is no clear winner. Absent if there
-    /// are no gateways to choose from.
+    /// A sentence that names the gateway with the smallest tax, or says that there is no clear winner. Absent
+    /// if there are no gateways to choose from.
     pub answer: Option<String>,
     /// One or two sentences about each gateway. The gateway with the smallest tax comes first.
     pub summary: Vec<Summary>,
@@ -102,16 +102,18 @@ pub struct Report {
     pub prices: PriceList,
     /// Every two gateways, compared in each metric: by load point, then in the plan's order.
     pub pairs: Vec<GatewayPair>,
-    /// Versions of gateways, with the changes between successive versions: by load point, then in the plan's order. Absent
-    /// if the plan has no list of versions.
+    /// Versions of gateways, with the changes between successive versions: by load point, then in the plan's
+    /// order. Absent if the plan has no list of versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Versions>,
     /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
     pub warm_ups: Vec<WarmUpFigures>,
-    /// How the CPUs of the roles were placed. Left out if they are not pinned to different CPUs, and for older runs.
+    /// How the CPUs of the roles were placed. Left out if they are not pinned to different CPUs, and for
+    /// older runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_placements: Vec<Placement>,
-    /// What starts and reloads of each gateway cost, in the order of the contenders. Empty for runs that measure trials.
+    /// What starts and reloads of each gateway cost, in the order of the contenders. Empty for runs that
+    /// measure trials.
     pub starts: Vec<StartFigures>,
     /// Profiles of the gateways, by load point. Left out if the plan has no `cpu_profile`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

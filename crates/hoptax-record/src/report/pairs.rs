@@ -17,8 +17,8 @@ pub struct GatewayPair {
     pub metric: Metric,
     /// Second − first.
     pub difference: PairDifference,
-    /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent with one
-    /// round.
+    /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent
+    /// with one round.
     pub p_value: Option<f64>,
     /// Number of rounds that both gateways have.
     pub rounds: u32,
@@ -35,8 +35,8 @@ pub struct Versions {
     pub name: String,
     /// The versions, in the plan's order.
     pub versions: Vec<Version>,
-    /// Each measured version compared with the measured version before it. p-values are adjusted for the number of these
-    /// changes (Holm).
+    /// Each measured version compared with the measured version before it. p-values are adjusted for the
+    /// number of these changes (Holm).
     pub changes: Vec<GatewayPair>,
 }
 

@@ -27,12 +27,12 @@ pub struct Price {
     pub features: Vec<String>,
     /// The load point.
     pub load: Load,
-    /// The value with features − the value without features. For throughput: the value with features ÷ the value
-    /// without features.
+    /// The value with features − the value without features. For throughput: the value with features ÷ the
+    /// value without features.
     #[serde(flatten)]
     pub prices: Prices,
-    /// What several features cost together beyond the sum of their separate prices. Present only if the features were
-    /// also measured separately.
+    /// What several features cost together beyond the sum of their separate prices. Present only if the
+    /// features were also measured separately.
     pub beyond: Option<Beyond>,
 }
 
@@ -56,8 +56,8 @@ pub struct Prices {
 pub struct Beyond {
     /// Labels of two gateways. Each gateway has one part of the features.
     pub alone: [String; 2],
-    /// Price of all features together − the sum of the prices of both parts. For throughput: price of all features
-    /// together ÷ the product of the prices of both parts.
+    /// Price of all features together − the sum of the prices of both parts. For throughput: price of all
+    /// features together ÷ the product of the prices of both parts.
     #[serde(flatten)]
     pub prices: Prices,
 }

@@ -10,8 +10,8 @@ pub struct StartFigures {
     pub contender: String,
     /// `start`, `reload`, or `direct` for the same traffic without a gateway.
     pub kind: StartKind,
-    /// Number of starts that were measured. Half of them are followed by requests one after the other, half by the
-    /// plan's load.
+    /// Number of starts that were measured. Half of them are followed by requests one after the other, half
+    /// by the plan's load.
     pub measured: u32,
     /// Number of starts that could not be measured, for example because the gateway was never ready.
     pub failed: u32,
@@ -33,8 +33,8 @@ pub struct StartFigures {
     pub load: Option<StartUnderLoad>,
 }
 
-/// Response times of requests on one connection, each sent after the answer to the one before, µs. The first one includes
-/// the connect.
+/// Response times of requests on one connection, each sent after the answer to the one before, µs. The first
+/// one includes the connect.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FirstRequests {
     /// The 1st request, µs.
@@ -58,14 +58,15 @@ pub struct StartUnderLoad {
     pub settled_s: Option<StartMedian>,
     /// Number of answers until the gateway had settled.
     pub settled_requests: Option<StartMedian>,
-    /// How much later all requests together were answered than by a settled gateway, request-seconds: the area between
-    /// the two curves. Failed requests are not part of it.
+    /// How much later all requests together were answered than by a settled gateway, request-seconds: the
+    /// area between the two curves. Failed requests are not part of it.
     pub later_request_s: Option<StartMedian>,
     /// Median response time of the settled gateway, µs: in the second half of the load.
     pub settled_p50_us: Option<StartMedian>,
     /// CPU time until the gateway had settled, ms; absent for direct.
     pub settled_cpu_ms: Option<StartMedian>,
-    /// Largest resident memory until the gateway had settled, or else under the whole load, bytes; absent for direct.
+    /// Largest resident memory until the gateway had settled, or else under the whole load, bytes; absent for
+    /// direct.
     pub settled_rss_bytes: Option<StartMedian>,
     /// Scheduled requests of all starts.
     pub scheduled: u64,
@@ -92,16 +93,18 @@ pub struct CurvePoint {
 
 /// A median over starts, with its 95 % interval.
 ///
-/// A start in which a gateway had not settled when its load ended only shows that settling takes longer. If that is all
-/// that is known about the median or about an end of its interval, that member is null, and `more_than` is a bound that
-/// all such members exceed.
+/// A start in which a gateway had not settled when its load ended only shows that settling takes longer. If
+/// that is all that is known about the median or about an end of its interval, that member is null, and
+/// `more_than` is a bound that all such members exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StartMedian {
     /// The median; null if it is only known to exceed `more_than`.
     pub estimate: Option<f64>,
-    /// Lower end of the interval. Null with fewer than six starts, or if it is only known to exceed `more_than`.
+    /// Lower end of the interval. Null with fewer than six starts, or if it is only known to exceed
+    /// `more_than`.
     pub low: Option<f64>,
-    /// Upper end of the interval. Null with fewer than six starts, or if it is only known to exceed `more_than`.
+    /// Upper end of the interval. Null with fewer than six starts, or if it is only known to exceed
+    /// `more_than`.
     pub high: Option<f64>,
     /// The bound that the unknown members exceed. Null if none is unknown for that reason.
     pub more_than: Option<f64>,

@@ -19,8 +19,8 @@ pub struct WarmUpFigures {
     pub cpu_us_per_request: Option<Fall>,
     /// Median response time at first and when it had settled, µs, under the load of the warm-up.
     pub p50_us: Fall,
-    /// False if it was still getting faster when the time for warming up was over. A report then claims nothing from its
-    /// figures.
+    /// False if it was still getting faster when the time for warming up was over. A report then claims
+    /// nothing from its figures.
     pub settled: bool,
 }
 

@@ -76,8 +76,8 @@ impl Body {
         }
     }
 
-    /// Names and colours in the key. Each name appears once. A ranked chart needs no key, because the names are beside
-    /// its lines.
+    /// Names and colours in the key. Each name appears once. A ranked chart needs no key, because the names
+    /// are beside its lines.
     pub(super) fn names(&self) -> Vec<(String, RGBColor)> {
         let Self::Panels(panels) = self else { return Vec::new() };
         let mut names: Vec<(String, RGBColor)> = Vec::new();
@@ -90,8 +90,8 @@ impl Body {
     }
 }
 
-/// Percentiles that have a label on the axis. The first number is the rarity n of a percentile: one of n responses is
-/// slower.
+/// Percentiles that have a label on the axis. The first number is the rarity n of a percentile: one of n
+/// responses is slower.
 const RARITIES: [(f64, &str); 7] = [
     (2.0, "p50"),
     (10.0, "p90"),
@@ -187,8 +187,8 @@ impl Chart {
         matches!(self, Self::Frontier | Self::Capacity)
     }
 
-    /// Computes the chart at this load point, or for the sweep that contains this load point. `None` if the report has
-    /// no data for the chart.
+    /// Computes the chart at this load point, or for the sweep that contains this load point. `None` if the
+    /// report has no data for the chart.
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
@@ -351,7 +351,8 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
 }
 
-/// If the rates of trials of a search differ by less than this factor, the trials share one point of the line.
+/// If the rates of trials of a search differ by less than this factor, the trials share one point of the
+/// line.
 const ALIKE: f64 = 1.1;
 
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
@@ -390,8 +391,8 @@ fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     }
 }
 
-/// Groups trials at about the same rate, and returns the median of each group. The median of several trials is shown
-/// because a single trial may be disturbed.
+/// Groups trials at about the same rate, and returns the median of each group. The median of several trials
+/// is shown because a single trial may be disturbed.
 fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
     for trial in trials {

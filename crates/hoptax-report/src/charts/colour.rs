@@ -4,8 +4,9 @@ use crate::model::Model;
 use hoptax_record as record;
 use plotters::style::RGBColor;
 
-/// The palette of Okabe and Ito ("Color Universal Design", 2008). People with any colour vision can distinguish its
-/// colours. Yellow is last, because it is faint on white. Black is left out, because direct is drawn in grey.
+/// The palette of Okabe and Ito ("Color Universal Design", 2008). People with any colour vision can
+/// distinguish its colours. Yellow is last, because it is faint on white. Black is left out, because direct
+/// is drawn in grey.
 const PALETTE: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -24,8 +25,8 @@ pub(crate) fn colour(model: &Model, label: &str) -> RGBColor {
     position.map_or(DIRECT, shade)
 }
 
-/// A colour of the palette. If there are more contenders than colours, the colours repeat, first in a darker shade and
-/// then in a lighter shade. This gives 21 colours.
+/// A colour of the palette. If there are more contenders than colours, the colours repeat, first in a darker
+/// shade and then in a lighter shade. This gives 21 colours.
 pub(super) fn shade(index: usize) -> RGBColor {
     let colour = PALETTE[index % PALETTE.len()];
     let to = |part: u8| match index / PALETTE.len() % 3 {

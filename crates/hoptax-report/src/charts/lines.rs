@@ -9,7 +9,8 @@ use plotters::style::text_anchor::HPos;
 /// Height of a panel without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
-/// Free space on the left and on the right, px. It is enough for half of the longest label at the end of an axis.
+/// Free space on the left and on the right, px. It is enough for half of the longest label at the end of an
+/// axis.
 const SIDE: i32 = 28;
 /// Font size along the axes, px.
 const SIZE: u32 = 13;
@@ -145,8 +146,8 @@ impl Panel {
         self.up.ticks.iter().map(|(_, text)| sheet.width(text, SIZE)).max().unwrap_or(0)
     }
 
-    /// Draws the panel below `top`. The panel is `width` pixels wide. The labels beside the lines take `labels` pixels
-    /// of this width.
+    /// Draws the panel below `top`. The panel is `width` pixels wide. The labels beside the lines take
+    /// `labels` pixels of this width.
     pub(super) fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,

@@ -1,8 +1,8 @@
-//! Charts that are drawn without a browser: chart files, and the chart of the tax on pages without scripts. This module
-//! also defines the colours of contenders for all charts.
+//! Charts that are drawn without a browser: chart files, and the chart of the tax on pages without scripts.
+//! This module also defines the colours of contenders for all charts.
 //!
-//! [`catalogue`] selects the data of each chart. [`ranked`] and [`lines`] draw it on a [`sheet`]. [`standalone`] adds a
-//! title and a key for a file.
+//! [`catalogue`] selects the data of each chart. [`ranked`] and [`lines`] draw it on a [`sheet`].
+//! [`standalone`] adds a title and a key for a file.
 
 mod catalogue;
 mod colour;
@@ -48,7 +48,8 @@ pub fn svg_file(
     Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
 }
 
-/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for this chart.
+/// Draws a chart at a load point as PNG, with two dots per pixel. `None` if the report has no data for this
+/// chart.
 ///
 /// # Errors
 /// Only if hoptax has a bug.
@@ -86,8 +87,8 @@ impl Width {
     }
 }
 
-/// A chart of the added time at the median for a page, with intervals and the noise floor. The smallest added time
-/// comes first. `None` if there is no tax.
+/// A chart of the added time at the median for a page, with intervals and the noise floor. The smallest added
+/// time comes first. `None` if there is no tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let described = format!("Added response time at the median with 95 % intervals, {}", load.label);

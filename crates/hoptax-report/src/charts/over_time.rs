@@ -87,8 +87,8 @@ impl Place<'_> {
     }
 }
 
-/// The lines of every case. The two direct trials of a round are drawn at the same place, and the second trial has a
-/// separate line.
+/// The lines of every case. The two direct trials of a round are drawn at the same place, and the second
+/// trial has a separate line.
 fn lines(
     model: &Model,
     cases: &[&Case],

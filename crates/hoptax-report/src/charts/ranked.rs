@@ -1,5 +1,5 @@
-//! Charts of figures with intervals. Each figure has a line of its own, and the line with the smallest figure comes
-//! first.
+//! Charts of figures with intervals. Each figure has a line of its own, and the line with the smallest figure
+//! comes first.
 
 use super::sheet::{ChartError, Sheet, shortened};
 use super::unit::Unit;
@@ -36,7 +36,8 @@ impl Row {
     }
 }
 
-/// The area in which the chart is drawn: its position, its width, and whether there is space for values and long names.
+/// The area in which the chart is drawn: its position, its width, and whether there is space for values and
+/// long names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Distance from the top of the sheet, px.
@@ -122,8 +123,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// Creates an axis from `low` to `high`, plus a margin. `left` and `right` are the x positions of its ends, px. The
-    /// axis has about `count` labels.
+    /// Creates an axis from `low` to `high`, plus a margin. `left` and `right` are the x positions of its
+    /// ends, px. The axis has about `count` labels.
     fn new(unit: Unit, low: f64, high: f64, (left, right): (i32, i32), count: u32) -> Self {
         let room = (high - low).max(f64::MIN_POSITIVE) * 0.04;
         let low = if low < 0.0 { low - room } else { low };

@@ -16,10 +16,12 @@ impl ChartError {
     }
 }
 
-/// The font DejaVu Sans, reduced by `scripts/chart-font.sh`. With it, letters in a PNG look the same on every machine.
+/// The font DejaVu Sans, reduced by `scripts/chart-font.sh`. With it, letters in a PNG look the same on every
+/// machine.
 const FONT: &[u8] = include_bytes!("../../assets/vendor/dejavu-sans.ttf");
 
-/// Name under which plotters knows the font. An SVG names only this generic family, so the reader's own font is used.
+/// Name under which plotters knows the font. An SVG names only this generic family, so the reader's own font
+/// is used.
 const FAMILY: &str = "sans-serif";
 
 /// Line height ÷ font size. plotters expects the line height, and CSS expects the font size.
@@ -46,7 +48,8 @@ impl<DB: DrawingBackend> Sheet<DB> {
     pub(super) fn new(backend: DB, ink: Ink, dots: i32) -> Result<Self, ChartError> {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
-            // If the font cannot be read, drawing the first text returns an error, so the result can be ignored here.
+            // If the font cannot be read, drawing the first text returns an error, so the result can be
+            // ignored here.
             let _ = plotters::style::register_font(FAMILY, FontStyle::Normal, FONT);
         });
         let area = backend.into_drawing_area();

@@ -22,8 +22,8 @@ const KEY: i32 = 24;
 const FOOT: i32 = 34;
 /// A PNG has two dots per pixel, for high-resolution screens.
 const DENSITY: i32 = 2;
-/// Before a PNG is written, the chart is drawn larger by this factor in each direction. Neighbouring dots are then
-/// averaged, which smooths the edges.
+/// Before a PNG is written, the chart is drawn larger by this factor in each direction. Neighbouring dots are
+/// then averaged, which smooths the edges.
 const OVERSAMPLING: i32 = 2;
 
 const LIGHT: Ink = Ink {
@@ -95,8 +95,8 @@ struct Key {
     rows: Vec<Vec<(String, RGBColor)>>,
 }
 
-/// Estimated width of a letter, px. The exact width is not known, because rows are laid out before there is a surface
-/// on which text can be measured.
+/// Estimated width of a letter, px. The exact width is not known, because rows are laid out before there is a
+/// surface on which text can be measured.
 const LETTER: i32 = 8;
 
 impl Key {

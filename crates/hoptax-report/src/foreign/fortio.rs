@@ -1,8 +1,10 @@
-//! A result in the format that fortio's `load -json` writes, for `fortio report` and other programs that read it. The
-//! Go types are `fhttp.HTTPRunnerResults`, `periodic.RunnerResults` and `stats.HistogramData`, in version 1.63.
+//! A result in the format that fortio's `load -json` writes, for `fortio report` and other programs that read
+//! it. The Go types are `fhttp.HTTPRunnerResults`, `periodic.RunnerResults` and `stats.HistogramData`, in
+//! version 1.63.
 //!
-//! Times are in seconds. `DurationHistogram` contains response times, so it is free of coordinated omission in an open
-//! loop. It includes timeouts, but no other failures, because other failures have no response time.
+//! Times are in seconds. `DurationHistogram` contains response times, so it is free of coordinated omission
+//! in an open loop. It includes timeouts, but no other failures, because other failures have no response
+//! time.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{rank, value_at_rank};
@@ -16,8 +18,8 @@ use std::time::{Duration, SystemTime};
 const SECOND: f64 = 1e9;
 /// fortio's default percentiles, plus the 95th percentile.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// Width of the first bucket, ns. Each bucket is 10 % wider than the bucket before it. Narrower buckets would not be
-/// visible in a chart.
+/// Width of the first bucket, ns. Each bucket is 10 % wider than the bucket before it. Narrower buckets would
+/// not be visible in a chart.
 const FIRST_BUCKET: u64 = 1000;
 const GROWTH: f64 = 1.1;
 
@@ -37,7 +39,8 @@ struct FortioResult<'a> {
     num_threads: u32,
     version: String,
     duration_histogram: Times,
-    /// An empty histogram. Absent if a request failed, because failed requests have no times to put into the histogram.
+    /// An empty histogram. Absent if a request failed, because failed requests have no times to put into the
+    /// histogram.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_duration_histogram: Option<Times>,
     exactly: u64,

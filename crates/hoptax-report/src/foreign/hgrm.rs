@@ -1,5 +1,5 @@
-//! A percentile distribution in the format of HdrHistogram's `outputPercentileDistribution`, for its plotters. Values
-//! are in milliseconds.
+//! A percentile distribution in the format of HdrHistogram's `outputPercentileDistribution`, for its
+//! plotters. Values are in milliseconds.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::rank;
@@ -47,8 +47,9 @@ struct Row {
     total: u64,
 }
 
-/// The lines. The first line in the bucket with the largest value is the last one before 100 %, as in HdrHistogram. Its own
-/// iterator adds up the steps in floating point, and so takes the value of the next rank at many whole ranks.
+/// The lines. The first line in the bucket with the largest value is the last one before 100 %, as in
+/// HdrHistogram. Its own iterator adds up the steps in floating point, and so takes the value of the next
+/// rank at many whole ranks.
 fn rows(histogram: &Histogram<u64>) -> Vec<Row> {
     let mut total = 0;
     let buckets = histogram.iter_recorded().map(|step| {
@@ -86,8 +87,8 @@ mod tests {
             histogram.record(value * 1_000_000).expect("in range");
         }
         let text = hgrm(&histogram);
-        // Reads the lines in the same way as the plotter at hdrhistogram.github.io. The plotter skips comments. It
-        // expects four columns, with numbers in the first column and in the last.
+        // Reads the lines in the same way as the plotter at hdrhistogram.github.io. The plotter skips
+        // comments. It expects four columns, with numbers in the first column and in the last.
         let rows: Vec<Vec<f64>> = text
             .lines()
             .filter(|line| !line.starts_with('#'))

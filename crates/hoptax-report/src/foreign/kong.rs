@@ -1,10 +1,10 @@
-//! The file `.data.json` of Kong's performance test framework (`spec/helpers/perf`). The framework's `charts.py` draws
-//! charts from this file. Times are in ms.
+//! The file `.data.json` of Kong's performance test framework (`spec/helpers/perf`). The framework's
+//! `charts.py` draws charts from this file. Times are in ms.
 //!
-//! The framework itself makes two errors in this file. It writes a wrong label for two percentiles from wrk2 (99.99 %
-//! is called 90 %). It also always divides the sum of the RPS by three, even if there were more or fewer trials. This
-//! module writes the right labels, and averages over all trials. It cannot fix a third error: `charts.py` draws error
-//! bars that are twice as long as the range of the trials.
+//! The framework itself makes two errors in this file. It writes a wrong label for two percentiles from wrk2
+//! (99.99 % is called 90 %). It also always divides the sum of the RPS by three, even if there were more or
+//! fewer trials. This module writes the right labels, and averages over all trials. It cannot fix a third
+//! error: `charts.py` draws error bars that are twice as long as the range of the trials.
 
 use hoptax_analysis::{Load, Pooled};
 use hoptax_stats::Statistic;
@@ -24,7 +24,8 @@ struct Options {
     xaxis_title: Option<&'static str>,
 }
 
-/// The figures of a gateway at a load point. The framework calls a gateway a version, and a load point a suite.
+/// The figures of a gateway at a load point. The framework calls a gateway a version, and a load point a
+/// suite.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     version: &'a str,
@@ -76,8 +77,8 @@ fn row<'a>(case: &'a Pooled, sweep: Option<Sweep>) -> Option<Row<'a>> {
     })
 }
 
-/// A property of load points that is a whole number. If the property differs between load points, the charts use it as
-/// a numeric axis.
+/// A property of load points that is a whole number. If the property differs between load points, the charts
+/// use it as a numeric axis.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     title: &'static str,

@@ -13,8 +13,8 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_plan::Target;
 use hoptax_plan::recorded::RunRecord;
 
-/// Converts a case of a run to a fortio result. The result covers all trials of the case. The URL is only the requested
-/// path, because a run does not record the address on which a gateway listened.
+/// Converts a case of a run to a fortio result. The result covers all trials of the case. The URL is only the
+/// requested path, because a run does not record the address on which a gateway listened.
 ///
 /// # Errors
 /// If a figure is not a number.

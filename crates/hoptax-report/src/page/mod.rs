@@ -1,7 +1,7 @@
 //! The data of the report page: a JSON document that the page's script reads.
 //!
-//! Figures have the same names and types as in the JSON report. The document also contains data that only charts need:
-//! colours, trials over time, and whole distributions.
+//! Figures have the same names and types as in the JSON report. The document also contains data that only
+//! charts need: colours, trials over time, and whole distributions.
 
 mod searches;
 mod times;
@@ -32,7 +32,8 @@ const SCHEMA: u32 = 2;
 pub(super) struct Page<'m> {
     schema: u32,
     name: &'m str,
-    /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in `contenders`.
+    /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in
+    /// `contenders`.
     contenders: Vec<Contender<'m>>,
     loads: Vec<PageLoad>,
     /// Index of the load point that the page shows first. Absent if there are only searches.
@@ -162,7 +163,8 @@ impl<'m> Page<'m> {
         !self.sweeps.is_empty()
     }
 
-    /// The document for a `script` element. The text is escaped, so that it cannot end the element or start a comment.
+    /// The document for a `script` element. The text is escaped, so that it cannot end the element or start a
+    /// comment.
     pub(super) fn json(&self) -> String {
         let text = serde_json::to_string(self).expect("the page's document has only string keys");
         text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

@@ -30,8 +30,8 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Trials {
     gateway: usize,
-    /// Rate, p50 (µs) and p99 (µs) of each trial, sorted by rate. A percentile is absent if it lies among requests without a
-    /// response time: it is longer than any limit.
+    /// Rate, p50 (µs) and p99 (µs) of each trial, sorted by rate. A percentile is absent if it lies among
+    /// requests without a response time: it is longer than any limit.
     points: Vec<(f64, Option<f64>, Option<f64>)>,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> 
 }
 
 impl<'m> Search<'m> {
-    /// Adds the result under one objective. The trials of a contender are the same for all objectives, so they are
-    /// added only once.
+    /// Adds the result under one objective. The trials of a contender are the same for all objectives, so
+    /// they are added only once.
     fn add(&mut self, gateway: usize, one: &'m Capacity) {
         let known = self.objectives.iter().position(|slo| *slo == one.slo);
         let objective = known.unwrap_or_else(|| {

@@ -6,7 +6,8 @@ use hoptax_analysis::profiles::{CaseProfile, DifferenceNode, Node, ProfileDiffer
 use hoptax_record::profile::{Frame, FrameKind};
 use serde::Serialize;
 
-/// A node is drawn if it has at least this share of the whole width. On a page 1,200 pixels wide, it is one pixel.
+/// A node is drawn if it has at least this share of the whole width. On a page 1,200 pixels wide, it is one
+/// pixel.
 const LEAST_SHARE: f64 = 0.0008;
 
 /// A flame graph.
@@ -39,8 +40,8 @@ struct Flame {
     change: Option<f64>,
 }
 
-/// The flame graphs: of each profile that has samples, then of each difference, in the order of the tables. A profile
-/// without samples has a graph without nodes.
+/// The flame graphs: of each profile that has samples, then of each difference, in the order of the tables. A
+/// profile without samples has a graph without nodes.
 pub(crate) fn flame_graphs(model: &Model) -> Vec<Flames> {
     let of_cases = model.profiles.cases.iter().map(of_case);
     of_cases.chain(model.profiles.differences.iter().map(|one| of_difference(model, one))).collect()

@@ -26,7 +26,8 @@ const HEADINGS: [&str; 2] = ["own", "with callees"];
 const SHORT: usize = 10;
 const LONG: usize = 40;
 
-/// Longest name of a function in a table, in characters, on a wide and on a narrow terminal. Flame graphs have whole names.
+/// Longest name of a function in a table, in characters, on a wide and on a narrow terminal. Flame graphs
+/// have whole names.
 const LONGEST_NAME: usize = 52;
 const SHORTEST_NAME: usize = 16;
 
@@ -34,8 +35,9 @@ const SHORTEST_NAME: usize = 16;
 const LOST: f64 = 0.01;
 
 /// What the figures of the tables are.
-pub(super) const NOTE: &str = "Per request, with 95 % intervals over slices of time. Own: in the function itself. With callees: \
-     in it and in all that it calls. Profiles come from passes of their own; no other figure uses them.";
+pub(super) const NOTE: &str = "Per request, with 95 % intervals over slices of time. Own: in the function \
+     itself. With callees: in it and in all that it calls. Profiles come from passes of their own; no other \
+     figure uses them.";
 
 /// What the figures of waiting are.
 const WAITING_NOTE: &str = "Waiting is summed over all threads, also while they have nothing to do.";
@@ -149,7 +151,8 @@ fn remarks(model: &Model, one: &CaseProfile) -> Vec<String> {
     }
     if !one.sees_kernel && one.passes > 0 {
         remarks.push(
-            "The kernel's functions are hidden from this user; run as root, or: sysctl -w kernel.perf_event_paranoid=1."
+            "The kernel's functions are hidden from this user; run as root, or: sysctl -w \
+            kernel.perf_event_paranoid=1."
                 .to_owned(),
         );
     }
@@ -234,10 +237,10 @@ fn name(frame: &Frame, longest: usize) -> String {
     format!("…{}", short.chars().skip(cut).collect::<String>())
 }
 
-/// The name of a function without the types of its arguments, in Java also without the type of its result, and in
-/// JavaScript without directories: `io.netty.buffer.Unpooled.copy` for
-/// `io.netty.buffer.ByteBuf io.netty.buffer.Unpooled.copy(byte[], int)`, `JS:*next index.js:177:16` for
-/// `JS:*next /srv/router/index.js:177:16`.
+/// The name of a function without the types of its arguments, in Java also without the type of its result,
+/// and in JavaScript without directories: `io.netty.buffer.Unpooled.copy` for `io.netty.buffer.ByteBuf
+/// io.netty.buffer.Unpooled.copy(byte[], int)`, `JS:*next index.js:177:16` for `JS:*next
+/// /srv/router/index.js:177:16`.
 fn shortened(name: &str) -> String {
     if let Some((function, path)) = name.split_once(" /") {
         return format!("{function} {}", path.rsplit('/').next().unwrap_or(path));

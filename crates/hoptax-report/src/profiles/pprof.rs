@@ -1,5 +1,5 @@
-//! Encodes a profile for pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>. The messages need only
-//! two kinds of fields of the protocol buffers' wire format, so no library is needed.
+//! Encodes a profile for pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>. The messages
+//! need only two kinds of fields of the protocol buffers' wire format, so no library is needed.
 
 use super::stacks::{nanoseconds, path};
 use hoptax_analysis::profiles::CaseProfile;
@@ -68,8 +68,8 @@ impl Strings {
     }
 }
 
-/// The profile as a message Profile. Each sample has one value: the own time of its innermost function in nanoseconds per
-/// request.
+/// The profile as a message Profile. Each sample has one value: the own time of its innermost function in
+/// nanoseconds per request.
 pub(super) fn encode(profile: &CaseProfile) -> Vec<u8> {
     let mut strings = Strings::new();
     let mut message = Message::default();

@@ -21,10 +21,11 @@ const LOADED: &[&str] =
     &["settled", "requests", "extra wait", "p50 then", "CPU", "memory", "timed out", "failed", "unanswered"];
 
 /// What the figures of both tables are.
-pub(super) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the creation of the \
-     gateway's process, or from the beginning of the reload. Listening: it accepts a connection. Ready: it has answered \
-     rightly. Settled: from then on, it is as fast as later under the same load. Requests: those until then. Extra wait: how \
-     much later than by a settled gateway all of them together were answered. CPU and memory: until then.";
+pub(super) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the \
+     creation of the gateway's process, or from the beginning of the reload. Listening: it accepts a \
+     connection. Ready: it has answered rightly. Settled: from then on, it is as fast as later under the \
+     same load. Requests: those until then. Extra wait: how much later than by a settled gateway all of \
+     them together were answered. CPU and memory: until then.";
 
 /// A table of starts.
 pub(super) struct Table {
@@ -120,8 +121,8 @@ fn cell(median: Option<&StartMedian>, scale: fn(f64) -> Scale) -> Cell {
     Cell { value, interval: interval(median, scale, ">"), ..none() }
 }
 
-/// The interval of a median: `4.9–5.6`, or `4.1 to > 10` if its upper end is only known to exceed a bound. Empty if that
-/// holds for both ends.
+/// The interval of a median: `4.9–5.6`, or `4.1 to > 10` if its upper end is only known to exceed a bound.
+/// Empty if that holds for both ends.
 fn interval(median: &StartMedian, scale: Scale, more: &str) -> String {
     match (median.low, median.high) {
         _ if !median.has_interval() => "no interval".into(),
@@ -179,8 +180,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     tables(model).into_iter().map(of).collect()
 }
 
-/// The figures as CSV: a line of headings, then a line for each kind of start of each contender. An empty cell is not
-/// known: if `more_than` has a value, the figure exceeds it.
+/// The figures as CSV: a line of headings, then a line for each kind of start of each contender. An empty
+/// cell is not known: if `more_than` has a value, the figure exceeds it.
 pub(super) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
     let kind = |kind| match kind {
         StartKind::Direct => "direct",

@@ -15,8 +15,9 @@ pub(crate) fn rounds(analysis: &Analysis) -> u32 {
     analysis.starts.iter().map(|one| rounds(&one.figures)).max().unwrap_or(0)
 }
 
-/// Which gateway is ready first, and which takes longest until it has settled. It claims only an order in which intervals do
-/// not overlap. `None` with a `void` finding, or if fewer than two gateways have intervals.
+/// Which gateway is ready first, and which takes longest until it has settled. It claims only an order in
+/// which intervals do not overlap. `None` with a `void` finding, or if fewer than two gateways have
+/// intervals.
 pub(crate) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|one| one.severity == Severity::Void && one.concerns.answer) {
         return None;

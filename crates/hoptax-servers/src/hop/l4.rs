@@ -1,8 +1,8 @@
 //! `hop-l4`: forwards bytes without reading them.
 //!
-//! For each accepted connection, the hop opens a connection to an upstream. When one side ends its stream, the hop also
-//! ends the stream to the other side. The other side may continue to send. The hop closes both connections when both
-//! sides have ended and all bytes were sent, or when one of the connections fails.
+//! For each accepted connection, the hop opens a connection to an upstream. When one side ends its stream,
+//! the hop also ends the stream to the other side. The other side may continue to send. The hop closes both
+//! connections when both sides have ended and all bytes were sent, or when one of the connections fails.
 
 use super::turns::{HIGH_WATER, Turns};
 use crate::net::Tokens;
@@ -33,8 +33,8 @@ pub(super) fn serve(
 /// One connection of a pair.
 struct Side {
     other: Token,
-    /// Whether the connection is established. It is false for a connection to an upstream until the connect has
-    /// succeeded.
+    /// Whether the connection is established. It is false for a connection to an upstream until the connect
+    /// has succeeded.
     connected: bool,
     ended: bool,
     /// Reading is paused because the other side is slow.
@@ -159,7 +159,8 @@ impl<L: EventLoop> Handler<L> for Pairs {
         let other = side.other;
         match result {
             Err(_) => self.close_pair(io, token),
-            // If the other side is not connected yet, the hop ends the stream to it as soon as it is connected.
+            // If the other side is not connected yet, the hop ends the stream to it as soon as it is
+            // connected.
             Ok(()) if self.side(other).is_some_and(|side| side.connected) => self.pass_end(io, token, other),
             Ok(()) => {}
         }

@@ -58,8 +58,8 @@ impl RunningHop {
         anyhow::ensure!(delayed, "only hop-l7 can delay requests");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
-        // The port is shared only if there are several workers. A single worker must get an error if another process
-        // uses the port.
+        // The port is shared only if there are several workers. A single worker must get an error if another
+        // process uses the port.
         let shared = settings.workers > 1;
         let first = net::listener(settings.listen, shared).context("the hop's listener")?;
         let listen = first.local_addr()?;

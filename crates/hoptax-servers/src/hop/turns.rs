@@ -2,11 +2,12 @@
 
 use hoptax_load::Address;
 
-/// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the hop pauses reading from the sender.
+/// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the hop pauses reading from
+/// the sender.
 pub(super) const HIGH_WATER: usize = 256 * 1024;
 
-/// Round robin over the upstreams. Each worker starts at a different upstream, so that even a few requests are spread
-/// over all of them.
+/// Round robin over the upstreams. Each worker starts at a different upstream, so that even a few requests
+/// are spread over all of them.
 #[derive(Debug)]
 pub(super) struct Turns {
     upstreams: Vec<Address>,

@@ -1,5 +1,5 @@
-//! All responses of an instance. They are built before the instance starts, so that answering a request requires no
-//! formatting and no copying.
+//! All responses of an instance. They are built before the instance starts, so that answering a request
+//! requires no formatting and no copying.
 
 use anyhow::Context as _;
 use hoptax_load::stamp::{self, Stamp};
@@ -8,8 +8,8 @@ use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};
 use std::sync::Arc;
 
-/// Bodies up to this size are stored together with each head, so that a response is one send. Larger bodies are
-/// stored once.
+/// Bodies up to this size are stored together with each head, so that a response is one send. Larger bodies
+/// are stored once.
 pub(super) const INLINE_BODY: usize = 64 * 1024;
 
 /// The properties that decide which response a request receives.
@@ -46,7 +46,8 @@ impl AnswerTo {
 pub(super) struct Answers {
     /// Heads with inline bodies, indexed by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
-    /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty. Answers to particular paths share one body.
+    /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty. Answers to particular paths
+    /// share one body.
     large_body: Arc<Vec<u8>>,
     /// Number of bytes of `large_body` that are sent.
     length: usize,
@@ -57,7 +58,8 @@ pub(super) struct Answers {
 const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
 
 pub(super) const BAD_REQUEST: &[u8] =
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 12\r\n\r\nbad request\n";
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: \
+        12\r\n\r\nbad request\n";
 
 /// Interim response for a client that waits before it sends its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -80,7 +82,8 @@ impl Answers {
         Ok(answers)
     }
 
-    /// Builds the responses with one status and the first `length` bytes of a shared body. Each costs about 3 KiB.
+    /// Builds the responses with one status and the first `length` bytes of a shared body. Each costs about 3
+    /// KiB.
     pub(super) fn of_length(
         status: u16,
         headers: &[(String, String)],
@@ -193,8 +196,8 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Printable text that is always the same. The period of the text is not a power of two. The text therefore differs if
-/// a broken proxy shifts or repeats a block.
+/// Printable text that is always the same. The period of the text is not a power of two. The text therefore
+/// differs if a broken proxy shifts or repeats a block.
 pub(super) fn pattern(size: usize) -> Vec<u8> {
     const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
     LINE.iter().copied().cycle().take(size).collect()

@@ -1,7 +1,8 @@
 //! The control socket. It answers `GET /ledger`, `POST /instances/0/close` and `POST /instances/0/open`.
 //!
-//! A web page that is open on the same host can send requests to loopback. So an order needs a header that pages cannot
-//! send ([`OWN`]): a browser would first ask for permission (`OPTIONS`), and the control socket refuses that.
+//! A web page that is open on the same host can send requests to loopback. So an order needs a header that
+//! pages cannot send ([`OWN`]): a browser would first ask for permission (`OPTIONS`), and the control socket
+//! refuses that.
 
 use super::counts::Counts;
 use super::switch::{Order, Switch};
@@ -88,8 +89,8 @@ impl Control<'_> {
         token
     }
 
-    /// Appends the responses to all requests in the connection's input. Returns false if the connection must be
-    /// closed after them.
+    /// Appends the responses to all requests in the connection's input. Returns false if the connection must
+    /// be closed after them.
     fn answer(&mut self, token: Token, answers: &mut Vec<u8>) -> bool {
         let connection = &mut self.connections[token.index()];
         loop {
@@ -165,8 +166,8 @@ fn has_own_header(head: &[u8]) -> bool {
     read.is_ok() && found
 }
 
-/// Closes or opens an instance of the upstream that has this control socket. Returns when the instance is closed or
-/// open.
+/// Closes or opens an instance of the upstream that has this control socket. Returns when the instance is
+/// closed or open.
 ///
 /// # Errors
 /// If the upstream does not answer or has no such instance, or the instance does not react in time.

@@ -5,8 +5,8 @@ use hoptax_wire::http1::Version;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter that only one thread changes. A change therefore needs only a load and a store. If several threads changed
-/// the counter, each change would need a locked instruction.
+/// A counter that only one thread changes. A change therefore needs only a load and a store. If several
+/// threads changed the counter, each change would need a locked instruction.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -24,7 +24,8 @@ impl Count {
     }
 }
 
-/// Counts since the instance started. They have their own cache line, because instances run on different CPUs.
+/// Counts since the instance started. They have their own cache line, because instances run on different
+/// CPUs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counts {

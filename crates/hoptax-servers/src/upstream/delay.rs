@@ -47,8 +47,8 @@ pub(super) fn draw(delay: &Delay, random: &mut Random) -> u64 {
                 }
                 left -= share;
             }
-            // Because of rounding, the shares may sum to slightly less than 1. The last choice then covers the
-            // remainder.
+            // Because of rounding, the shares may sum to slightly less than 1. The last choice then covers
+            // the remainder.
             choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
         }
     }

@@ -1,8 +1,8 @@
 //! The built-in upstream: answers every request as its settings say, and keeps a ledger.
 //!
-//! Each instance is one thread with its own listener, on a port or on a Unix socket, and its own event loop. With TLS,
-//! each instance has a second such thread. The threads share nothing while they serve a request. Another thread serves
-//! the ledger on the control socket.
+//! Each instance is one thread with its own listener, on a port or on a Unix socket, and its own event loop.
+//! With TLS, each instance has a second such thread. The threads share nothing while they serve a request.
+//! Another thread serves the ledger on the control socket.
 
 mod answer;
 mod control;
@@ -43,8 +43,8 @@ pub struct UpstreamReady {
     pub control: SocketAddr,
 }
 
-/// Environment variable from which `hoptax upstream` reads its certificate and key. Other users can read a process's
-/// arguments, but not its environment.
+/// Environment variable from which `hoptax upstream` reads its certificate and key. Other users can read a
+/// process's arguments, but not its environment.
 pub const IDENTITY: &str = "HOPTAX_UPSTREAM_IDENTITY";
 
 /// Environment variable from which `hoptax upstream` reads the secret that signs valid tokens.
@@ -59,8 +59,8 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of random delays and failures.
     pub seed: u64,
-    /// Address of the control socket; loopback if absent. Only an upstream in a network namespace of the run needs it, because
-    /// hoptax asks from outside. Other hosts do not reach such a namespace.
+    /// Address of the control socket; loopback if absent. Only an upstream in a network namespace of the run
+    /// needs it, because hoptax asks from outside. Other hosts do not reach such a namespace.
     pub control_address: Option<IpAddr>,
     /// Address for everything except the control socket; 127.0.0.1 if absent.
     pub address: Option<IpAddr>,
@@ -197,18 +197,20 @@ impl RunningUpstream {
 /// Descriptors needed for everything except connections: standard streams, listeners, event loops.
 const OVERHEAD: u64 = 32;
 
-/// Maximum number of connections that one instance may hold. A tenth of the descriptors remains free, so that the
-/// ledger can always be read.
+/// Maximum number of connections that one instance may hold. A tenth of the descriptors remains free, so that
+/// the ledger can always be read.
 fn room(descriptors: u64, instances: u32) -> u64 {
     descriptors.saturating_sub(OVERHEAD) * 9 / 10 / u64::from(instances)
 }
 
-/// The address of the control socket. Only processes of the same host ask it, even if gateways are on other hosts.
+/// The address of the control socket. Only processes of the same host ask it, even if gateways are on other
+/// hosts.
 fn loopback(host: IpAddr) -> IpAddr {
     if host.is_loopback() { host } else { LOOPBACK }
 }
 
-/// Path of an instance's Unix socket: `first` for the first instance, and `first.2` for the second. `.tls` is added for TLS.
+/// Path of an instance's Unix socket: `first` for the first instance, and `first.2` for the second. `.tls` is
+/// added for TLS.
 pub fn socket_path(first: &Path, instance: u32, is_tls: bool) -> PathBuf {
     let mut path = first.as_os_str().to_owned();
     if instance > 0 {

@@ -1,7 +1,8 @@
 //! Which answer a request gets, if the upstream has answers to particular paths.
 //!
-//! Paths without `*` are looked up; the others are tried in turn, those with the most literal characters first. Each path has
-//! alternatives, which are drawn by weight, and each alternative has sizes, which are drawn by share.
+//! Paths without `*` are looked up; the others are tried in turn, those with the most literal characters
+//! first. Each path has alternatives, which are drawn by weight, and each alternative has sizes, which are
+//! drawn by share.
 
 use super::answer::{Answers, pattern};
 use super::delay;

@@ -1,8 +1,9 @@
-//! TLS between the event loop and the server: the server sees an event loop that accepts and delivers plain bytes.
+//! TLS between the event loop and the server: the server sees an event loop that accepts and delivers plain
+//! bytes.
 //!
-//! Each socket has one of rustls's buffered connections. Received bytes are decrypted before the server sees them,
-//! and bytes from the server are encrypted before the loop sends them. Each flush of the server is still a single
-//! send.
+//! Each socket has one of rustls's buffered connections. Received bytes are decrypted before the server sees
+//! them, and bytes from the server are encrypted before the loop sends them. Each flush of the server is
+//! still a single send.
 
 use super::sockets::Sockets;
 use anyhow::Context as _;
@@ -18,8 +19,9 @@ use std::sync::Arc;
 /// Maximum number of plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
-/// Builds the configuration from `identity`: the certificate chain and the key as PEM, in any order. The only cipher is
-/// AES-128-GCM, in TLS 1.3 and in TLS 1.2, as on the client side, so that all gateways use the same cipher.
+/// Builds the configuration from `identity`: the certificate chain and the key as PEM, in any order. The only
+/// cipher is AES-128-GCM, in TLS 1.3 and in TLS 1.2, as on the client side, so that all gateways use the same
+/// cipher.
 ///
 /// # Errors
 /// If the certificate or the key is missing, or they do not match.
@@ -58,7 +60,8 @@ impl Sessions {
         Self { config, all: Vec::new(), plain: vec![0; PIECE], sealed: Vec::new() }
     }
 
-    /// Returns the handler for the event loop. This handler decrypts received data and passes all events to `server`.
+    /// Returns the handler for the event loop. This handler decrypts received data and passes all events to
+    /// `server`.
     pub(super) fn serving<'a, H>(&'a mut self, server: &'a mut H) -> Between<'a, H> {
         Between { sessions: self, server }
     }
@@ -195,8 +198,8 @@ pub(super) struct Between<'a, H> {
 }
 
 impl<H: for<'b> Handler<SecureLoop<'b>>> Between<'_, H> {
-    /// Decrypts bytes and delivers them to the server. Any error is a TLS error, and the connection must then be
-    /// closed.
+    /// Decrypts bytes and delivers them to the server. Any error is a TLS error, and the connection must then
+    /// be closed.
     fn decrypt(&mut self, io: &mut Epoll, token: Token, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             // The server may have closed the connection after the previous piece.

@@ -4,8 +4,8 @@
 //! * *open*: requests are read and answered;
 //! * *blocked*: the peer reads responses too slowly; nothing is read until it has caught up;
 //! * *last*: the last response has been chosen; the connection closes once all bytes are sent;
-//! * *discarding*: the input was not HTTP and 400 has been sent; further input is discarded, because closing at once
-//!   could reset the connection before the peer has read the response.
+//! * *discarding*: the input was not HTTP and 400 has been sent; further input is discarded, because closing
+//!   at once could reset the connection before the peer has read the response.
 
 use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE, INLINE_BODY};
 use super::counts::Counts;
@@ -28,17 +28,18 @@ use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Limit for the unsent bytes of a connection. Above this limit, the peer is a slow reader, and nothing more is read
-/// from it.
+/// Limit for the unsent bytes of a connection. Above this limit, the peer is a slow reader, and nothing more
+/// is read from it.
 const HIGH_WATER: usize = 256 * 1024;
 /// If there are too many connections, a connection that has been silent for longer than this may be closed.
 const SILENT_NS: u64 = clock::SECOND / 10;
-/// Additional time for which a new connection is allowed to be silent. It is needed because a generator opens all its
-/// connections before it uses the first.
+/// Additional time for which a new connection is allowed to be silent. It is needed because a generator opens
+/// all its connections before it uses the first.
 const FRESH_NS: u64 = 5 * clock::SECOND;
 /// Pause after a search that found no silent connections, because each search visits all connections.
 const SEARCH_PAUSE_NS: u64 = clock::SECOND / 20;
-/// Limit for the delayed responses of one connection. At this limit, nothing more is read from the connection.
+/// Limit for the delayed responses of one connection. At this limit, nothing more is read from the
+/// connection.
 const MOST_DELAYED: usize = 1024;
 
 /// Everything that an instance needs to serve its listeners.
@@ -51,8 +52,8 @@ pub(super) struct Listening<'a> {
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
     pub(super) all_counts: &'a [Arc<Counts>],
-    /// Maximum number of connections that the instance may hold. At this number, it closes silent connections. If all
-    /// connections are busy, it closes new connections at once.
+    /// Maximum number of connections that the instance may hold. At this number, it closes silent
+    /// connections. If all connections are busy, it closes new connections at once.
     pub(super) room: u64,
     pub(super) token_secret: Option<&'a str>,
     pub(super) switch: &'a Switch,
@@ -60,8 +61,8 @@ pub(super) struct Listening<'a> {
 
 /// Serves all listeners until stopped. With `config`, serves them over TLS.
 ///
-/// When the instance's switch is turned off, closes the listeners and all connections. When the switch is turned on,
-/// listens again.
+/// When the instance's switch is turned off, closes the listeners and all connections. When the switch is
+/// turned on, listens again.
 pub(super) fn serve(
     mut listeners: Vec<Listener>,
     mut from: Listening<'_>,
@@ -97,8 +98,8 @@ pub(super) fn serve(
         }
         from.behaviour = server.behaviour;
         drop((io, listeners));
-        // Bind the same addresses again at once, so that no other process gets them. The kernel may have chosen the
-        // ports, and could then give them to another process.
+        // Bind the same addresses again at once, so that no other process gets them. The kernel may have
+        // chosen the ports, and could then give them to another process.
         listeners = addresses.iter().map(Listener::hold).collect::<Result<_, _>>()?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
@@ -129,20 +130,21 @@ enum State {
 }
 
 struct Connection {
-    /// Distinguishes this connection from earlier connections with the same token. Timers of those connections may
-    /// still be in the heap.
+    /// Distinguishes this connection from earlier connections with the same token. Timers of those
+    /// connections may still be in the heap.
     generation: u32,
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When bytes were last received. For a new connection, this is a time in the future. The value is 0 while at most
-    /// half of the possible connections are in use, because this saves reading the clock.
+    /// When bytes were last received. For a new connection, this is a time in the future. The value is 0
+    /// while at most half of the possible connections are in use, because this saves reading the clock.
     heard: u64,
     decoder: RequestDecoder,
     answer: Option<(AnswerTo, Option<Chosen>)>,
     /// The request that is being read, if its path is a verification path.
     special: Option<Box<Special>>,
-    /// Input that is incomplete, or that is not read because the connection is blocked. Almost always unallocated.
+    /// Input that is incomplete, or that is not read because the connection is blocked. Almost always
+    /// unallocated.
     kept: Vec<u8>,
     /// Delayed responses, in the order of their requests, with the time when each is due.
     line: VecDeque<(u64, Reply)>,
@@ -224,9 +226,9 @@ impl<'a> Server<'a> {
         token
     }
 
-    /// Closes the connections that have been silent longest, a tenth of the limit at a time. Such connections are idle
-    /// in the pools of gateways that are not being measured. Gateways run during the whole run, and some keep thousands
-    /// of connections in their pools.
+    /// Closes the connections that have been silent longest, a tenth of the limit at a time. Such connections
+    /// are idle in the pools of gateways that are not being measured. Gateways run during the whole run, and
+    /// some keep thousands of connections in their pools.
     fn make_room(&mut self, io: &mut impl Sockets) {
         let now = clock::now();
         if now - self.last_search < SEARCH_PAUSE_NS {
@@ -259,8 +261,8 @@ impl<'a> Server<'a> {
         self.timers.peek().map(|Reverse(timer)| timer.due)
     }
 
-    /// Reads requests from the front of `input`, chooses their responses and sends the responses that are due.
-    /// Returns the number of bytes consumed.
+    /// Reads requests from the front of `input`, chooses their responses and sends the responses that are
+    /// due. Returns the number of bytes consumed.
     fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
@@ -292,8 +294,8 @@ impl<'a> Server<'a> {
                         self.counts.closing.add(1);
                     }
                     if let Some((answer, chosen)) = connection.answer.take() {
-                        // Requests are counted on arrival, so that the count includes requests whose response is
-                        // delayed or whose client gives up.
+                        // Requests are counted on arrival, so that the count includes requests whose response
+                        // is delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
                         match chosen {
                             Some(Chosen { place, delay_ns }) => {
@@ -394,8 +396,8 @@ impl<'a> Server<'a> {
         self.timers.push(Reverse(Timer { due, token, generation }));
     }
 
-    /// Sends every delayed response that is due. A response waits for all earlier responses on its connection, even
-    /// if they are due later.
+    /// Sends every delayed response that is due. A response waits for all earlier responses on its
+    /// connection, even if they are due later.
     fn send_due(&mut self, io: &mut impl Sockets, now: u64) {
         while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
             if due > now {
@@ -436,15 +438,16 @@ impl<'a> Server<'a> {
         head.len() + body.len()
     }
 
-    /// Sends all ready responses in as few sends as possible. Returns false if the connection failed and is gone.
+    /// Sends all ready responses in as few sends as possible. Returns false if the connection failed and is
+    /// gone.
     fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
         let ready = mem::take(&mut self.ready);
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
-        // Count the bytes before sending them. So when a client has received a response, the ledger already includes
-        // its bytes.
+        // Count the bytes before sending them. So when a client has received a response, the ledger already
+        // includes its bytes.
         let length = self.ready_bytes as u64;
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
@@ -508,8 +511,8 @@ impl<'a> Server<'a> {
         send_both(io, token, batch, &[])
     }
 
-    /// Reads the pending input of a blocked connection once its peer has caught up. Returns false if the connection
-    /// failed and is gone.
+    /// Reads the pending input of a blocked connection once its peer has caught up. Returns false if the
+    /// connection failed and is gone.
     fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
         if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > MOST_DELAYED / 2 {
@@ -549,8 +552,8 @@ impl<'a> Server<'a> {
 
     fn forget(&mut self, token: Token) {
         let connection = &mut self.connections[token.index()];
-        // A new generation invalidates the connection's timers. It also makes the callers of this function discard the
-        // input that they would keep.
+        // A new generation invalidates the connection's timers. It also makes the callers of this function
+        // discard the input that they would keep.
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Last;
         connection.kept = Vec::new();
@@ -576,8 +579,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
-        // An instance that is about to close accepts no connections. It also drops the connection that the switch
-        // opened to wake this thread.
+        // An instance that is about to close accepts no connections. It also drops the connection that the
+        // switch opened to wake this thread.
         if self.switch.asked() {
             return None;
         }
@@ -632,8 +635,8 @@ impl<L: Sockets> Handler<L> for Server<'_> {
             return AfterEnd::Close;
         }
         self.connections[token.index()].peer_ended = true;
-        // A peer that has ended its side may still wait for responses. These are delayed responses, and responses to
-        // input that has not been read yet.
+        // A peer that has ended its side may still wait for responses. These are delayed responses, and
+        // responses to input that has not been read yet.
         self.settle(io, token);
         AfterEnd::KeepSending
     }

@@ -1,8 +1,8 @@
 //! Verification paths: their responses show what the upstream received.
 //!
-//! A verification path contains `/.hoptax/` after any routing prefix, or is the path of token reviews. Verification
-//! paths are requested before any trial. For all other requests, the only cost is a search for [`MARK`] in paths that
-//! are long enough.
+//! A verification path contains `/.hoptax/` after any routing prefix, or is the path of token reviews.
+//! Verification paths are requested before any trial. For all other requests, the only cost is a search for
+//! [`MARK`] in paths that are long enough.
 
 use super::answer::pattern;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -18,8 +18,8 @@ pub const MARK: &str = "/.hoptax/";
 /// Header in the response to `header/N`; its value is N bytes long.
 pub const LONG_HEADER: &str = "x-hoptax-long";
 
-/// Response header that the header-rewrite feature must remove. The upstream sends it in responses to verification
-/// paths.
+/// Response header that the header-rewrite feature must remove. The upstream sends it in responses to
+/// verification paths.
 pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
 
 /// Path at which the upstream answers token reviews, as a Kubernetes API server does.
@@ -172,9 +172,7 @@ impl Special {
         match self.asked {
             Asked::Echo => plain(self.json(200, &self.echo(facts))),
             Asked::Status(status) => plain(text(status, format!("status {status}\n"))),
-            Asked::Bytes(size) => {
-                plain(self.whole(200, &[("content-type", "text/plain")], &pattern(size)))
-            }
+            Asked::Bytes(size) => plain(self.whole(200, &[("content-type", "text/plain")], &pattern(size))),
             Asked::Chunked(size) => plain(self.chunked(&pattern(size))),
             Asked::Header(size) => {
                 let value = String::from_utf8(vec![b'h'; size]).expect("one letter");
@@ -191,7 +189,8 @@ impl Special {
             Asked::TokenReview => plain(self.review(facts.token_secret)),
             Asked::Unknown => plain(text(
                 404,
-                "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and close-midway\n"
+                "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and \
+                close-midway\n"
                     .to_owned(),
             )),
         }
@@ -213,8 +212,8 @@ impl Special {
         })
     }
 
-    /// Answers like a Kubernetes API server: status 201 and the result in the body. A gateway that cannot send a body
-    /// may send the token in `authorization` without a body. The result is then in the status.
+    /// Answers like a Kubernetes API server: status 201 and the result in the body. A gateway that cannot
+    /// send a body may send the token in `authorization` without a body. The result is then in the status.
     fn review(&self, secret: Option<&str>) -> Vec<u8> {
         let posted: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let by_header = self.body_bytes == 0;

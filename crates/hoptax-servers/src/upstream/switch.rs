@@ -1,5 +1,6 @@
-//! Closes and opens an instance. The control socket receives the order, and the instance's own thread carries it out. A
-//! closed instance has no listener and no connections, as if it had been killed, but keeps its address.
+//! Closes and opens an instance. The control socket receives the order, and the instance's own thread carries
+//! it out. A closed instance has no listener and no connections, as if it had been killed, but keeps its
+//! address.
 
 use hoptax_host::threads::{Stop, wake};
 use hoptax_load::Address;
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time limit for the instance's thread to carry out an order. The thread reacts after the next turn of its event loop.
+/// Time limit for the instance's thread to carry out an order. The thread reacts after the next turn of its
+/// event loop.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// How often the thread of a closed instance checks whether the upstream is being stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -75,8 +77,8 @@ impl Switch {
         self.wanted_closed.load(Ordering::Relaxed)
     }
 
-    /// Called by the instance's thread once it has closed everything. Returns when the instance must listen again or
-    /// stop.
+    /// Called by the instance's thread once it has closed everything. Returns when the instance must listen
+    /// again or stop.
     pub(super) fn rest(&self, stop: &Stop) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;

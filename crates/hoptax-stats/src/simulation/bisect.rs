@@ -1,5 +1,5 @@
-//! Bisects of made-up histories, measured with noise: one of 40 commits adds 40 µs. Beside them, a yes-or-no bisect of the
-//! same histories, which measures each commit once and never again.
+//! Bisects of made-up histories, measured with noise: one of 40 commits adds 40 µs. Beside them, a yes-or-no
+//! bisect of the same histories, which measures each commit once and never again.
 //!
 //! `cargo test -p hoptax-stats --lib bisect -- --nocapture` prints how many bisects named the commit.
 
@@ -20,8 +20,8 @@ const MOST: usize = 200;
 enum Noise {
     /// As the model assumes.
     Gaussian,
-    /// Student's t with 4 degrees of freedom, with the standard deviation that the measurement reports: one in 40 is beyond
-    /// 1.96 of them on each side, but one in 200 is beyond 3.3.
+    /// Student's t with 4 degrees of freedom, with the standard deviation that the measurement reports: one
+    /// in 40 is beyond 1.96 of them on each side, but one in 200 is beyond 3.3.
     Heavy,
 }
 
@@ -32,15 +32,15 @@ struct Case {
     /// Standard error of a measurement, in the unit of the change.
     error: f64,
     noise: Noise,
-    /// The change in the machine's second state, as a share of the change in the first one. The state of a measurement
-    /// is drawn at random, and mostly that of the one before.
+    /// The change in the machine's second state, as a share of the change in the first one. The state of a
+    /// measurement is drawn at random, and mostly that of the one before.
     elsewhere: Option<f64>,
 }
 
 const ADDED: Case = Case { change: CHANGE, error: 8.0, noise: Noise::Gaussian, elsewhere: None };
 
-/// 3 % of the CPU time per request, in per cent. Each measurement starts two processes, and a start shifts the figure by 1 %.
-/// The error of the rest is 0.5 %.
+/// 3 % of the CPU time per request, in per cent. Each measurement starts two processes, and a start shifts
+/// the figure by 1 %. The error of the rest is 0.5 %.
 const CPU: Case = Case { change: 3.0, error: 1.5, noise: Noise::Gaussian, elsewhere: None };
 
 /// Probability that the machine changes its state between two measurements.
@@ -111,7 +111,8 @@ impl History {
     }
 }
 
-/// Seeds of the histories. The model's constants were chosen on the histories with seeds 0 to 199, so the tests use others.
+/// Seeds of the histories. The model's constants were chosen on the histories with seeds 0 to 199, so the
+/// tests use others.
 const FIRST_SEED: u64 = 10_000;
 
 /// How many bisects of each kind named the commit, and the mean number of measurements of the Bayesian ones.
@@ -137,8 +138,8 @@ fn names_the_commit_in_nearly_all_runs() {
     assert!(measurements < 14.0, "{measurements}");
 }
 
-/// With noise of half the change, each answer of a yes-or-no bisect is wrong with a probability of 16 %. The Bayesian bisect
-/// measures more often instead, and is as sure as it says.
+/// With noise of half the change, each answer of a yes-or-no bisect is wrong with a probability of 16 %. The
+/// Bayesian bisect measures more often instead, and is as sure as it says.
 #[test]
 fn noise_costs_measurements_and_not_the_answer() {
     let (right, plain, _) = bisects(200, Case { error: 20.0, ..ADDED });
@@ -157,7 +158,8 @@ fn heavy_tails_and_changes_of_cpu_time_do_not_mislead() {
     }
 }
 
-/// The hypervisor moves CPUs during one in five searches' steps, and the change is then invisible, smaller, or the opposite.
+/// The hypervisor moves CPUs during one in five searches' steps, and the change is then invisible, smaller,
+/// or the opposite.
 #[test]
 fn a_machine_that_moves_its_cpus_does_not_mislead() {
     for elsewhere in [0.0, 0.25, -0.5] {

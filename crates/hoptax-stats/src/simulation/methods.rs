@@ -1,5 +1,5 @@
-//! Methods for computing intervals that hoptax does not use. The simulation compares them with the method that hoptax
-//! uses.
+//! Methods for computing intervals that hoptax does not use. The simulation compares them with the method
+//! that hoptax uses.
 
 use super::super::Draws;
 use super::super::two_sided_95;
@@ -108,8 +108,8 @@ impl<'a> Figure<'a> {
         self.drawn.iter().map(|(figure, likely)| (figure - mean).powi(2) * likely).sum()
     }
 
-    /// The jackknife's standard error of a draw, and the figures from which it is computed. Each figure leaves out one
-    /// round.
+    /// The jackknife's standard error of a draw, and the figures from which it is computed. Each figure
+    /// leaves out one round.
     fn jackknife(&self, drawn: &[u64]) -> (f64, Vec<f64>) {
         let n = self.rounds as f64;
         let without = |round: usize| {
@@ -151,8 +151,8 @@ fn bca(figure: &Figure<'_>) -> (f64, f64) {
     figure.between(at(-1.96), at(1.96))
 }
 
-/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has
-/// no t. Such a draw counts as more extreme than all other draws.
+/// Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without
+/// scatter has no t. Such a draw counts as more extreme than all other draws.
 fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     let mut ts: Vec<(f64, f64)> = figure
         .draws
@@ -179,8 +179,8 @@ fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     reached.or(values.last()).expect("there are draws").0
 }
 
-/// The distribution function of the normal distribution, computed by Simpson's rule from the density. For the arguments
-/// used here, the error is below 1e-9.
+/// The distribution function of the normal distribution, computed by Simpson's rule from the density. For the
+/// arguments used here, the error is below 1e-9.
 fn cumulative(z: f64) -> f64 {
     const STEPS: u32 = 400;
     let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();

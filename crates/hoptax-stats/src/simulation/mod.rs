@@ -1,7 +1,8 @@
 //! Simulates how often an interval contains the true value.
 //!
-//! The tests check what docs/concepts/simulations.md says about the method in use. An ignored test prints the tables of
-//! that page: `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
+//! The tests check what docs/concepts/simulations.md says about the method in use. An ignored test prints the
+//! tables of that page: `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored
+//! --nocapture`.
 
 mod bisect;
 mod methods;
@@ -64,7 +65,8 @@ impl Run {
     }
 }
 
-/// For each method, the share of runs whose interval contains the true value, and the mean width of the intervals.
+/// For each method, the share of runs whose interval contains the true value, and the mean width of the
+/// intervals.
 fn coverage(
     world: World,
     what: What,
@@ -95,8 +97,9 @@ const FIGURES: [What; 3] = [What::Added(Statistic::P50), What::Added(Statistic::
 /// Number of runs per test. With this number, a share near 95 % has a standard error of 1.1 %.
 const RUNS: u32 = 400;
 
-/// Checks the coverage of every figure in a model. The test allows a difference of four standard errors, so that none
-/// of about sixty shares fails by chance. If the intervals are known to be too wide, only the lower bound is checked.
+/// Checks the coverage of every figure in a model. The test allows a difference of four standard errors, so
+/// that none of about sixty shares fails by chance. If the intervals are known to be too wide, only the lower
+/// bound is checked.
 fn check_coverage(world: World, rounds: usize) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     for what in FIGURES {

@@ -1,6 +1,6 @@
-//! Measures how often gateways that are alike are called different, and how often a planted difference is found. Every
-//! two of three gateways are compared in the same rounds, and p-values are adjusted for the three pairs.
-//! docs/concepts/simulations.md states the figures.
+//! Measures how often gateways that are alike are called different, and how often a planted difference is
+//! found. Every two of three gateways are compared in the same rounds, and p-values are adjusted for the
+//! three pairs. docs/concepts/simulations.md states the figures.
 
 use super::super::{Contrast, Drawn, Draws, Rounds, Statistic, Units, holm};
 use super::RUNS;

@@ -15,8 +15,8 @@ fn places(values: &[f64]) -> Vec<usize> {
     changes(values).iter().map(|one| one.after).collect()
 }
 
-/// Apache Otava's example for CSV files (`examples/csv/data/local_sample.csv`): the first metric has no change, the second
-/// a fall of 13 % at its seventh reading.
+/// Apache Otava's example for CSV files (`examples/csv/data/local_sample.csv`): the first metric has no
+/// change, the second a fall of 13 % at its seventh reading.
 #[test]
 fn the_example_of_otava() {
     let first =

@@ -1,7 +1,7 @@
 //! Change points of made-up series with known steps, beside a plain threshold.
 //!
-//! `cargo test -p hoptax-stats --lib series -- --nocapture` prints a table; docs/concepts/simulations.md states
-//! precision and recall.
+//! `cargo test -p hoptax-stats --lib series -- --nocapture` prints a table; docs/concepts/simulations.md
+//! states precision and recall.
 
 use super::world::normal;
 use crate::{Reading, change_points};

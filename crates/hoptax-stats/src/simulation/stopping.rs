@@ -1,6 +1,6 @@
-//! Measures how much the coverage of intervals drops because a run stops when its interval is narrow. If the scatter of
-//! a run happens to be small, the run stops too early, and its interval is too narrow. docs/concepts/simulations.md
-//! states the figures.
+//! Measures how much the coverage of intervals drops because a run stops when its interval is narrow. If the
+//! scatter of a run happens to be small, the run stops too early, and its interval is too narrow.
+//! docs/concepts/simulations.md states the figures.
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
@@ -16,8 +16,8 @@ const RUNS: u32 = 4000;
 struct Rule {
     least: usize,
     most: usize,
-    /// The rule checks the precision again when the number of rounds has grown by this share. 0 means after every
-    /// round.
+    /// The rule checks the precision again when the number of rounds has grown by this share. 0 means after
+    /// every round.
     apart: f64,
 }
 
@@ -26,8 +26,8 @@ const AUTO: Rule = Rule { least: 5, most: 30, apart: 0.0 };
 /// A plan without `trials`, with time for 60 rounds.
 const TIMED: Rule = Rule { least: 10, most: 60, apart: 0.125 };
 
-/// The share of runs whose last interval contains the true value, and the mean number of rounds. `sigma` is the scatter
-/// of the rounds, µs.
+/// The share of runs whose last interval contains the true value, and the mean number of rounds. `sigma` is
+/// the scatter of the rounds, µs.
 fn covered(rule: Rule, sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) {
     let mut random = Random::new(21);
     let (mut covered, mut rounds) = (0.0, 0.0);
@@ -52,7 +52,8 @@ fn covered(rule: Rule, sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) 
     (covered, rounds)
 }
 
-/// Returns the lowest coverage with normal rounds, the lowest coverage with skewed rounds, and a table of all results.
+/// Returns the lowest coverage with normal rounds, the lowest coverage with skewed rounds, and a table of all
+/// results.
 fn worst(rule: Rule, sigmas: &[f64]) -> (f64, f64, String) {
     let skewed = |random: &mut Random| random.exponential() - 1.0;
     let (mut least, mut least_skewed, mut table) = (1.0_f64, 1.0_f64, String::new());

@@ -12,8 +12,8 @@ const RATIO: f64 = 0.7;
 /// Median of direct's response times, µs.
 const MIDDLE_US: f64 = 100.0;
 
-/// One round: the request times of both direct trials and of the gateway's trial, ns, and the throughput of the gateway
-/// and of direct.
+/// One round: the request times of both direct trials and of the gateway's trial, ns, and the throughput of
+/// the gateway and of direct.
 pub(super) struct Round {
     pub(super) direct: Vec<u64>,
     pub(super) via: Vec<u64>,
@@ -60,8 +60,9 @@ impl World {
         }
     }
 
-    /// True if rounds differ so much that intervals are too wide. If a difference between rounds affects direct and the
-    /// gateway alike, it cancels in the median, but not completely in the tails of merged distributions.
+    /// True if rounds differ so much that intervals are too wide. If a difference between rounds affects
+    /// direct and the gateway alike, it cancels in the median, but not completely in the tails of merged
+    /// distributions.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::BadRounds | Self::Drift)
     }
@@ -72,9 +73,9 @@ impl World {
             What::Added(statistic) => statistic,
             What::Ratio => return RATIO,
         };
-        // The gateway's times are direct's times plus the added time, so each percentile grows by the added time.
-        // `Unequal` is the exception: both distributions are lognormal, and direct and the gateway differ in the total
-        // scatter of rounds, trials and requests.
+        // The gateway's times are direct's times plus the added time, so each percentile grows by the added
+        // time. `Unequal` is the exception: both distributions are lognormal, and direct and the gateway
+        // differ in the total scatter of rounds, trials and requests.
         let of = |trial: f64| {
             let sigma = (ROUND * ROUND + trial * trial + REQUEST * REQUEST).sqrt();
             let z = if statistic.quantile() == Some(0.99) { 2.326_347_874 } else { 0.0 };
@@ -102,8 +103,8 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// Generates the request times of several gateways in one round, ns. All gateways are alike, except that each adds
-    /// its own time to each request, µs.
+    /// Generates the request times of several gateways in one round, ns. All gateways are alike, except that
+    /// each adds its own time to each request, µs.
     pub(super) fn gateways<const N: usize>(self, random: &mut Random, added_us: [f64; N]) -> [Vec<u64>; N] {
         let shared = self.of_round(random);
         added_us.map(|added| self.trial(random, shared, false, added))
@@ -165,7 +166,8 @@ const REQUEST: f64 = 0.5;
 const NOISY_TRIAL: f64 = 0.1;
 const QUIET_TRIAL: f64 = 0.02;
 
-/// Correlated times: each time depends on the one before it. Their logarithms are an autoregressive process of order 1.
+/// Correlated times: each time depends on the one before it. Their logarithms are an autoregressive process
+/// of order 1.
 fn correlated(random: &mut Random) -> Vec<f64> {
     const PHI: f64 = 0.95;
     let mut state = normal(random);
@@ -182,8 +184,8 @@ fn mixed(mut times: Vec<f64>, random: &mut Random, share: f64) -> Vec<f64> {
     times
 }
 
-/// A random value with a standard normal distribution, from G. E. P. Box and M. E. Muller, "A Note on the Generation of
-/// Random Normal Deviates", 1958.
+/// A random value with a standard normal distribution, from G. E. P. Box and M. E. Muller, "A Note on the
+/// Generation of Random Normal Deviates", 1958.
 pub(super) fn normal(random: &mut Random) -> f64 {
     let radius = (2.0 * random.exponential()).sqrt();
     radius * (TAU * random.unit()).cos()

@@ -18,11 +18,12 @@ pub(super) enum Between {
     },
 }
 
-/// Reads the framing between the data of two chunks. If `first` is true, reads the framing before the first chunk.
+/// Reads the framing between the data of two chunks. If `first` is true, reads the framing before the first
+/// chunk.
 ///
-/// This function reads all of the framing in one step. The decoder therefore needs no state between a chunk's CRLF, the
-/// size line and the trailers. If the framing is incomplete, it is read again when more input arrives. The framing
-/// consists of at most one size line and one trailer section.
+/// This function reads all of the framing in one step. The decoder therefore needs no state between a chunk's
+/// CRLF, the size line and the trailers. If the framing is incomplete, it is read again when more input
+/// arrives. The framing consists of at most one size line and one trailer section.
 pub(super) fn between(input: &[u8], first: bool, rules: Rules) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
@@ -74,9 +75,9 @@ fn size_line(input: &[u8], rules: Rules) -> Result<Option<(usize, u64)>, Malform
     }
 }
 
-/// Returns the length of the chunk extensions, including the CRLF, or `None` if they are incomplete. The extensions
-/// themselves are ignored. A lone CR or another control byte is refused, and in requests a lone LF, because another parser
-/// might end the line there.
+/// Returns the length of the chunk extensions, including the CRLF, or `None` if they are incomplete. The
+/// extensions themselves are ignored. A lone CR or another control byte is refused, and in requests a lone
+/// LF, because another parser might end the line there.
 fn extensions(input: &[u8], rules: Rules) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
@@ -97,8 +98,8 @@ fn extensions(input: &[u8], rules: Rules) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Returns the length of the trailer section, including the final empty line. Returns `None` if the section is
-/// incomplete.
+/// Returns the length of the trailer section, including the final empty line. Returns `None` if the section
+/// is incomplete.
 fn trailers(input: &[u8]) -> Result<Option<usize>, Malformed> {
     if input.starts_with(b"\r\n") {
         return Ok(Some(2));

@@ -17,7 +17,8 @@ pub enum BadField {
     Name(String),
     /// The header's value contains control characters, or begins or ends with a space or tab.
     #[error(
-        "the value {value:?} of header {name:?} contains a control character, or begins or ends with a space or tab"
+        "the value {value:?} of header {name:?} contains a control character, or begins or ends with a space \
+        or tab"
     )]
     Value {
         /// The header's name.
@@ -36,8 +37,8 @@ pub fn is_token(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// True if `text` is a valid header value: it has no control characters except tabs, and no space or tab at its
-/// beginning or end.
+/// True if `text` is a valid header value: it has no control characters except tabs, and no space or tab at
+/// its beginning or end.
 pub fn is_field_value(text: &str) -> bool {
     text.trim_matches([' ', '\t']).len() == text.len()
         && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
@@ -112,13 +113,14 @@ fn write_fields<'a>(
     Ok(())
 }
 
-/// Appends the size line of a chunk. The caller then appends the chunk's data and CRLF, and after the last chunk
-/// `0\r\n\r\n`.
+/// Appends the size line of a chunk. The caller then appends the chunk's data and CRLF, and after the last
+/// chunk `0\r\n\r\n`.
 pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     write!(line, "{size:x}\r\n").expect("a vector accepts all bytes");
 }
 
-/// Appends `body` in chunks of `size` bytes, followed by the last chunk without trailers (RFC 9112, section 7.1).
+/// Appends `body` in chunks of `size` bytes, followed by the last chunk without trailers (RFC 9112, section
+/// 7.1).
 pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     for chunk in body.chunks(size) {
         chunk_size_line(bytes, chunk.len());

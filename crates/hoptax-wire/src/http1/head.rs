@@ -1,5 +1,5 @@
-//! Parses heads. Reads the fields that determine the end of the body and whether the connection stays open. Also
-//! caches the last head.
+//! Parses heads. Reads the fields that determine the end of the body and whether the connection stays open.
+//! Also caches the last head.
 
 use super::lenient::{Field, Line, Lines};
 use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
@@ -33,8 +33,8 @@ pub(super) struct FramingFields {
 }
 
 impl FramingFields {
-    /// Reads the fields that affect framing and connection. Most other fields are skipped quickly, because the length
-    /// of the name is compared first.
+    /// Reads the fields that affect framing and connection. Most other fields are skipped quickly, because
+    /// the length of the name is compared first.
     pub(super) fn read(headers: &[httparse::Header<'_>], rules: Rules) -> Result<Self, Malformed> {
         let mut framing_fields = FramingFields::default();
         for header in headers {
@@ -60,8 +60,8 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Reads a transfer coding. Some servers and the proxies before them both say `chunked`, although the body is chunked
-    /// once.
+    /// Reads a transfer coding. Some servers and the proxies before them both say `chunked`, although the
+    /// body is chunked once.
     fn read_coding(&mut self, value: &[u8], rules: Rules) -> Result<(), Malformed> {
         let is_chunked = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
         let accepted = match rules {
@@ -72,8 +72,8 @@ impl FramingFields {
         if accepted { Ok(()) } else { Err(Malformed::TransferCoding) }
     }
 
-    /// Parses a content length. A list of equal lengths counts as one length, as RFC 9112 §6.3 allows. Any other value
-    /// is refused. A folded length is refused too, because some readers would find none.
+    /// Parses a content length. A list of equal lengths counts as one length, as RFC 9112 §6.3 allows. Any
+    /// other value is refused. A folded length is refused too, because some readers would find none.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         if value.contains(&b'\n') {
             return Err(Malformed::ContentLength);
@@ -119,7 +119,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// True if a comma-separated list, such as the value of `connection`, contains this token. The comparison ignores case.
+/// True if a comma-separated list, such as the value of `connection`, contains this token. The comparison
+/// ignores case.
 pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
@@ -129,8 +130,8 @@ pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// Converts httparse's result to the length of the head. `parsed_bytes` is the number of bytes that httparse has read
-/// (see [`within_bounds`]). Returns `None` if the head is incomplete.
+/// Converts httparse's result to the length of the head. `parsed_bytes` is the number of bytes that httparse
+/// has read (see [`within_bounds`]). Returns `None` if the head is incomplete.
 pub(super) fn bounded(
     parsed: httparse::Result<usize>,
     parsed_bytes: usize,
@@ -160,9 +161,9 @@ pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }
 
-/// Caches the last complete head and its parsed form. A peer usually sends the same head again, and comparing two heads
-/// is ten times cheaper than parsing one. All connections of a worker share one cache. The cache never changes the
-/// results of a decoder.
+/// Caches the last complete head and its parsed form. A peer usually sends the same head again, and comparing
+/// two heads is ten times cheaper than parsing one. All connections of a worker share one cache. The cache
+/// never changes the results of a decoder.
 #[derive(Debug, Clone)]
 pub struct HeadCache<T> {
     bytes: Vec<u8>,
@@ -184,8 +185,8 @@ impl<T> HeadCache<T> {
         Self { bytes: Vec::new(), parsed: None }
     }
 
-    /// Returns the cached head if `input` begins with it. The bytes after the head do not matter, because the meaning
-    /// of a head depends only on its own bytes.
+    /// Returns the cached head if `input` begins with it. The bytes after the head do not matter, because the
+    /// meaning of a head depends only on its own bytes.
     fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
         input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
@@ -200,8 +201,8 @@ impl<T> HeadCache<T> {
     }
 }
 
-/// Returns the head at the start of `input` and its length. The head comes from `cache`, or is parsed with `parse`.
-/// Returns `None` if the head is incomplete.
+/// Returns the head at the start of `input` and its length. The head comes from `cache`, or is parsed with
+/// `parse`. Returns `None` if the head is incomplete.
 pub(super) fn find_or_parse<T: Clone>(
     cache: Option<&mut HeadCache<T>>,
     input: &[u8],
@@ -218,8 +219,8 @@ pub(super) fn find_or_parse<T: Clone>(
     Ok(found)
 }
 
-/// Calls `each` with every header field of a complete head, in order. Use this function to forward or compare heads:
-/// the decoders read only the fields that affect framing.
+/// Calls `each` with every header field of a complete head, in order. Use this function to forward or compare
+/// heads: the decoders read only the fields that affect framing.
 ///
 /// # Errors
 /// If `head` is not a complete head.
@@ -247,8 +248,8 @@ fn lenient_fields<'b>(lines: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Resul
     }
 }
 
-/// Returns the length of the start line, including its line end and any empty lines before it. Returns `None` if the
-/// line is incomplete.
+/// Returns the length of the start line, including its line end and any empty lines before it. Returns `None`
+/// if the line is incomplete.
 pub fn start_line_length(head: &[u8]) -> Option<usize> {
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let end = head[start..].iter().position(|&byte| byte == b'\n')?;

@@ -1,5 +1,6 @@
-//! Reads the header lines of responses that deviate from RFC 9112 but that curl and common gateways accept: folded lines,
-//! names such as `"x"`, and more than [`MAX_FIELDS`](super::MAX_FIELDS) fields. httparse reads all other heads.
+//! Reads the header lines of responses that deviate from RFC 9112 but that curl and common gateways accept:
+//! folded lines, names such as `"x"`, and more than [`MAX_FIELDS`](super::MAX_FIELDS) fields. httparse reads
+//! all other heads.
 //!
 //! The first wrong byte decides the error, so that later bytes never change it.
 
@@ -86,7 +87,8 @@ fn line_end(input: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Position of the colon after the name, or `None` if the name is incomplete. A name has visible ASCII characters.
+/// Position of the colon after the name, or `None` if the name is incomplete. A name has visible ASCII
+/// characters.
 fn name(line: &[u8]) -> Result<Option<usize>, Malformed> {
     let length = line.iter().take_while(|&&byte| byte.is_ascii_graphic() && byte != b':').count();
     let wrong = |message| Err(Malformed::Head(message));
@@ -100,7 +102,8 @@ fn name(line: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Returns the value without surrounding spaces and tabs, and its length with its line end. `None` if it is incomplete.
+/// Returns the value without surrounding spaces and tabs, and its length with its line end. `None` if it is
+/// incomplete.
 fn value(input: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     let mut at = 0;
     loop {

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): decoders of requests and responses, and encoders of their heads.
 //!
-//! Call a decoder with all bytes that it has not consumed yet. Each step returns one event and the number of bytes
-//! that the step consumed:
+//! Call a decoder with all bytes that it has not consumed yet. Each step returns one event and the number of
+//! bytes that the step consumed:
 //!
 //! ```text
 //!            ┌── Interim ──┐ (responses: 1xx)
@@ -9,12 +9,13 @@
 //!   begin ─► head ─────────┘─► Head ─► Body … Body ─► End ─► (responses: begin; requests: head)
 //! ```
 //!
-//! Requests are read strictly. Responses may deviate from RFC 9112 where curl and common gateways accept it (`lenient`).
+//! Requests are read strictly. Responses may deviate from RFC 9112 where curl and common gateways accept it
+//! (`lenient`).
 //!
-//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next bytes and calls again. A decoder therefore
-//! stores no bytes, and the way in which the input is split does not affect the events. Callers must repeat the call
-//! until the result is `NeedMore`, even when the input is empty, because the end of an empty body is an event of its
-//! own.
+//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next bytes and calls again. A decoder
+//! therefore stores no bytes, and the way in which the input is split does not affect the events. Callers
+//! must repeat the call until the result is `NeedMore`, even when the input is empty, because the end of an
+//! empty body is an event of its own.
 
 mod body;
 mod chunked;
@@ -103,8 +104,8 @@ pub enum Malformed {
     /// The message has several content lengths, and they differ.
     #[error("the message has several different content-lengths")]
     ContentLengthsDiffer,
-    /// The message has both Transfer-Encoding and Content-Length. Two parsers may then find different ends of the body
-    /// (RFC 9112 §6.1).
+    /// The message has both Transfer-Encoding and Content-Length. Two parsers may then find different ends of
+    /// the body (RFC 9112 §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
     /// The transfer coding is not `chunked`. In a request, also if it is `chunked` twice, or in HTTP/1.0.
@@ -130,7 +131,8 @@ pub enum Malformed {
     Trailers,
     /// There are unexpected bytes after a response, or between two responses.
     #[error(
-        "the server sent more bytes than the response has: a wrong length, an unexpected body, or a second response"
+        "the server sent more bytes than the response has: a wrong length, an unexpected body, or a second \
+        response"
     )]
     UnexpectedBytes,
     /// The connection ended before the message was complete.

@@ -81,8 +81,8 @@ impl RequestDecoder {
     /// Decodes the next event. `input` must be one slice with all bytes that were not consumed so far.
     ///
     /// # Errors
-    /// If the bytes are not a request, or the end of the request is ambiguous. The server can then only answer with
-    /// status 400 and close the connection.
+    /// If the bytes are not a request, or the end of the request is ambiguous. The server can then only
+    /// answer with status 400 and close the connection.
     pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
         self.step(None, input)
     }
@@ -206,7 +206,8 @@ mod tests {
                 vec![head("POST", "/p", Http11, Length(5), true), body("hello"), End(true)],
             ),
             (
-                "PUT /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2;e\r\nhe\r\n3\r\nllo\r\n0\r\nt: v\r\n\r\n",
+                "PUT /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: \
+                chunked\r\n\r\n2;e\r\nhe\r\n3\r\nllo\r\n0\r\nt: v\r\n\r\n",
                 vec![head("PUT", "/p", Http11, Chunked, true), body("hello"), End(true)],
             ),
             (

@@ -55,8 +55,8 @@ pub struct ResponseHead {
     pub keep_alive: bool,
 }
 
-/// Contents of a response's head that do not depend on the request. The final framing is not among them, because it
-/// depends on the request's method.
+/// Contents of a response's head that do not depend on the request. The final framing is not among them,
+/// because it depends on the request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
     status: u16,
@@ -85,8 +85,8 @@ impl Default for ResponseDecoder {
 }
 
 impl ResponseDecoder {
-    /// Creates a decoder for a new connection. It does not expect a response until [`ResponseDecoder::begin`] is
-    /// called.
+    /// Creates a decoder for a new connection. It does not expect a response until [`ResponseDecoder::begin`]
+    /// is called.
     pub fn new() -> Self {
         Self { state: State::Idle }
     }
@@ -116,8 +116,8 @@ impl ResponseDecoder {
         self.step(Some(cache), input)
     }
 
-    /// Call this when the connection has ended. Returns true if the end of the connection completes a response.
-    /// Returns false if no response was expected.
+    /// Call this when the connection has ended. Returns true if the end of the connection completes a
+    /// response. Returns false if no response was expected.
     ///
     /// # Errors
     /// [`Malformed::CutShort`] if a response was expected or is incomplete.
@@ -172,8 +172,8 @@ impl ParsedResponse {
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
         match input.first() {
             None => return Ok(None),
-            // A server ignores empty lines before a request (RFC 9112 §2.2), but a client accepts no bytes before a
-            // response.
+            // A server ignores empty lines before a request (RFC 9112 §2.2), but a client accepts no bytes
+            // before a response.
             Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line precedes the status")),
             Some(_) => {}
         }
@@ -204,8 +204,8 @@ impl ParsedResponse {
         Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
     }
 
-    /// Reads the header lines of a head that httparse refuses. Returns the length of the head, and the fields that affect
-    /// framing and connection. Returns `None` if the head is incomplete.
+    /// Reads the header lines of a head that httparse refuses. Returns the length of the head, and the fields
+    /// that affect framing and connection. Returns `None` if the head is incomplete.
     fn lines(input: &[u8]) -> Result<Option<(usize, FramingFields)>, Malformed> {
         let Some(start) = start_line_length(input) else { return Ok(None) };
         let mut lines = Lines::new(&input[start..]);
@@ -220,8 +220,8 @@ impl ParsedResponse {
         }
     }
 
-    /// Completes the head with the framing of RFC 9112 §6.3, which depends on whether the request used the method
-    /// HEAD.
+    /// Completes the head with the framing of RFC 9112 §6.3, which depends on whether the request used the
+    /// method HEAD.
     fn answering(self, to_head: bool) -> ResponseHead {
         let bodyless = to_head || matches!(self.status, 204 | 304);
         let framing = if bodyless { Framing::None } else { self.framing.unwrap_or(Framing::UntilClose) };
@@ -272,7 +272,8 @@ mod tests {
                 vec![head(200, Http11, Length(2), true), body("ok"), End(true)],
             ),
             (
-                "HTTP/1.1 200 OK\r\n\"x\": a\r\nx[y]/z: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+                "HTTP/1.1 200 OK\r\n\"x\": a\r\nx[y]/z: a\r\nConnection: close\r\nContent-Length: \
+                2\r\n\r\nok",
                 vec![head(200, Http11, Length(2), false), body("ok"), End(false)],
             ),
             (
@@ -301,11 +302,13 @@ mod tests {
                 vec![head(304, Http11, Framing::None, true), End(true)],
             ),
             (
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1",
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 \
+                OK\r\ncontent-length: 1\r\n\r\n1",
                 vec![Interim, Interim, head(200, Http11, Length(1), true), body("1"), End(true)],
             ),
             (
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n6;x=\"y z\"\r\n world\r\n0\r\nx-sum: 1\r\ny: 2\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n6;x=\"y z\"\r\n \
+                world\r\n0\r\nx-sum: 1\r\ny: 2\r\n\r\n",
                 vec![head(200, Http11, Chunked, true), body("hello world"), End(true)],
             ),
             (

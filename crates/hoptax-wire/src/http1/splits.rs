@@ -13,12 +13,12 @@ pub(super) enum Event {
     Malformed(Malformed),
 }
 
-/// Distance between two positions at which the input is split. Miri uses a larger distance, because it is a thousand
-/// times slower.
+/// Distance between two positions at which the input is split. Miri uses a larger distance, because it is a
+/// thousand times slower.
 const STEP: usize = if cfg!(miri) { 11 } else { 1 };
 
-/// Calls `check` with the whole `input`, then with `input` split into single bytes, and then with `input` split in two
-/// at every position.
+/// Calls `check` with the whole `input`, then with `input` split into single bytes, and then with `input`
+/// split in two at every position.
 pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     check(&[input]);
     check(&input.chunks(1).collect::<Vec<_>>());
@@ -28,8 +28,8 @@ pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     }
 }
 
-/// Feeds `pieces` to a response decoder. `to_head` has one element per expected response. The element is true if the
-/// request used the method HEAD.
+/// Feeds `pieces` to a response decoder. `to_head` has one element per expected response. The element is true
+/// if the request used the method HEAD.
 pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<Event> {
     let mut decoder = ResponseDecoder::new();
     let mut due = to_head.iter();
@@ -85,8 +85,8 @@ pub(super) fn requests(pieces: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Calls `step` with the bytes that were not consumed so far, as a caller of a decoder does. Returns false, and stops,
-/// if the input is malformed.
+/// Calls `step` with the bytes that were not consumed so far, as a caller of a decoder does. Returns false,
+/// and stops, if the input is malformed.
 fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool {
     let mut kept = Vec::new();
     for piece in pieces {
@@ -101,7 +101,8 @@ fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool 
     true
 }
 
-/// If the input is malformed, `step` returns this value instead of the number of consumed bytes. No input is this long.
+/// If the input is malformed, `step` returns this value instead of the number of consumed bytes. No input is
+/// this long.
 const MALFORMED: usize = usize::MAX;
 
 fn add(events: &mut Vec<Event>, event: Event) -> Option<usize> {

@@ -9,7 +9,8 @@ const NOT_FOUND: i32 = 127;
 /// Exit code of a shell that cannot execute a command.
 const NOT_EXECUTABLE: i32 = 126;
 
-/// What to try after this command has ended with this code. The code is absent if a signal ended it, or it has not ended.
+/// What to try after this command has ended with this code. The code is absent if a signal ended it, or it
+/// has not ended.
 pub(super) fn after(command: &[String], code: Option<i32>) -> String {
     let name = |word: &String| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
     let at = command.iter().rposition(|word| name(word).is_some_and(|name| name.starts_with("hoptax")));
@@ -28,7 +29,8 @@ pub(super) fn after(command: &[String], code: Option<i32>) -> String {
             format!("Install hoptax on this host, or write the full path instead of `{program}`")
         }
         Some(NOT_EXECUTABLE) => format!(
-            "Check that `{program}` can be executed on this host: it may be built for another architecture or C library"
+            "Check that `{program}` can be executed on this host: it may be built for another architecture \
+            or C library"
         ),
         Some(_) => format!("Check that `{}` prints a version", with(&format!("{program} --version"))),
         None => format!("Check that the host is up, and that `{}` works", with("true")),

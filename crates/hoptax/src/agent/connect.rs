@@ -19,8 +19,8 @@ use std::time::Duration;
 const INSPECT: Duration = Duration::from_secs(5 * 60);
 
 impl Hosts {
-    /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running program. `report` receives
-    /// what takes time.
+    /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running
+    /// program. `report` receives what takes time.
     ///
     /// # Errors
     /// If a host cannot be reached, has another version of hoptax, or is used by another run.

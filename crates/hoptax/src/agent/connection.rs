@@ -1,8 +1,8 @@
-//! The pipes of a command that leads to an agent: requests go to its standard input, and messages come from its standard
-//! output.
+//! The pipes of a command that leads to an agent: requests go to its standard input, and messages come from
+//! its standard output.
 //!
-//! Three threads serve the pipes. So a request can be made while another one waits for its answer, and a host that takes
-//! nothing more cannot block anybody.
+//! Three threads serve the pipes. So a request can be made while another one waits for its answer, and a host
+//! that takes nothing more cannot block anybody.
 
 use super::advice;
 use super::frame::{self, Decoder};
@@ -40,8 +40,8 @@ const QUOTED: usize = 200;
 /// Why there are no more messages if the command closed its output.
 const ENDED: &str = "closed its output";
 
-/// A command that leads to an agent. Dropping it closes the agent's input, and the agent stops everything that it has
-/// started.
+/// A command that leads to an agent. Dropping it closes the agent's input, and the agent stops everything
+/// that it has started.
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -263,7 +263,8 @@ impl Call {
         }
     }
 
-    /// Sends an order that belongs to this request. If the connection has ended, the next [`Self::wait`] says so.
+    /// Sends an order that belongs to this request. If the connection has ended, the next [`Self::wait`] says
+    /// so.
     pub(super) fn order(&self, order: Order) {
         self.orders().send(order);
     }
@@ -459,8 +460,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the standard error of a command that has exited is complete. A process that the command left behind may keep
-    /// it open.
+    /// Waits until the standard error of a command that has exited is complete. A process that the command
+    /// left behind may keep it open.
     fn await_complaints(&self) {
         let deadline = clock::now() + EXIT.as_nanos() as u64;
         while !self.has_complained.load(Ordering::Relaxed) && clock::now() < deadline {

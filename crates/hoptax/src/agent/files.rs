@@ -1,5 +1,5 @@
-//! The files that a run leaves on a host: rendered configurations and logs. The agent collects them, and the runner writes
-//! them to its run directory.
+//! The files that a run leaves on a host: rendered configurations and logs. The agent collects them, and the
+//! runner writes them to its run directory.
 
 use super::message::{Bytes, KeptFile};
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ const MOST: u64 = 64 << 20;
 /// Number of files that are kept.
 const MOST_FILES: usize = 2000;
 
-/// Reads the files below an agent's directory, in order of their paths. Files that cannot be read are left out, and so is all
-/// that is above the limits.
+/// Reads the files below an agent's directory, in order of their paths. Files that cannot be read are left
+/// out, and so is all that is above the limits.
 pub(super) fn collect(directory: &Path) -> Vec<KeptFile> {
     let mut folders: Vec<_> = KEPT.map(|name| directory.join(name)).to_vec();
     let mut paths = Vec::new();

@@ -1,10 +1,11 @@
-//! Frames: messages on a stream of bytes. A frame is the length of its message as a `u32` in little-endian order, and then
-//! the message, which is JSON. This file does no I/O.
+//! Frames: messages on a stream of bytes. A frame is the length of its message as a `u32` in little-endian
+//! order, and then the message, which is JSON. This file does no I/O.
 
 use serde::Serialize;
 
-/// Maximum length of a message, bytes. The longest messages contain the files that a plan names, in base64. Four letters of text
-/// are a larger number, so text that something else writes to the stream is recognised at once.
+/// Maximum length of a message, bytes. The longest messages contain the files that a plan names, in base64.
+/// Four letters of text are a larger number, so text that something else writes to the stream is recognised
+/// at once.
 pub const LONGEST: usize = 1 << 27;
 
 /// Length of the number before a message.
@@ -13,8 +14,8 @@ const HEAD: usize = size_of::<u32>();
 /// A message that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a message of {0} bytes is longer than the limit of {LONGEST} bytes. If the plan names large files, use smaller ones; \
-     otherwise something else writes to the same stream"
+    "a message of {0} bytes is longer than the limit of {LONGEST} bytes. If the plan names large files, use \
+     smaller ones; otherwise something else writes to the same stream"
 )]
 pub struct TooLong(pub usize);
 

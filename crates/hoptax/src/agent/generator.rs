@@ -24,8 +24,8 @@ const LOOK_NS: u64 = 100 * clock::MILLISECOND;
 /// Time limit for a verification. Some proofs wait 20 s.
 const VERIFY: Duration = Duration::from_secs(15 * 60);
 
-/// Time that a load may take in addition to the times of its spec. The agent kills its generator before. Bodies may be large, and
-/// links slow.
+/// Time that a load may take in addition to the times of its spec. The agent kills its generator before.
+/// Bodies may be large, and links slow.
 const SLACK_NS: u64 = 300 * clock::SECOND;
 
 /// Verifies a gateway from the generator's host.
@@ -64,8 +64,8 @@ pub(super) fn load(
     load_part(host, spec, roles, live, interrupted, &mut |_| {}, report)
 }
 
-/// Like [`load`], for a part of a load. Calls `accepted` when the host has the spec; what it receives must be called once the
-/// part is in the phase [`hoptax_load::record::Phase::Connected`].
+/// Like [`load`], for a part of a load. Calls `accepted` when the host has the spec; what it receives must be
+/// called once the part is in the phase [`hoptax_load::record::Phase::Connected`].
 pub(super) fn load_part(
     host: &Host,
     spec: &LoadSpec,
@@ -122,8 +122,9 @@ fn on_our_clock(mut loaded: Loaded, link: &Link) -> Loaded {
     loaded
 }
 
-/// Sends the first requests from the generator's host. Calls `has_ended` now and then until the first right answer, and
-/// `ready` after it; meanwhile the generator's host waits. The moments of the result are on our clock.
+/// Sends the first requests from the generator's host. Calls `has_ended` now and then until the first right
+/// answer, and `ready` after it; meanwhile the generator's host waits. The moments of the result are on our
+/// clock.
 pub(super) fn first_requests(
     host: &Host,
     asked: &FirstRequests,

@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-/// Time from the decision when all generators begin until they begin. In it, the order must reach each of them.
+/// Time from the decision when all generators begin until they begin. In it, the order must reach each of
+/// them.
 const LEAD_NS: u64 = 100 * MILLISECOND;
 
-/// Multiple of the largest uncertainty of a clock that is added to [`LEAD_NS`]. The uncertainty is half of a round trip, so
-/// this is four times the round trip to the farthest host.
+/// Multiple of the largest uncertainty of a clock that is added to [`LEAD_NS`]. The uncertainty is half of a
+/// round trip, so this is four times the round trip to the farthest host.
 const LEAD_PER_UNCERTAINTY: u64 = 8;
 
 /// One of the generators, and its part of the load.
@@ -124,7 +125,8 @@ fn named(failure: &Failure, host: &str) -> Failure {
     Failure { message, ..failure.clone() }
 }
 
-/// The results of all generators together. What the first generator on a machine sampled counts for the machine.
+/// The results of all generators together. What the first generator on a machine sampled counts for the
+/// machine.
 fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
     let mut sum = Loaded::default();
     let mut records: Vec<LoadRecord> = Vec::new();
@@ -165,7 +167,8 @@ fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
     sum
 }
 
-/// The use of two processes together. Their CPUs may be those of different machines, so only those of the first one are kept.
+/// The use of two processes together. Their CPUs may be those of different machines, so only those of the
+/// first one are kept.
 fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
     let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
     RoleUsage {

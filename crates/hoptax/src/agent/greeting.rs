@@ -1,10 +1,11 @@
-//! The first line that an agent writes. It says the versions, in a form that never changes, so that a runner of any version
-//! can read it. A login shell may print text before it.
+//! The first line that an agent writes. It says the versions, in a form that never changes, so that a runner
+//! of any version can read it. A login shell may print text before it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of the protocol. Runner and agent also need the same version of hoptax, because messages contain its types.
+/// Version of the protocol. Runner and agent also need the same version of hoptax, because messages contain
+/// its types.
 pub(super) const PROTOCOL: u32 = 1;
 
 /// Maximum length of the text before the greeting, bytes. Messages of the day are shorter.
@@ -45,8 +46,8 @@ impl fmt::Display for Versions {
 
 const BEGIN: &str = "hoptax agent, protocol ";
 
-/// Looks for the greeting in what was received so far. Returns the versions, and the number of bytes up to the end of the
-/// greeting. `None` if the greeting has not been received completely.
+/// Looks for the greeting in what was received so far. Returns the versions, and the number of bytes up to
+/// the end of the greeting. `None` if the greeting has not been received completely.
 pub(super) fn find(received: &[u8]) -> Option<(Versions, usize)> {
     let mut from = 0;
     loop {

@@ -1,4 +1,5 @@
-//! A host of a run, as the runner sees it: the command that leads to its agent, and what the agent must be told.
+//! A host of a run, as the runner sees it: the command that leads to its agent, and what the agent must be
+//! told.
 
 use super::files;
 use super::link::{Link, PROMPT};
@@ -26,8 +27,8 @@ const WAIT_AT_MOST_NS: u64 = 180 * clock::SECOND;
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A host with an agent. If its agent is lost, the next use starts another one; the services of the first one have ended by
-/// then.
+/// A host with an agent. If its agent is lost, the next use starts another one; the services of the first one
+/// have ended by then.
 #[derive(Debug)]
 pub struct Host {
     name: String,
@@ -50,8 +51,8 @@ struct State {
 impl Host {
     /// Connects to a host.
     ///
-    /// `command` leads to its agent: `ssh edge hoptax agent`. `address` is the address at which the other hosts reach it; it may
-    /// be absent if the host only sends load.
+    /// `command` leads to its agent: `ssh edge hoptax agent`. `address` is the address at which the other
+    /// hosts reach it; it may be absent if the host only sends load.
     ///
     /// # Errors
     /// If the command does not lead to an agent of this version, or another run uses the host.
@@ -91,8 +92,8 @@ impl Host {
         self.state().link.welcome().clone()
     }
 
-    /// The link to the host's agent. If the agent was lost, waits for the host, starts another agent, and makes it ready for the
-    /// run.
+    /// The link to the host's agent. If the agent was lost, waits for the host, starts another agent, and
+    /// makes it ready for the run.
     ///
     /// # Errors
     /// If the host cannot be reached.
@@ -147,8 +148,8 @@ impl Host {
         link.ask(Request::Fitness(moment), PROMPT).ok().flatten()
     }
 
-    /// Copies the logs and the rendered configurations of the host to this directory. Must be called after the services of the
-    /// run have been stopped, because the guards remove secrets from logs at the end.
+    /// Copies the logs and the rendered configurations of the host to this directory. Must be called after
+    /// the services of the run have been stopped, because the guards remove secrets from logs at the end.
     ///
     /// # Errors
     /// If the host is lost, or a file cannot be written.

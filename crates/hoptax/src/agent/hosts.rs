@@ -29,13 +29,13 @@ use std::sync::atomic::AtomicBool;
 /// The host of each role.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Sends the load. With several generators, this is the first one: it also sends everything that is no load, and the
-    /// record of the run describes its machine.
+    /// Sends the load. With several generators, this is the first one: it also sends everything that is no
+    /// load, and the record of the run describes its machine.
     pub generator: HostRef,
     /// The other generators, if there are several.
     pub more_generators: Vec<HostRef>,
-    /// The generators of loads that come from other hosts, by the name of the host in the plan. The first one of each is like
-    /// `generator` for these loads.
+    /// The generators of loads that come from other hosts, by the name of the host in the plan. The first one
+    /// of each is like `generator` for these loads.
     pub vantages: BTreeMap<String, Vec<HostRef>>,
     /// Runs the gateways.
     pub gateway: HostRef,
@@ -80,7 +80,8 @@ pub struct Ready {
 }
 
 impl Hosts {
-    /// The hosts of the generators that send loads from this host, the first one first. `None` for the role `generator`.
+    /// The hosts of the generators that send loads from this host, the first one first. `None` for the role
+    /// `generator`.
     pub(super) fn generators_of(&self, from: Option<&str>) -> Vec<&HostRef> {
         match from.and_then(|name| self.vantages.get(name)) {
             Some(generators) => generators.iter().collect(),
@@ -134,7 +135,8 @@ impl Hosts {
         for name in all.dialled(Starts::of(setup.plan)) {
             ensure!(
                 known[name].address.is_some(),
-                "host {name}: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
+                "host {name}: other hosts must reach it, so the plan must give its address: `address: \
+                10.0.0.2`"
             );
         }
         let secrets = Secrets::read(setup.plan)?;
@@ -194,8 +196,8 @@ impl Hosts {
         })
     }
 
-    /// Whether the generators that send loads from this host have the same clock as the upstream. The path split compares
-    /// moments of both.
+    /// Whether the generators that send loads from this host have the same clock as the upstream. The path
+    /// split compares moments of both.
     fn shares_clock(&self, known: &BTreeMap<String, Known>, from: Option<&str>) -> bool {
         let clock = |one: &HostRef| known[one.name()].clock.as_ref();
         self.generators_of(from).into_iter().all(|one| {
@@ -219,13 +221,14 @@ impl Hosts {
             let intercepts = packs.get(pack).is_some_and(|pack| pack.manifest().intercept.is_some());
             ensure!(
                 is_one || !intercepts,
-                "gateway {}: a sidecar intercepts the traffic of one host, so all roles must be on the same host",
+                "gateway {}: a sidecar intercepts the traffic of one host, so all roles must be on the same \
+                host",
                 gateway.label
             );
             ensure!(
                 self.gateway.remote().is_none() || driver.git().is_none(),
-                "gateway {}: hoptax builds commits only on its own host, and host {} is another one. Copy the program there, \
-                 and name it with `binary`",
+                "gateway {}: hoptax builds commits only on its own host, and host {} is another one. Copy \
+                 the program there, and name it with `binary`",
                 gateway.label,
                 self.gateway.name()
             );
@@ -244,7 +247,8 @@ impl Hosts {
         Ok(known)
     }
 
-    /// Checks whether the host of the first generator is fit for measurements. `results` is the directory for results on our own host.
+    /// Checks whether the host of the first generator is fit for measurements. `results` is the directory for
+    /// results on our own host.
     pub fn look(&self, moment: Moment, results: &Path) -> Option<HostLook> {
         self.look_at(&self.generator, moment, results)
     }
@@ -288,14 +292,15 @@ impl Hosts {
         Legs::new(self.all().map(end).collect(), &generators, gateway, upstream)
     }
 
-    /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready for a run. The
-    /// result is in `at_start` of each leg. `messages` are those of the plan's requests and responses.
+    /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready
+    /// for a run. The result is in `at_start` of each leg. `messages` are those of the plan's requests and
+    /// responses.
     pub fn legs(&self, plan: &Plan, messages: Messages) -> Vec<Leg> {
         self.network(plan).measure(messages)
     }
 
-    /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory. Must be called after
-    /// all services have been stopped. Returns why files are missing.
+    /// Copies logs and rendered configurations of the other hosts to `hosts/<name>` below this directory.
+    /// Must be called after all services have been stopped. Returns why files are missing.
     pub fn collect_files(&self, run_directory: &Path) -> Vec<Failure> {
         let hosts: BTreeMap<&str, &Arc<Host>> =
             self.all().filter_map(|one| Some((one.name(), one.remote()?))).collect();
@@ -382,8 +387,8 @@ impl Needs<'_> {
         Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
     }
 
-    /// The CPUs of each generator of a vantage point. Generators on one machine divide its CPUs, which depend on the roles
-    /// that the machine has in any load: a gateway keeps its CPUs.
+    /// The CPUs of each generator of a vantage point. Generators on one machine divide its CPUs, which depend
+    /// on the roles that the machine has in any load: a gateway keeps its CPUs.
     fn cpus_of_generators(
         &self,
         vantage: &Layout,
@@ -407,7 +412,8 @@ impl Needs<'_> {
             Some(Idle::Sleep) => Ok(Idle::Sleep),
             None if !one.can_poll => Ok(Idle::Sleep),
             Some(Idle::Poll) if !one.can_poll => bail!(
-                "host {}: idle CPUs cannot be made to poll (`idle: poll`); log in as root, or write `idle: auto`",
+                "host {}: idle CPUs cannot be made to poll (`idle: poll`); log in as root, or write `idle: \
+                auto`",
                 one.seat.host
             ),
             _ => Ok(Idle::Poll),

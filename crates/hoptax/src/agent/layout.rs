@@ -1,5 +1,5 @@
-//! Where the roles of a run are. Hosts of a plan may be one machine under several names, for example in network namespaces:
-//! then one agent sees the processes of the others. All functions are pure.
+//! Where the roles of a run are. Hosts of a plan may be one machine under several names, for example in
+//! network namespaces: then one agent sees the processes of the others. All functions are pure.
 
 use hoptax_lab::cpus::Roles;
 use hoptax_plan::{Gateway, GatewayKind, Plan, Upstream};
@@ -143,8 +143,8 @@ impl Layout {
         self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role).collect()
     }
 
-    /// The hosts that others dial, although these see another loopback: they need an address. Nobody dials the host of a role if
-    /// hoptax starts no service of that role.
+    /// The hosts that others dial, although these see another loopback: they need an address. Nobody dials
+    /// the host of a role if hoptax starts no service of that role.
     pub(super) fn dialled(&self, starts: Starts) -> Vec<&str> {
         let shares_loopback =
             |one: &Seat, other: &Seat| one.machine == other.machine && one.network == other.network;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Time after which a receiver closes. A leg is measured in about two seconds, and in at most half a minute if its network is
-/// slow.
+/// Time after which a receiver closes. A leg is measured in about two seconds, and in at most half a minute
+/// if its network is slow.
 const RECEIVER: Duration = Duration::from_secs(60);
 
 /// The legs of a run, and the hosts at their ends.
@@ -45,7 +45,8 @@ impl Legs {
         Self { ends, legs: legs(generators, gateway, upstream) }
     }
 
-    /// Measures every leg, one after the other, in about two seconds each. The result is in `at_start` of each leg.
+    /// Measures every leg, one after the other, in about two seconds each. The result is in `at_start` of
+    /// each leg.
     pub(super) fn measure(&self, messages: Messages) -> Vec<Leg> {
         let measured = |[from, to]: &[String; 2]| {
             let address = self.ends[to].address;
@@ -115,8 +116,8 @@ fn legs(generators: &[&str], gateway: Option<&str>, upstream: Option<&str>) -> V
 pub(super) fn open(address: IpAddr) -> Result<Receiver, String> {
     Receiver::open(address).map_err(|error| {
         format!(
-            "cannot listen on {address} to measure the network: {error}. Check that this `address` in the plan is one of \
-             this host (`ip address` lists them)"
+            "cannot listen on {address} to measure the network: {error}. Check that this `address` in the \
+             plan is one of this host (`ip address` lists them)"
         )
     })
 }
@@ -124,8 +125,8 @@ pub(super) fn open(address: IpAddr) -> Result<Receiver, String> {
 /// Why a leg was not measured.
 pub(super) fn unreachable(to: SocketAddr, error: &io::Error) -> String {
     format!(
-        "cannot measure the network to {to}: {error}. Check that no firewall stops connections from this host to {}, on any \
-         port: the upstream and gateways listen on free ports",
+        "cannot measure the network to {to}: {error}. Check that no firewall stops connections from this \
+         host to {}, on any port: the upstream and gateways listen on free ports",
         to.ip()
     )
 }

@@ -17,7 +17,8 @@ pub(super) const PROMPT: Duration = Duration::from_secs(30);
 /// Number of round trips that measure the offset of the clocks.
 const ROUND_TRIPS: usize = 8;
 
-/// A link to an agent that has accepted a run. Dropping it ends the agent, which stops everything that it has started.
+/// A link to an agent that has accepted a run. Dropping it ends the agent, which stops everything that it has
+/// started.
 #[derive(Debug)]
 pub struct Link {
     connection: Connection,
@@ -29,8 +30,8 @@ impl Link {
     /// Starts the command of a host, and waits until its agent has accepted this run.
     ///
     /// # Errors
-    /// If the command does not lead to an agent of this version, or another run uses the host. The message names the host and
-    /// the command, and says what to try.
+    /// If the command does not lead to an agent of this version, or another run uses the host. The message
+    /// names the host and the command, and says what to try.
     pub fn open(host: &str, command: &[String], run: &RunId) -> Result<Self, Failure> {
         let connection = Connection::open(host, command)?;
         let hello = Request::Hello(Hello { versions: Versions::own(), run: run.clone() });

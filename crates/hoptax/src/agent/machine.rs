@@ -3,7 +3,8 @@
 use hoptax_load::stamp::ClockId;
 use std::fs;
 
-/// Names the machine and the processes that this process sees: the kernel's boot, and the namespace of process ids.
+/// Names the machine and the processes that this process sees: the kernel's boot, and the namespace of
+/// process ids.
 pub(super) fn machine() -> String {
     let boot = ClockId::here().map(|clock| clock.boot_id).unwrap_or_default();
     format!("{boot} {}", namespace("pid"))

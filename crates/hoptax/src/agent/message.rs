@@ -1,4 +1,5 @@
-//! The messages between a runner and an agent. Both have the same version of hoptax, so this is not a format for files.
+//! The messages between a runner and an agent. Both have the same version of hoptax, so this is not a format
+//! for files.
 
 use super::greeting::Versions;
 use crate::run::{TrialUpdate, WatchedRoles};
@@ -30,7 +31,8 @@ use std::time::Duration;
 pub enum ToAgent {
     /// Asks for something. There is one answer.
     Request {
-        /// Number of the request, which its answer repeats. No two requests of a connection have the same number.
+        /// Number of the request, which its answer repeats. No two requests of a connection have the same
+        /// number.
         id: u64,
         /// What is asked for.
         request: Box<Request>,
@@ -113,11 +115,13 @@ pub enum Request {
     Verify(Box<Verify>),
     /// Sends one request to a gateway → [`RouteAnswer`].
     AskRoute(Box<AskRoute>),
-    /// → [`hoptax_lab::first_requests::FirstAnswers`]. The update [`Update::Ready`] waits for [`Order::Continue`].
+    /// → [`hoptax_lab::first_requests::FirstAnswers`]. The update [`Update::Ready`] waits for
+    /// [`Order::Continue`].
     FirstRequests(Box<FirstRequests>),
     /// → [`crate::run::Look`].
     Look(WatchedRoles),
-    /// Sends a load → [`crate::run::Loaded`]. Updates are [`Update::Trial`]. A part of a load begins with [`Order::Begin`].
+    /// Sends a load → [`crate::run::Loaded`]. Updates are [`Update::Trial`]. A part of a load begins with
+    /// [`Order::Begin`].
     Load {
         /// The load, or a part of it.
         spec: Box<LoadSpec>,
@@ -297,7 +301,8 @@ impl RunId {
 pub struct Welcome {
     /// Description of the machine, with CPUs that sleep while they are idle.
     pub environment: Environment,
-    /// Names the machine and what of it the agent sees. Two agents with the same value see the same processes.
+    /// Names the machine and what of it the agent sees. Two agents with the same value see the same
+    /// processes.
     pub machine: String,
     /// Names the network namespace. It means something only on one machine.
     pub network: String,

@@ -1,12 +1,13 @@
 //! Hosts: how one role of a run is on another machine.
 //!
-//! The flow of a run sees the world by the traits [`Driver`](hoptax_lab::Driver), [`Service`](hoptax_lab::Service) and
-//! [`Traffic`](crate::run::Traffic). Below these traits everything is local on the host of a role: its agent
-//! (`hoptax agent`) runs the ordinary driver and generator. A [`Link`] leads to an agent. [`Hosts::prepare`] makes a driver and
-//! traffic for a run.
+//! The flow of a run sees the world by the traits [`Driver`](hoptax_lab::Driver),
+//! [`Service`](hoptax_lab::Service) and [`Traffic`](crate::run::Traffic). Below these traits everything is
+//! local on the host of a role: its agent (`hoptax agent`) runs the ordinary driver and generator. A [`Link`]
+//! leads to an agent. [`Hosts::prepare`] makes a driver and traffic for a run.
 //!
-//! No clocks are compared for latency: a response time is a difference on the generator's own clock. Samples of other hosts
-//! are aligned by a measured [`Offset`]. Every moment that comes from an agent is converted to the runner's clock at once.
+//! No clocks are compared for latency: a response time is a difference on the generator's own clock. Samples
+//! of other hosts are aligned by a measured [`Offset`]. Every moment that comes from an agent is converted to
+//! the runner's clock at once.
 
 mod advice;
 mod connect;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Offset {
     /// Their clock − ours, ns.
     pub ns: i64,
-    /// Largest error of `ns`: half of the round trip of the best message. 0 if both hosts have the same clock.
+    /// Largest error of `ns`: half of the round trip of the best message. 0 if both hosts have the same
+    /// clock.
     pub uncertainty_ns: u64,
 }
 
@@ -24,8 +25,8 @@ pub struct RoundTrip {
 }
 
 impl Offset {
-    /// The offset from some round trips. The fastest one says most: their clock was read somewhere within it. `None` without
-    /// any round trip.
+    /// The offset from some round trips. The fastest one says most: their clock was read somewhere within it.
+    /// `None` without any round trip.
     pub fn best(trips: &[RoundTrip]) -> Option<Self> {
         let best = trips.iter().min_by_key(|trip| trip.answered_ns.saturating_sub(trip.asked_ns))?;
         let half = best.answered_ns.saturating_sub(best.asked_ns) / 2;

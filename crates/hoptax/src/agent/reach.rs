@@ -1,11 +1,12 @@
 //! Which command leads to the agent of a host. If the plan names no program there, hoptax copies its own.
 //!
-//! The agent receives the run's secrets, and other users of the host may plant files. So a copy is in a directory with a random
-//! name that only its owner may enter, and a copy of an earlier run is used only if its owner, mode and SHA-256 are right.
-//! Otherwise, hoptax copies itself again.
+//! The agent receives the run's secrets, and other users of the host may plant files. So a copy is in a
+//! directory with a random name that only its owner may enter, and a copy of an earlier run is used only if
+//! its owner, mode and SHA-256 are right. Otherwise, hoptax copies itself again.
 //!
-//! Everything runs by words that mean the same with and without a shell on the host ([`is_plain_word`]). So the host needs only
-//! `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`. With `ls`, `id` and `sha256sum`, the program is copied only once.
+//! Everything runs by words that mean the same with and without a shell on the host ([`is_plain_word`]). So
+//! the host needs only `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`. With `ls`, `id` and
+//! `sha256sum`, the program is copied only once.
 
 use super::advice;
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -50,12 +51,12 @@ fn by_cp(file: &str) -> [String; 3] {
     ["cp".to_owned(), "/dev/stdin".to_owned(), file.to_owned()]
 }
 
-/// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report` receives what takes
-/// time.
+/// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report`
+/// receives what takes time.
 ///
 /// # Errors
-/// If a machine cannot be reached, or the program cannot be copied to it or does not run there. The message names the host and
-/// the command, and says what to try.
+/// If a machine cannot be reached, or the program cannot be copied to it or does not run there. The message
+/// names the host and the command, and says what to try.
 pub(super) fn agents(
     host: &Host,
     exe: &Path,
@@ -77,13 +78,14 @@ pub(super) fn agents(
     host.command().into_iter().zip(host.machine_names()).map(agent).collect()
 }
 
-/// Our own path. A command such as `ip netns exec` runs on the machine of the runner, and sees the same files.
+/// Our own path. A command such as `ip netns exec` runs on the machine of the runner, and sees the same
+/// files.
 fn own_path(machine: &Machine, exe: &Path) -> anyhow::Result<String> {
     let path = exe.to_string_lossy().into_owned();
     ensure!(
         is_plain_word(&path),
-        "host {}: a shell there could change the path `{path}` of this program. Copy hoptax to a path of letters, digits and \
-         `_./:@%+,-`, and name it with `hoptax`",
+        "host {}: a shell there could change the path `{path}` of this program. Copy hoptax to a path of \
+         letters, digits and `_./:@%+,-`, and name it with `hoptax`",
         machine.name
     );
     Ok(path)
@@ -96,7 +98,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// The path of a copy of this program below `base`. It is copied unless an earlier run has left the same one.
+    /// The path of a copy of this program below `base`. It is copied unless an earlier run has left the same
+    /// one.
     fn with_copy(
         &self,
         base: &str,
@@ -145,16 +148,16 @@ impl Machine {
         self.must(&["mv", &part, &program], None, STEP)?;
         ensure!(
             self.sha256(&program)?.is_none_or(|there| there == digest),
-            "host {}: the copy of hoptax there has another SHA-256 than the program here. Try again, or copy it yourself, and \
-             name its path with `hoptax`",
+            "host {}: the copy of hoptax there has another SHA-256 than the program here. Try again, or \
+             copy it yourself, and name its path with `hoptax`",
             self.name
         );
         self.check_that_it_runs(&program)?;
         Ok(program)
     }
 
-    /// Directories of earlier runs with a whole program that nobody but this user can have written. Empty if that cannot be
-    /// found out.
+    /// Directories of earlier runs with a whole program that nobody but this user can have written. Empty if
+    /// that cannot be found out.
     fn own_directories(&self, base: &str) -> anyhow::Result<Vec<String>> {
         let Some(names) = self.answer(&["ls", base])? else { return Ok(Vec::new()) };
         let names: Vec<&str> = names.lines().filter(|name| is_name(name)).take(MOST_DIRECTORIES).collect();
@@ -197,8 +200,8 @@ impl Machine {
         let here = format!("{} {}", own.sysname().to_string_lossy(), own.machine().to_string_lossy());
         ensure!(
             there == here,
-            "host {}: this hoptax is built for {here}, and the host is {there}. Install a hoptax for that architecture there, and \
-             name its path with `hoptax`",
+            "host {}: this hoptax is built for {here}, and the host is {there}. Install a hoptax for that \
+             architecture there, and name its path with `hoptax`",
             self.name
         );
         Ok(())
@@ -209,8 +212,9 @@ impl Machine {
         let output = self.run(&words, None, STEP)?;
         ensure!(
             output.status.success(),
-            "{}. If the C library there is another one or older, copy the static build of hoptax to the host, and name its path \
-             with `hoptax`. If programs may not run in that directory, name another one the same way",
+            "{}. If the C library there is another one or older, copy the static build of hoptax to the \
+             host, and name its path with `hoptax`. If programs may not run in that directory, name another \
+             one the same way",
             self.what_failed(&words, &output)
         );
         Ok(())
@@ -281,9 +285,9 @@ fn is_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == 32 && digits.bytes().all(is_digit))
 }
 
-/// Whether the output of `ls -ldn BASE DIRECTORY PROGRAM` shows a program that only `user` can have written. Nobody else may
-/// replace the directory in its base, enter the directory, or write the program. The target of a link may hold line breaks, so
-/// the list must have exactly three lines.
+/// Whether the output of `ls -ldn BASE DIRECTORY PROGRAM` shows a program that only `user` can have written.
+/// Nobody else may replace the directory in its base, enter the directory, or write the program. The target
+/// of a link may hold line breaks, so the list must have exactly three lines.
 fn is_private(list: &str, paths: &[&str], user: &str) -> bool {
     let lines: Vec<&str> = list.lines().collect();
     let [base, directory, program] = lines[..] else { return false };
@@ -407,7 +411,8 @@ mod tests {
         plant(first.trim_end_matches("/hoptax"), &planted);
         let second = copy(&there);
         assert_ne!(second, first);
-        // The right program, but others may write it, or the directory that it is in, or replace that directory.
+        // The right program, but others may write it, or the directory that it is in, or replace that
+        // directory.
         let directory = second.trim_end_matches("/hoptax").to_owned();
         for (path, mode, usual) in
             [(&second, 0o722, 0o700), (&directory, 0o777, 0o700), (&base, 0o777, 0o755)]
@@ -466,8 +471,8 @@ mod tests {
         let paths = ["/tmp", "/tmp/x", "/tmp/x/hoptax"];
         let list = |base: &str, directory: &str, program: &str| {
             format!(
-                "{base} 9 0 0 40 Jan 1 00:00 /tmp\n{directory} 2 1000 0 40 Jan 1 00:00 /tmp/x\n{program} 1 1000 0 9 Jan 1 00:00 \
-                 /tmp/x/hoptax\n"
+                "{base} 9 0 0 40 Jan 1 00:00 /tmp\n{directory} 2 1000 0 40 Jan 1 00:00 /tmp/x\n{program} 1 \
+                 1000 0 9 Jan 1 00:00 /tmp/x/hoptax\n"
             )
         };
         let right = list("drwxrwxrwt", "drwx------", "-rwx------.");

@@ -103,8 +103,8 @@ impl OtherSampling {
         self.failed.is_none()
     }
 
-    /// Stops sampling. Returns the use of resources in the measured time, `[from_ns, to_ns)` of our clock. If nothing was
-    /// measured, the result is empty.
+    /// Stops sampling. Returns the use of resources in the measured time, `[from_ns, to_ns)` of our clock. If
+    /// nothing was measured, the result is empty.
     ///
     /// # Errors
     /// If the host is lost.

@@ -15,11 +15,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for stopping a service: the grace period of its pack, and the time in which its guard removes secrets from large
-/// logs.
+/// Time limit for stopping a service: the grace period of its pack, and the time in which its guard removes
+/// secrets from large logs.
 const STOP: Duration = Duration::from_secs(15 * 60);
-/// Time limit for an event, in addition to the time for which an upstream's instance is down. A gateway is restarted and must
-/// become ready.
+/// Time limit for an event, in addition to the time for which an upstream's instance is down. A gateway is
+/// restarted and must become ready.
 const ACT: Duration = Duration::from_secs(10 * 60);
 
 /// A service that the agent of another host has started.

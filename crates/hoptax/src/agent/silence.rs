@@ -1,5 +1,6 @@
-//! How long the other side has been silent. Both sides send something at least every [`BEAT`]. A side that hears nothing for
-//! [`LIMIT`] gives up, because a host that was switched off or cut off closes no connection.
+//! How long the other side has been silent. Both sides send something at least every [`BEAT`]. A side that
+//! hears nothing for [`LIMIT`] gives up, because a host that was switched off or cut off closes no
+//! connection.
 
 use hoptax_load::clock::SECOND;
 use std::time::Duration;
@@ -7,12 +8,12 @@ use std::time::Duration;
 /// Longest time between two messages of one side. The cost of a message is too small to measure.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
 
-/// Time of silence after which a side gives up, ns. Together with the time that guards need, everything has ended 10 s after a
-/// host was lost.
+/// Time of silence after which a side gives up, ns. Together with the time that guards need, everything has
+/// ended 10 s after a host was lost.
 pub(super) const LIMIT_NS: u64 = 8 * SECOND;
 
-/// If two looks are further apart than this, ns, our own process was suspended between them. The time of the suspension says
-/// nothing about the other side.
+/// If two looks are further apart than this, ns, our own process was suspended between them. The time of the
+/// suspension says nothing about the other side.
 const SUSPENDED_NS: u64 = SECOND;
 
 /// Decides whether the other side is silent. All times are on one monotonic clock, ns.
@@ -47,7 +48,8 @@ impl Silence {
 mod tests {
     use super::*;
 
-    /// Looks every 0.1 s from `from` to `to`, both in tenths of a second. Returns the first moment of too long a silence.
+    /// Looks every 0.1 s from `from` to `to`, both in tenths of a second. Returns the first moment of too
+    /// long a silence.
     fn first(silence: &mut Silence, from: u64, to: u64) -> Option<u64> {
         (from..=to).find(|tenth| silence.is_too_long(tenth * SECOND / 10))
     }

@@ -12,8 +12,8 @@ pub(super) struct GeneratorCpus {
     pub(super) are_shared: bool,
 }
 
-/// The CPUs of generators on one machine. `sets` are the CPUs of the roles there. If there are enough CPUs, each generator
-/// has its own; otherwise several share one.
+/// The CPUs of generators on one machine. `sets` are the CPUs of the roles there. If there are enough CPUs,
+/// each generator has its own; otherwise several share one.
 pub(super) fn on_one_machine(sets: &CpuSets, generators: usize) -> Vec<GeneratorCpus> {
     let cpus = &sets.generator;
     let serves = |cpu: &u32| sets.gateway.contains(cpu) || sets.upstream.contains(cpu);
@@ -29,8 +29,9 @@ pub(super) fn on_one_machine(sets: &CpuSets, generators: usize) -> Vec<Generator
     (0..generators).map(of).collect()
 }
 
-/// The parts of a load, one for each generator. All of them have the same number of workers, so that each sends the same share
-/// of rate and connections, and so that all requests together have the schedule of one generator.
+/// The parts of a load, one for each generator. All of them have the same number of workers, so that each
+/// sends the same share of rate and connections, and so that all requests together have the schedule of one
+/// generator.
 ///
 /// # Errors
 /// If the load is too small. The text says what to do.
@@ -59,8 +60,8 @@ pub(super) fn whole(spec: &LoadSpec, own: &GeneratorCpus) -> LoadSpec {
     }
 }
 
-/// Refuses a plan that its generators cannot send. `generators` is the number of generators of the loads from a host, and
-/// from that of the role `generator` if there is no name.
+/// Refuses a plan that its generators cannot send. `generators` is the number of generators of the loads from
+/// a host, and from that of the role `generator` if there is no name.
 ///
 /// # Errors
 /// If a load point is too small, or if several generators would measure starts. The text says what to do.
@@ -68,8 +69,8 @@ pub(super) fn check_plan(plan: &Plan, generators: &dyn Fn(Option<&str>) -> usize
     let of_role = generators(None);
     if plan.start.is_some() && of_role > 1 {
         return Err(format!(
-            "a start is measured by one generator, but the plan has {of_role}. Give the role `generator` a host with one \
-             machine"
+            "a start is measured by one generator, but the plan has {of_role}. Give the role `generator` a \
+             host with one machine"
         ));
     }
     let mut points = plan.load.iter().filter(|point| point.left_out.is_none());
@@ -86,15 +87,15 @@ fn check(connections: u32, requests: Option<u64>, generators: u32) -> Result<(),
     if connections < generators {
         let count = counted(u64::from(connections), "connection");
         return Err(format!(
-            "{count} cannot be divided between {generators} generators, because each needs at least one. Write at least \
-             {generators} `connections`, or use fewer generators"
+            "{count} cannot be divided between {generators} generators, because each needs at least one. \
+             Write at least {generators} `connections`, or use fewer generators"
         ));
     }
     if let Some(requests) = requests.filter(|requests| *requests < u64::from(generators)) {
         let count = counted(requests, "request");
         return Err(format!(
-            "{count} cannot be divided between {generators} generators, because each needs at least one. Write \
-             at least {generators} `requests`, or use fewer generators"
+            "{count} cannot be divided between {generators} generators, because each needs at least one. \
+             Write at least {generators} `requests`, or use fewer generators"
         ));
     }
     Ok(())
@@ -187,8 +188,8 @@ mod tests {
         let two = [cpus(&[0]), cpus(&[0])];
         assert_eq!(
             split(&spec(1, None), &two).expect_err("one connection"),
-            "1 connection cannot be divided between 2 generators, because each needs at least one. Write at least 2 \
-             `connections`, or use fewer generators"
+            "1 connection cannot be divided between 2 generators, because each needs at least one. Write at \
+             least 2 `connections`, or use fewer generators"
         );
         let refused = split(&spec(2, Some(1)), &two).expect_err("one request");
         assert!(refused.starts_with("1 request cannot be divided between 2 generators"), "{refused}");

@@ -48,13 +48,14 @@ impl Together {
         }
     }
 
-    /// All generators have ended. Returns the seconds that some of them have not reported, because they ended early.
+    /// All generators have ended. Returns the seconds that some of them have not reported, because they ended
+    /// early.
     pub(super) fn end(self) -> impl Iterator<Item = TrialUpdate> {
         self.seconds.into_values().filter_map(|lines| seconds::together(&lines).map(TrialUpdate::Second))
     }
 
-    /// A phase begins with the first generator. Only the last one ends with the last generator, because before this moment
-    /// requests are still sent.
+    /// A phase begins with the first generator. Only the last one ends with the last generator, because
+    /// before this moment requests are still sent.
     fn phase(&mut self, generator: usize, PhaseLine { phase, at_ns }: PhaseLine) -> Vec<TrialUpdate> {
         self.phases[generator] = Some(phase);
         let report = |at_ns| TrialUpdate::Phase(PhaseLine { phase, at_ns });

@@ -1,5 +1,5 @@
-//! Traffic between hosts: the generator's host sends the load and samples the roles that it sees, and the other hosts sample
-//! theirs. Every moment that leaves this file is on our own clock.
+//! Traffic between hosts: the generator's host sends the load and samples the roles that it sees, and the
+//! other hosts sample theirs. Every moment that leaves this file is on our own clock.
 
 use super::generator;
 use super::generators;
@@ -39,14 +39,15 @@ use std::time::{Duration, Instant};
 /// Interval at which the other hosts are looked after during a load.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// Age at which the offsets of clocks are measured again, ns. A clock that nobody corrects may drift by 1 ms in this time.
+/// Age at which the offsets of clocks are measured again, ns. A clock that nobody corrects may drift by 1 ms
+/// in this time.
 const OFFSETS_LAST_NS: u64 = 10 * clock::SECOND;
 
 /// Time limit for a recording of stacks to be added up.
 const FOLD: Duration = Duration::from_secs(10 * 60);
 
-/// Maximum time to wait for a line in the access log, and the time after which another request is sent: as long as on one host
-/// (`hoptax_lab::verify::proofs`).
+/// Maximum time to wait for a line in the access log, and the time after which another request is sent: as
+/// long as on one host (`hoptax_lab::verify::proofs`).
 const LOG_BOUND: Duration = Duration::from_secs(15);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const LOG_POLL: Duration = Duration::from_millis(50);

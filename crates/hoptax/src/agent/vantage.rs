@@ -1,5 +1,5 @@
-//! Vantage points: the hosts from which a plan sends its loads. Each has generators of its own; gateways and upstream are the
-//! same ones for all.
+//! Vantage points: the hosts from which a plan sends its loads. Each has generators of its own; gateways and
+//! upstream are the same ones for all.
 
 use super::generators::Generator;
 use super::host::Host;
@@ -19,7 +19,8 @@ pub(super) struct Vantage {
     pub(super) layout: Layout,
     /// The CPUs of each generator.
     pub(super) cpus: Vec<GeneratorCpus>,
-    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have different clocks.
+    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have
+    /// different clocks.
     pub(super) path_split: PathSplit,
 }
 
@@ -97,7 +98,8 @@ impl Vantage {
         }
     }
 
-    /// A load as the only generator of this vantage point sends it. `spec` has the CPUs of the role's generator.
+    /// A load as the only generator of this vantage point sends it. `spec` has the CPUs of the role's
+    /// generator.
     pub(super) fn on_own_cpus(&self, spec: &LoadSpec) -> LoadSpec {
         match &self.cpus[..] {
             [own] => split::whole(spec, own),

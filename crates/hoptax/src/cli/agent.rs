@@ -5,8 +5,8 @@ use crate::agent;
 use std::thread;
 use std::time::Duration;
 
-/// Run the roles of this host for a run on another host, which is at the other end of standard input and output (used by
-/// `hoptax run`)
+/// Run the roles of this host for a run on another host, which is at the other end of standard input and
+/// output (used by `hoptax run`)
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Only wait for this long, as the main process of a pod in which further processes run agents

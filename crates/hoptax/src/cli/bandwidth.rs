@@ -21,7 +21,8 @@ pub(super) struct Args {
     /// Address of the receiver [default: a receiver on this machine's loopback]
     #[arg(value_name = "HOST:PORT")]
     address: Option<String>,
-    /// Run the receiver on this address until SIGTERM or Ctrl-C; port 0 picks a free port. Prints its address as a line of JSON
+    /// Run the receiver on this address until SIGTERM or Ctrl-C; port 0 picks a free port. Prints its address
+    /// as a line of JSON
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["address", "size", "echo", "repeats", "duration", "json"])]
     listen: Option<String>,
     /// Size of each message, up to 64MiB

@@ -1,7 +1,8 @@
 //! `hoptax bisect`: finds the commit that moved a figure.
 //!
-//! Each step measures one commit against the good commit, in the same rounds of a run of its own, and writes the result to
-//! disk. [`steps`] decides from all results so far which commit comes next, so an interrupted search goes on where it was.
+//! Each step measures one commit against the good commit, in the same rounds of a run of its own, and writes
+//! the result to disk. [`steps`] decides from all results so far which commit comes next, so an interrupted
+//! search goes on where it was.
 
 mod draw;
 mod measure;
@@ -71,7 +72,8 @@ impl Args {
         let (mut plan, plan_text) = self.source.load()?;
         let packs = self.source.packs()?;
         if !plan.is_local() {
-            let message = "a bisect builds and measures commits on this machine only; remove `roles` and `from` from the plan";
+            let message = "a bisect builds and measures commits on this machine only; remove `roles` and \
+                `from` from the plan";
             return Err(BadInput(message.into()).into());
         }
         for warning in fits(&mut plan, &packs)? {
@@ -142,10 +144,10 @@ impl Args {
     }
 }
 
-/// A start shifts the figure of a process for its whole life, because its speed depends on where its code and its memory are
-/// (docs/concepts/trials-and-intervals.md). This is the standard deviation of these shifts, as a share of the figure. The
-/// intervals of a run do not contain it if each gateway starts once per run. With it, a small change is measured in several
-/// runs.
+/// A start shifts the figure of a process for its whole life, because its speed depends on where its code and
+/// its memory are (docs/concepts/trials-and-intervals.md). This is the standard deviation of these shifts, as
+/// a share of the figure. The intervals of a run do not contain it if each gateway starts once per run. With
+/// it, a small change is measured in several runs.
 const OF_STARTS: f64 = 0.01;
 
 /// Everything that the next step depends on.
@@ -153,7 +155,8 @@ fn situation(question: &Question, state: &State, least: Least) -> Situation {
     let number = |name: &str| question.commits.iter().position(|commit| commit.name == name);
     let measured =
         state.measurements().iter().zip(states(state.measurements())).filter_map(|(one, place)| {
-            // Two processes start for each measurement. With `isolate`, each of their trials has a process of its own.
+            // Two processes start for each measurement. With `isolate`, each of their trials has a process of
+            // its own.
             let of_starts = if question.isolated { 0.0 } else { OF_STARTS * 2.0_f64.sqrt() * one.good.abs() };
             one.weighed(number(&one.commit)?, place, of_starts)
         });

@@ -19,7 +19,8 @@ const SHOWN: usize = 10;
 
 /// List or remove the programs that hoptax built from commits
 ///
-/// `git` in a plan builds each commit once. Builds are kept in `$HOPTAX_HOME/builds` or ~/.local/share/hoptax/builds.
+/// `git` in a plan builds each commit once. Builds are kept in `$HOPTAX_HOME/builds` or
+/// ~/.local/share/hoptax/builds.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
 pub(super) struct Args {

@@ -90,8 +90,8 @@ struct Preview {
     /// What happens before the rounds, in words.
     #[serde(skip)]
     warm_up: String,
-    /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per load point
-    /// and round.
+    /// Number of trials in all rounds. With `trials: auto`, this is the minimum. Direct has two trials per
+    /// load point and round.
     trials: u64,
     /// Load points at which the run searches for a capacity. These load points have no cases.
     searches: Vec<SearchPreview>,
@@ -101,11 +101,11 @@ struct Preview {
     /// Maximum duration of the run with `trials: auto`. Absent if the number of rounds is fixed.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
-    /// Which gateways replace others that are not installed here, and which are left out. `hoptax run` prints the same
-    /// lines.
+    /// Which gateways replace others that are not installed here, and which are left out. `hoptax run` prints
+    /// the same lines.
     replaced: Vec<String>,
-    /// The load points that a run leaves out, because the machine has too few descriptors or ports for them, and a gateway
-    /// that cannot know the upstream's port. `hoptax run` prints the same lines.
+    /// The load points that a run leaves out, because the machine has too few descriptors or ports for them,
+    /// and a gateway that cannot know the upstream's port. `hoptax run` prints the same lines.
     notes: Vec<String>,
 }
 
@@ -172,8 +172,8 @@ impl StartPreview {
         let start = plan.start?;
         let load = units::show_duration(start.duration);
         let mut words = format!(
-            "{}, each starts every gateway twice: for {FIRST_REQUESTS} requests one after the other, and for {load} of \
-             load",
+            "{}, each starts every gateway twice: for {FIRST_REQUESTS} requests one after the other, and \
+             for {load} of load",
             plan.trials.describe()
         );
         if start.reload {
@@ -359,7 +359,8 @@ impl ContenderPreview {
             }
             GatewayKind::External { url, pid: None, .. } => {
                 format!(
-                    "already running at {url}, CPU of the process that listens there, if this machine shows it"
+                    "already running at {url}, CPU of the process that listens there, if this machine shows \
+                    it"
                 )
             }
             GatewayKind::External { url, pid: Some(pid), .. } => {

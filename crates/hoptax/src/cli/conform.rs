@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Check that gateways forward bodies, headers, statuses and chunks unchanged, compared with direct
 ///
-/// Sends each gateway 22 requests. Every difference from direct must be listed in the pack under `differences`, and
-/// every listed difference must occur. Otherwise the exit status is 1.
+/// Sends each gateway 22 requests. Every difference from direct must be listed in the pack under
+/// `differences`, and every listed difference must occur. Otherwise the exit status is 1.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Packs to check [default: all that are installed]

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 
 /// Check whether this machine is fit for measurements, and say how to fix each problem
 ///
-/// Takes about two seconds and changes nothing. With a plan, it also checks that this machine can run the plan.
+/// Takes about two seconds and changes nothing. With a plan, it also checks that this machine can run the
+/// plan.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 fit; 1 at least one check is bad; 2 wrong plan or command line.")]
 pub(super) struct Args {
@@ -95,7 +96,8 @@ fn gateways(packs: &PackSet) -> Fitness {
     };
     if installed.is_empty() {
         let message = "No gateway is installed.";
-        let advice = "Install one: `hoptax gateways NAME` shows how. The built-in hops and external gateways need no installation.";
+        let advice = "Install one: `hoptax gateways NAME` shows how. The built-in hops and external gateways \
+            need no installation.";
         return item(FitnessStatus::Warning, "none".into(), message, Some(advice));
     }
     item(FitnessStatus::Good, installed.join(", "), "", None)

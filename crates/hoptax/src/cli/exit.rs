@@ -57,8 +57,8 @@ impl Exit {
     }
 }
 
-/// An error in the user's input. hoptax exits with [`Exit::BadInput`]. The text says where the mistake is, what is
-/// wrong, and how to fix it.
+/// An error in the user's input. hoptax exits with [`Exit::BadInput`]. The text says where the mistake is,
+/// what is wrong, and how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);

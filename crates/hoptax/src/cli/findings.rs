@@ -44,8 +44,8 @@ impl Args {
     }
 }
 
-/// The error for an unknown code. It lists the known codes that have a word in common with the unknown code. If there
-/// are no such codes, it lists all known codes.
+/// The error for an unknown code. It lists the known codes that have a word in common with the unknown code.
+/// If there are no such codes, it lists all known codes.
 fn unknown(code: &str) -> String {
     let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
     let rules = rules();

@@ -52,7 +52,8 @@ impl Args {
         let baseline = self.baseline.as_deref().map(|typed| read(&run_ref::find(typed))).transpose()?;
         let budgets = self.budgets(&measured, baseline.is_some())?;
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
-        // Write the file before printing, so that the file is written even if standard output is a closed pipe.
+        // Write the file before printing, so that the file is written even if standard output is a closed
+        // pipe.
         if let Some(path) = &self.junit {
             std::fs::write(path, report::junit(&model)).with_context(|| {
                 format!("cannot write {}; choose another file with --junit", path.display())
@@ -77,7 +78,8 @@ impl Args {
         if budgets.is_empty() {
             return Err(BadInput(format!(
                 "no budget to check: the plan of {} has none\n\
-                 help: name a file with --budget; a budget is a line such as - {{ metric: added_p99, max: 1ms }}",
+                 help: name a file with --budget; a budget is a line such as - {{ metric: added_p99, max: \
+                 1ms }}",
                 measured.name
             ))
             .into());

@@ -86,7 +86,8 @@ impl Args {
                         }
                         writeln!(
                             out,
-                            "\n`hoptax gateways NAME` shows one: how it starts, features, settings, known traps"
+                            "\n`hoptax gateways NAME` shows one: how it starts, features, settings, known \
+                            traps"
                         )?;
                     }
                 }

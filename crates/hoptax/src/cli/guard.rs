@@ -29,7 +29,8 @@ pub(super) struct Args {
     /// Write the monotonic time at which the command starts to this file, in nanoseconds
     #[arg(long, value_name = "FILE")]
     started: Option<PathBuf>,
-    /// Replace this process with the command; it is killed when the guard with this PID dies (used by the guard itself)
+    /// Replace this process with the command; it is killed when the guard with this PID dies (used by the
+    /// guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
     /// The command and its arguments

@@ -19,7 +19,8 @@ pub(super) const OUT: &str = "Directory in which `hoptax run` creates the run di
 pub(super) const ACCEPT_VOID: &str = "Do not exit with status 4 because of `void` findings";
 pub(super) const INCONCLUSIVE: &str =
     "What to do if a budget is inconclusive, because the interval of its figure contains the limit";
-pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 characters [default: a random token]";
+pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 \
+    characters [default: a random token]";
 pub(super) const NO_LIVE: &str = "Do not show the live view on the terminal";
 pub(super) const CPUS: &str =
     "CPUs to pin the threads to, in this order, such as 2-3 or 0,2 [default: not pinned]";

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 /// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
 ///
-/// Lists the runs without a command. Give the results directory before the command, as in `hoptax history ./results
-/// show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in the results
-/// directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again if it is missing or
-/// damaged.
+/// Lists the runs without a command. Give the results directory before the command, as in `hoptax history
+/// ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in
+/// the results directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again
+/// if it is missing or damaged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Args {
@@ -57,7 +57,8 @@ enum Verb {
 
 #[derive(Debug, Default, clap::Args)]
 struct List {
-    /// Only runs that contain all these words, in the ID, the plan's name, a gateway, a version, a tag or the note
+    /// Only runs that contain all these words, in the ID, the plan's name, a gateway, a version, a tag or the
+    /// note
     words: Vec<String>,
 
     /// Only runs with this tag
@@ -188,8 +189,8 @@ impl Verb {
     }
 }
 
-/// If `typed` is the path of a run directory, returns the parent of that directory. Returns `None` if `typed` is a
-/// plain name.
+/// If `typed` is the path of a run directory, returns the parent of that directory. Returns `None` if `typed`
+/// is a plain name.
 fn parent_of_run(typed: &str) -> Option<PathBuf> {
     let path = Path::new(typed);
     let is_run = typed.contains('/') && path.join("run.json").is_file();
@@ -266,8 +267,8 @@ impl Note {
         let mut text = self.text;
         if text == "-" {
             text.clear();
-            // The longest note has 10,000 characters of up to 4 bytes each. Read more bytes than that, so that a longer
-            // note is rejected instead of cut.
+            // The longest note has 10,000 characters of up to 4 bytes each. Read more bytes than that, so
+            // that a longer note is rejected instead of cut.
             io::stdin().take(1 << 20).read_to_string(&mut text)?;
         }
         history.store.annotate(&id, None, Some(text.trim_end())).map_err(as_error)?;

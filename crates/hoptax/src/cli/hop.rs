@@ -22,8 +22,8 @@ pub(super) struct Args {
     /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
-    /// Forward to this address, or to a Unix socket (unix:/path). If repeated, the addresses are used in turn: for each
-    /// connection (l4) or each request (l7)
+    /// Forward to this address, or to a Unix socket (unix:/path). If repeated, the addresses are used in
+    /// turn: for each connection (l4) or each request (l7)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
     /// Worker threads
@@ -129,8 +129,8 @@ impl Args {
     }
 }
 
-/// The address of an upstream. If a name has several, this is the first that accepts connections, or the first of all if
-/// none does: the upstream need not run yet.
+/// The address of an upstream. If a name has several, this is the first that accepts connections, or the
+/// first of all if none does: the upstream need not run yet.
 fn upstream(typed: &str) -> Result<Address, BadInput> {
     if typed.starts_with("unix:") {
         return typed.parse().map_err(|error| BadInput(format!("--upstream: {error}")));

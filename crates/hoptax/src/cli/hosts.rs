@@ -22,15 +22,15 @@ use std::sync::atomic::AtomicBool;
 
 /// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways, network
 ///
-/// Like a run, copies hoptax to hosts, creates machines and pods that do not exist yet, and removes them. Measures
-/// the network between the hosts, and no gateway.
+/// Like a run, copies hoptax to hosts, creates machines and pods that do not exist yet, and removes them.
+/// Measures the network between the hosts, and no gateway.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be reached, \
-    lacks a gateway, or a check is bad; 2 wrong plan or command line."
+    after_help = "Exit status: 0 all hosts are reached and have the plan's gateways; 1 a host cannot be \
+    reached, lacks a gateway, or a check is bad; 2 wrong plan or command line."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -50,12 +50,12 @@ enum Verb {
 
 /// Remove the machines and pods that hoptax created for a plan and that a run has left
 ///
-/// Machines of Terraform that hoptax keeps (`destroy: never`), and what remains after `kill -9` or an error. Never removes what
-/// somebody else has created, or what a run in progress uses.
+/// Machines of Terraform that hoptax keeps (`destroy: never`), and what remains after `kill -9` or an error.
+/// Never removes what somebody else has created, or what a run in progress uses.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 nothing remains; 1 something cannot be removed, or a run in progress uses it; 2 the \
-    plan or the command line is wrong."
+    after_help = "Exit status: 0 nothing remains; 1 something cannot be removed, or a run in progress uses \
+    it; 2 the plan or the command line is wrong."
 )]
 struct Down {
     #[command(flatten)]

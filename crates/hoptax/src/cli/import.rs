@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Turn an access log, HAR file, curl commands or OpenAPI document into a plan
 ///
-/// The built-in upstream answers with the statuses, sizes and times of the log. Credentials, cookies and values in
-/// queries are not copied.
+/// The built-in upstream answers with the statuses, sizes and times of the log. Credentials, cookies and
+/// values in queries are not copied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files to read, packed with gzip or not; `-` is standard input
@@ -21,8 +21,8 @@ pub(super) struct Args {
     /// What the files contain [default: detected]
     #[arg(long, value_name = "KIND")]
     from: Option<From>,
-    /// Format of the log: combined, common, vhost_combined, envoy, json, or a format string of nginx, Apache or Envoy [default:
-    /// detected]
+    /// Format of the log: combined, common, vhost_combined, envoy, json, or a format string of nginx, Apache
+    /// or Envoy [default: detected]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
     /// Number of targets; rarer kinds of requests become one target per method

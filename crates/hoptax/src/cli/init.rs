@@ -33,8 +33,8 @@ impl Args {
         }
         let mut options = OpenOptions::new();
         options.write(true);
-        // `create_new` checks for the file and creates the file in one step. Therefore hoptax does not overwrite a file
-        // that another program creates at the same moment.
+        // `create_new` checks for the file and creates the file in one step. Therefore hoptax does not
+        // overwrite a file that another program creates at the same moment.
         if self.force {
             options.create(true).truncate(true)
         } else {

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Check that gateway packs use equivalent settings, by starting each gateway and observing it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 all gateways are equalised; 1 a gateway could not be checked; 2 a pack or the command line \
-    is wrong; 3 a gateway is not equalised."
+    after_help = "Exit status: 0 all gateways are equalised; 1 a gateway could not be checked; 2 a pack or \
+    the command line is wrong; 3 a gateway is not equalised."
 )]
 pub(super) struct Args {
     /// Packs to check
@@ -38,8 +38,8 @@ struct WorkDir {
 
 impl WorkDir {
     /// # Errors
-    /// If the user chose a directory that is not empty, or that cannot be read. Gateways append to logs, so an old error
-    /// would look current.
+    /// If the user chose a directory that is not empty, or that cannot be read. Gateways append to logs, so
+    /// an old error would look current.
     fn new(keep: Option<&Path>) -> Result<Self, BadInput> {
         keep.map_or(Ok(()), must_be_empty)?;
         let drawn = random::from_system();
@@ -54,8 +54,8 @@ fn must_be_empty(directory: &Path) -> Result<(), BadInput> {
     match std::fs::read_dir(directory).map(|mut entries| entries.next()) {
         Ok(None) => Ok(()),
         Ok(Some(_)) => Err(BadInput(format!(
-            "--keep: `{shown}` is not empty, and its logs would mix with the new logs. Choose another directory, or \
-             remove this one"
+            "--keep: `{shown}` is not empty, and its logs would mix with the new logs. Choose another \
+             directory, or remove this one"
         ))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(BadInput(format!("--keep: cannot use `{shown}` as a directory: {error}"))),

@@ -1,5 +1,5 @@
-//! `hoptax load`: sends one load to one URL. `hoptax run` starts this verb with `--spec` or `--watched-spec` as its
-//! generator.
+//! `hoptax load`: sends one load to one URL. `hoptax run` starts this verb with `--spec` or `--watched-spec`
+//! as its generator.
 
 use super::exit::{BadInput, Exit};
 use super::terminal;
@@ -55,8 +55,8 @@ impl Args {
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
             let view = live::View::start(url, &spec)
                 .context("cannot start the live view; leave it out with --no-live")?;
-            // The view is dropped at the end of this block, so that it leaves the screen before anything else is
-            // printed.
+            // The view is dropped at the end of this block, so that it leaves the screen before anything else
+            // is printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {
             hoptax_load::run(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))
@@ -103,8 +103,8 @@ fn as_error(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent process dies, the kernel kills
-/// this process. For a part of a load, `start` receives the moment at which all parts begin.
+/// Runs as the generator of `hoptax run` (`--spec` and `--watched-spec`). If the parent process dies, the
+/// kernel kills this process. For a part of a load, `start` receives the moment at which all parts begin.
 fn generate(
     spec: &LoadSpec,
     interrupt: &AtomicBool,

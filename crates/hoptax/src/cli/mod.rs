@@ -1,5 +1,5 @@
-//! The command line. Each verb has a file, and this file contains the code that verbs share. On other systems than Linux,
-//! the verbs that measure or start something are missing.
+//! The command line. Each verb has a file, and this file contains the code that verbs share. On other systems
+//! than Linux, the verbs that measure or start something are missing.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io;
@@ -64,7 +64,8 @@ mod usage_error;
 
 pub use exit::{BadInput, Exit};
 
-/// Measure what an API gateway, reverse proxy or sidecar costs, compared with sending the same traffic directly
+/// Measure what an API gateway, reverse proxy or sidecar costs, compared with sending the same traffic
+/// directly
 #[derive(Debug, Parser)]
 #[command(name = "hoptax", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -128,7 +129,8 @@ enum Verb {
 
 /// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
-    // Before any thread or child is started. If this fails, children ignore the signals that hoptax was started to ignore.
+    // Before any thread or child is started. If this fails, children ignore the signals that hoptax was
+    // started to ignore.
     #[cfg(target_os = "linux")]
     let _ = hoptax_host::signals::unignore_for_children();
     let verb = match Cli::try_parse() {
@@ -187,8 +189,8 @@ pub fn main() -> ExitCode {
 }
 
 fn print_error(error: &anyhow::Error) -> Exit {
-    // If the reader of our output has closed the pipe, print no error. For example, `head` closes the pipe when it has
-    // read enough.
+    // If the reader of our output has closed the pipe, print no error. For example, `head` closes the pipe
+    // when it has read enough.
     if error.chain().any(is_broken_pipe) {
         return Exit::Failed;
     }

@@ -12,8 +12,8 @@ const WIDEST: u16 = 120;
 /// Minimum width in columns. No table fits into fewer columns.
 const NARROWEST: u16 = 40;
 
-/// Number of columns to draw in. If `COLUMNS` is set (shells and CI set it), this is its value. Otherwise it is the
-/// width of the terminal. The result is between [`NARROWEST`] and [`WIDEST`].
+/// Number of columns to draw in. If `COLUMNS` is set (shells and CI set it), this is its value. Otherwise it
+/// is the width of the terminal. The result is between [`NARROWEST`] and [`WIDEST`].
 pub(super) fn columns() -> u16 {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     width(typed.filter(|columns| *columns > 0).or_else(columns_of_terminal))

@@ -89,8 +89,8 @@ impl Only {
     }
 }
 
-/// Decides which of the plan's replacements are measured, and removes the gateways that are not. Returns a line for each
-/// decision.
+/// Decides which of the plan's replacements are measured, and removes the gateways that are not. Returns a
+/// line for each decision.
 #[cfg(target_os = "linux")]
 pub(crate) fn replace_missing(plan: &mut Plan, packs: &PackSet) -> Vec<String> {
     if plan.roles.gateway != LOCAL {
@@ -112,7 +112,8 @@ pub(crate) fn replace_missing(plan: &mut Plan, _packs: &PackSet) -> Vec<String> 
     Vec::new()
 }
 
-/// Leaves out the load points whose connections do not fit into this machine's limits. Returns a line for each of them.
+/// Leaves out the load points whose connections do not fit into this machine's limits. Returns a line for
+/// each of them.
 ///
 /// # Errors
 /// [`BadInput`] if no load point fits.
@@ -125,7 +126,8 @@ pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<Strin
     }
 }
 
-/// Leaves out the load points whose connections do not fit into these limits. Returns a line for each of them.
+/// Leaves out the load points whose connections do not fit into these limits. Returns a line for each of
+/// them.
 ///
 /// # Errors
 /// [`BadInput`] if no load point fits.
@@ -185,7 +187,8 @@ fn unequal_files(plan: &Plan) -> Option<String> {
     hoptax_load::template::unequal_files(&contents.targets(&plan.targets, ""), &contents.files)
 }
 
-/// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in upstream.
+/// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in
+/// upstream.
 fn unknown_port(plan: &Plan) -> Option<String> {
     let Upstream::BuiltIn(BuiltInUpstream { port: None, listen, .. }) = &plan.upstream else { return None };
     let (what, key) = match listen {
@@ -196,13 +199,13 @@ fn unknown_port(plan: &Plan) -> Option<String> {
     let is_external = |one: &&Gateway| matches!(one.kind, GatewayKind::External { .. });
     let label = &plan.gateways.iter().find(is_external)?.label;
     Some(format!(
-        "`{label}` already runs, but {what}, so `{label}` cannot forward to it. Set `upstream: {{ {key} }}` to the one \
-         that `{label}` forwards to"
+        "`{label}` already runs, but {what}, so `{label}` cannot forward to it. Set `upstream: {{ {key} }}` \
+         to the one that `{label}` forwards to"
     ))
 }
 
-/// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can name any
-/// CPU.
+/// Number of CPUs of this machine. The number includes CPUs that this process may not use, because a plan can
+/// name any CPU.
 fn cpus() -> u32 {
     last_cpu().map_or_else(
         || std::thread::available_parallelism().map_or(1, |count| count.get() as u32),

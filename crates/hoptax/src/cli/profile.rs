@@ -5,8 +5,8 @@ use super::run;
 use hoptax_plan::{CpuProfile, Plan, Trials, units};
 use std::time::Duration;
 
-/// Longest time for the rounds before the passes, if the plan limits only the time. Their figures are needed for comparison,
-/// and not as precise as those of a run.
+/// Longest time for the rounds before the passes, if the plan limits only the time. Their figures are needed
+/// for comparison, and not as precise as those of a run.
 const ROUNDS: Duration = Duration::from_secs(30);
 
 /// Limits of `cpu_profile` in a plan.
@@ -15,7 +15,8 @@ const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..
 
 /// Show which functions of a gateway use CPU time, in microseconds per request, and where its threads wait
 #[derive(Debug, clap::Args)]
-// clap makes a group of each struct and names it after the struct. Two groups of a command cannot both be `Args`.
+// clap makes a group of each struct and names it after the struct. Two groups of a command cannot both be
+// `Args`.
 #[group(skip)]
 #[command(
     after_help = "Needs `perf`. hoptax first measures the plan's rounds, at most 30 s unless the plan has \

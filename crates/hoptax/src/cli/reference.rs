@@ -28,7 +28,8 @@ const SEVERAL: usize = 3;
 /// Print the reference page of the command line, docs/reference/cli.md
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print the OpenAPI document of the JSON interface of `hoptax serve` instead, docs/reference/openapi.json
+    /// Print the OpenAPI document of the JSON interface of `hoptax serve` instead,
+    /// docs/reference/openapi.json
     #[arg(long)]
     openapi: bool,
 }
@@ -47,7 +48,8 @@ impl Args {
 /// The page: an index of the visible verbs, and a section for each.
 fn page(mut program: Command) -> String {
     program.build();
-    // clap adds the verb `help`. The page does not list this verb, because the introduction of the page explains it.
+    // clap adds the verb `help`. The page does not list this verb, because the introduction of the page
+    // explains it.
     let is_shown = |verb: &&mut Command| !verb.is_hide_set() && verb.get_name() != "help";
     let mut verbs: Vec<&mut Command> = program.get_subcommands_mut().filter(is_shown).collect();
     let links = verbs.iter().map(|verb| format!("[`{0}`](#hoptax-{0})", verb.get_name()));
@@ -65,7 +67,8 @@ fn page(mut program: Command) -> String {
     page
 }
 
-/// The lines of arguments and options that several commands have in common, sorted. The page describes them once.
+/// The lines of arguments and options that several commands have in common, sorted. The page describes them
+/// once.
 fn common(verbs: &[&mut Command]) -> Vec<String> {
     fn count(verb: &Command, commands: &mut BTreeMap<String, usize>) {
         for arg in verb.get_arguments().filter(|arg| is_shown(arg)) {
@@ -87,15 +90,16 @@ fn line(arg: &Arg) -> String {
     format!("- `{}`: {}", usage_of(arg), one_line(&description(arg)))
 }
 
-/// Writes the section of one verb: description, usage, arguments, and options by heading. Then writes the sections of
-/// the verbs below this verb.
+/// Writes the section of one verb: description, usage, arguments, and options by heading. Then writes the
+/// sections of the verbs below this verb.
 fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String]) {
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = verb.render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).trim();
     let level = if name.matches(' ').count() > 1 { "###" } else { "##" };
     let _ = writeln!(page, "\n{level} `{name}`\n\n{}", with_full_stop(&about));
-    // The lists below show positional arguments, but neither that an option is required nor that commands follow.
+    // The lists below show positional arguments, but neither that an option is required nor that commands
+    // follow.
     if usage.contains("--") || usage.contains("COMMAND") {
         let _ = writeln!(page, "\n```text\n{usage}\n```");
     }
@@ -130,8 +134,8 @@ fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String])
     }
 }
 
-/// True if the page lists this option. The page does not list hidden options. It also does not list `--help` and
-/// `--version`, because every verb has these two options.
+/// True if the page lists this option. The page does not list hidden options. It also does not list `--help`
+/// and `--version`, because every verb has these two options.
 fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
 }

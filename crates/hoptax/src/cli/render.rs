@@ -33,9 +33,11 @@ impl Args {
             return Err(BadInput(format!("the plan has no gateway `{label}`; {known}")).into());
         };
         let GatewayKind::Pack { .. } = &gateway.kind else {
-            return Err(
-                BadInput(format!("`{label}` has no configuration, because it is not started from a pack; choose a gateway that is")).into()
-            );
+            return Err(BadInput(format!(
+                "`{label}` has no configuration, because it is not started from a pack; \
+                    choose a gateway that is"
+            ))
+            .into());
         };
         let packs = PackSet::load(self.source.packs.as_deref()).map_err(BadInput::from)?;
         let mut driver = ProcessDriver::new(&plan, packs, Path::new("results/RUN"))?;
@@ -48,7 +50,8 @@ impl Args {
     }
 }
 
-/// The text to print: each file under a heading, the start command, and the settings that differ from the defaults.
+/// The text to print: each file under a heading, the start command, and the settings that differ from the
+/// defaults.
 fn text(rendered: &Rendered) -> String {
     let mut text = String::new();
     for file in &rendered.files {

@@ -29,13 +29,13 @@ pub(super) struct Args {
     #[command(flatten)]
     chart: chart::ChartArgs,
 
-    /// With --format fortio or hgrm: write only this case. Give its name as findings show it, or the label of a gateway
-    /// that has only one case
+    /// With --format fortio or hgrm: write only this case. Give its name as findings show it, or the label of
+    /// a gateway that has only one case
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
 
-    /// Write to this file instead of standard output. With --format fortio or hgrm, and no --case, this is a directory,
-    /// and each case gets a file of its own
+    /// Write to this file instead of standard output. With --format fortio or hgrm, and no --case, this is a
+    /// directory, and each case gets a file of its own
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 
@@ -84,7 +84,8 @@ impl Args {
                 return foreign::each(&run, &document, self.case.as_deref(), self.output.as_deref());
             }
             Draw::Chart(_) => {
-                let message = "svg and png are formats of a single chart; choose one with --chart NAME (`--chart list` lists them)";
+                let message = "svg and png are formats of a single chart; choose one with --chart NAME \
+                    (`--chart list` lists them)";
                 return Err(BadInput(message.into()).into());
             }
         };

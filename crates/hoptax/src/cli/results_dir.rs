@@ -21,8 +21,8 @@ impl ResultsDir {
     /// The directory that the user typed. Absent if the user typed none.
     ///
     /// # Errors
-    /// [`BadInput`] if the user typed both forms. clap cannot check this, because DIR precedes a sub-verb and `--root`
-    /// can follow the sub-verb.
+    /// [`BadInput`] if the user typed both forms. clap cannot check this, because DIR precedes a sub-verb and
+    /// `--root` can follow the sub-verb.
     pub(super) fn typed(&self) -> Result<Option<PathBuf>, BadInput> {
         match (&self.dir, &self.root) {
             (Some(dir), Some(root)) => Err(BadInput(format!(
@@ -54,8 +54,8 @@ pub(super) fn existing(root: PathBuf) -> Result<PathBuf, BadInput> {
     let shown = root.display();
     let what = if root.exists() { "is not a directory" } else { "does not exist" };
     Err(BadInput(format!(
-        "the results directory {shown} {what}\nhelp: name the directory that contains your run directories, or measure \
-         first: hoptax run PLAN"
+        "the results directory {shown} {what}\nhelp: name the directory that contains your run directories, \
+         or measure first: hoptax run PLAN"
     )))
 }
 

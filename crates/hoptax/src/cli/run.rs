@@ -36,8 +36,8 @@ use world::{Needs, World};
 /// Measure the gateways of a plan and report what each one costs compared with direct
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 wrong plan or command line; \
-    3 a budget is exceeded; 4 a `void` finding; 5 a budget is inconclusive."
+    after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 wrong plan or command \
+    line; 3 a budget is exceeded; 4 a `void` finding; 5 a budget is inconclusive."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -81,8 +81,8 @@ impl Args {
         self.only.apply(&mut plan)?;
         change(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
-        // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines the delays
-        // and failures of the upstream.
+        // Draw a missing seed here, before the upstream is started. Then the recorded seed also determines
+        // the delays and failures of the upstream.
         let seed = *plan.seed.get_or_insert_with(|| random::from_system() >> 32);
         let early = Arc::new(AtomicBool::new(false));
         if has_long_preparation(&plan) {
@@ -99,7 +99,8 @@ impl Args {
         }
         for pack in never_run(&plan, &packs) {
             eprintln!(
-                "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no `last_run_for_real`"
+                "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no \
+                `last_run_for_real`"
             );
         }
         let unbuilt = build_commits(&mut plan, &early)?;
@@ -198,8 +199,8 @@ impl Args {
         }
         let model = Model::of(&run);
         let text = for_terminal(&model, is_coloured());
-        // Print the report first, because printing needs no disk space. Check errors of printing later, so that the
-        // files are written even if the pipe is closed.
+        // Print the report first, because printing needs no disk space. Check errors of printing later, so
+        // that the files are written even if the pipe is closed.
         let printed = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
@@ -210,8 +211,8 @@ impl Args {
         let also_printed =
             writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
         match printed.and(also_printed) {
-            // If the reader of our output closes the pipe before the end of the report, the result of the run does not
-            // change.
+            // If the reader of our output closes the pipe before the end of the report, the result of the run
+            // does not change.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             other => other.context("cannot print the report; read report.html in the run directory")?,
         }
@@ -237,13 +238,13 @@ fn no_gateway_measured(run: &ReadRun) -> bool {
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Returns a flag that the first signal sets. The run then ends early and prints a report. The second signal ends the
-/// process.
+/// Returns a flag that the first signal sets. The run then ends early and prints a report. The second signal
+/// ends the process.
 pub(super) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // The order of these two handlers matters. At the first signal, the shutdown handler runs before the flag is
-        // set, so the shutdown handler does nothing.
+        // The order of these two handlers matters. At the first signal, the shutdown handler runs before the
+        // flag is set, so the shutdown handler does nothing.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
@@ -274,8 +275,8 @@ fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// Builds the commits that the plan names. A signal sets `interrupted`, and ends the build. Returns the labels of the
-/// gateways that do not build, with the reasons.
+/// Builds the commits that the plan names. A signal sets `interrupted`, and ends the build. Returns the
+/// labels of the gateways that do not build, with the reasons.
 fn build_commits(plan: &mut Plan, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Vec<(String, Failure)>> {
     let mut report = |what: &str| eprintln!("{what}");
     Ok(builds::prepare(plan, &mut report, interrupted).map_err(BadInput)?)
@@ -288,7 +289,8 @@ fn all_built(unbuilt: &[(String, Failure)]) -> anyhow::Result<()> {
     let reasons: Vec<String> = unbuilt.iter().map(one).collect();
     anyhow::ensure!(
         unbuilt.is_empty(),
-        "these gateways do not build:\n{}\nhelp: correct `build` in the plan, or leave them out with --skip-missing",
+        "these gateways do not build:\n{}\nhelp: correct `build` in the plan, or leave them out with \
+        --skip-missing",
         reasons.join("\n")
     );
     Ok(())

@@ -8,9 +8,9 @@ const RESULTS: &str = "results";
 /// Names the newest run.
 const LATEST: &str = "latest";
 
-/// The directory of the run that `typed` names. `latest` and `ci` are looked for below `results`, and `out/latest` and
-/// `out/ci` below `out`. An existing path is that path. If nothing is found, the result is `typed`, so that reading it says
-/// what is wrong.
+/// The directory of the run that `typed` names. `latest` and `ci` are looked for below `results`, and
+/// `out/latest` and `out/ci` below `out`. An existing path is that path. If nothing is found, the result is
+/// `typed`, so that reading it says what is wrong.
 pub(super) fn find(typed: &Path) -> PathBuf {
     match newest_of(typed) {
         Some(found) if !typed.exists() => {

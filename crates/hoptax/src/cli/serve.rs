@@ -22,7 +22,8 @@ const SHORTEST_TOKEN: usize = 16;
 /// Prints the address to open, with the token that clients must send, and serves until Ctrl-C or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is wrong."
+    after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is \
+        wrong."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -35,7 +36,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", help = help::TOKEN_FILE)]
     token_file: Option<PathBuf>,
 
-    /// Only show runs: nobody can change or delete them. Without --token-file, everybody who can reach the address may read
+    /// Only show runs: nobody can change or delete them. Without --token-file, everybody who can reach the
+    /// address may read
     #[arg(long)]
     read_only: bool,
 }
@@ -118,8 +120,8 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
     let is_good = token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_good {
         return Err(BadInput(format!(
-            "{shown} contains no valid token: it must be one line of {SHORTEST_TOKEN} or more ASCII characters without \
-             spaces\nhelp: create a token with: openssl rand -hex 16"
+            "{shown} contains no valid token: it must be one line of {SHORTEST_TOKEN} or more ASCII \
+             characters without spaces\nhelp: create a token with: openssl rand -hex 16"
         ))
         .into());
     }

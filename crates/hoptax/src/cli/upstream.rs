@@ -32,13 +32,15 @@ pub(super) struct Args {
     /// Content of this file as the body of each response; the file is read once, at the start
     #[arg(long, value_name = "FILE", group = "content")]
     body_file: Option<PathBuf>,
-    /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
+    /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99%
+    /// 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms")]
     delay: Delay,
     /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
-    /// Answer of one path, as in a plan's `upstream.answers`: '{ path: "/users/*", status: 404, body: 20B }'; can be repeated
+    /// Answer of one path, as in a plan's `upstream.answers`: '{ path: "/users/*", status: 404, body: 20B }';
+    /// can be repeated
     #[arg(long = "answer", value_name = "ANSWER", value_parser = hoptax_plan::parse_answer)]
     answers: Vec<Answer>,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
@@ -47,7 +49,8 @@ pub(super) struct Args {
     /// Address to listen on; the control socket is always on loopback
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: std::net::IpAddr,
-    /// Listen on this Unix socket instead of a port; further instances use PATH.2, PATH.3 and so on, and TLS adds .tls
+    /// Listen on this Unix socket instead of a port; further instances use PATH.2, PATH.3 and so on, and TLS
+    /// adds .tls
     #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "also"])]
     unix: Option<PathBuf>,
     /// More ports for the first instance to listen on, such as 8080 or 8080,8081
@@ -67,8 +70,8 @@ pub(super) struct Args {
     /// Add a header to each response with the times at which the request was read and the response was sent
     #[arg(long)]
     stamps: bool,
-    /// Also serve TLS, on a second port of each instance. The environment variable HOPTAX_UPSTREAM_IDENTITY must contain the
-    /// certificate and its key (PEM)
+    /// Also serve TLS, on a second port of each instance. The environment variable HOPTAX_UPSTREAM_IDENTITY
+    /// must contain the certificate and its key (PEM)
     #[arg(long)]
     tls: bool,
 }
@@ -111,8 +114,8 @@ impl Args {
     }
 }
 
-/// Reads the certificate and key for TLS from the environment. They are not passed as arguments, because every user of
-/// the machine can read the arguments of a process.
+/// Reads the certificate and key for TLS from the environment. They are not passed as arguments, because
+/// every user of the machine can read the arguments of a process.
 fn identity() -> anyhow::Result<String> {
     std::env::var(IDENTITY).map_err(|_| {
         let help = "set it to a certificate and its key (PEM), or leave out --tls";

@@ -1,5 +1,5 @@
-//! Adds advice to the errors of clap. These errors occur if the command line cannot be parsed. The advice says what the
-//! user can type instead.
+//! Adds advice to the errors of clap. These errors occur if the command line cannot be parsed. The advice
+//! says what the user can type instead.
 
 use super::exit::Exit;
 use super::paint;
@@ -8,8 +8,8 @@ use clap::{Arg, Command, Error};
 use std::io;
 use std::process::ExitCode;
 
-/// Prints clap's message. Ends the process with exit code 0 for `--help` and `--version`, and returns exit code 2 for
-/// errors.
+/// Prints clap's message. Ends the process with exit code 0 for `--help` and `--version`, and returns exit
+/// code 2 for errors.
 pub(super) fn report(error: &Error, program: Command) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
@@ -40,7 +40,8 @@ fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool
     }
 }
 
-/// The last verb that the user typed, such as `list` in `hoptax history list`, and the full name of this verb.
+/// The last verb that the user typed, such as `list` in `hoptax history list`, and the full name of this
+/// verb.
 fn verb<'p>(program: &'p Command, typed: &[String]) -> (&'p Command, String) {
     let mut verb = program;
     let mut name = "hoptax".to_owned();
@@ -77,7 +78,8 @@ fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
     }
 }
 
-/// clap's message without its tip to write an option as a value after `--`, and without any tip if we have a better one.
+/// clap's message without its tip to write an option as a value after `--`, and without any tip if we have a
+/// better one.
 fn without_tips(message: &str, has_better: bool) -> String {
     let is_tip = |line: &&str| line.contains("tip:") && (has_better || line.contains("as a value"));
     let kept: Vec<&str> = message.lines().filter(|line| !is_tip(line)).collect();
@@ -139,7 +141,8 @@ fn elsewhere(error: &Error, verb: &Command, typed: &[String]) -> Option<String> 
     Some(advice.replace("{{", "\u{1}").replace("{0}", value).replace("{}", value).replace('\u{1}', "{{"))
 }
 
-/// The option with two hyphens, if the user typed it with one, as programs written in Go print it: `-rate 1000/s`.
+/// The option with two hyphens, if the user typed it with one, as programs written in Go print it: `-rate
+/// 1000/s`.
 fn one_hyphen(verb: &Command, typed: &[String]) -> Option<String> {
     let long = |word: &String| {
         let name = word.strip_prefix('-')?.split('=').next()?;
@@ -171,8 +174,8 @@ fn commands(verb: &Command, name: &str) -> String {
     format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
 }
 
-/// Example values for the missing options. If an argument is missing too, the result is an example of the whole
-/// command.
+/// Example values for the missing options. If an argument is missing too, the result is an example of the
+/// whole command.
 fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
     let Some(ContextValue::Strings(missing)) = argument(error) else { return None };
     if missing.iter().all(|typed| typed.starts_with("--")) {

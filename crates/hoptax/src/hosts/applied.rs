@@ -1,5 +1,6 @@
-//! What hoptax remembers of a Terraform configuration that it has applied: a file for each directory, in the directory of
-//! data. So hoptax never destroys what somebody else has created, and finds what a run that was killed has left.
+//! What hoptax remembers of a Terraform configuration that it has applied: a file for each directory, in the
+//! directory of data. So hoptax never destroys what somebody else has created, and finds what a run that was
+//! killed has left.
 
 use anyhow::{Context as _, bail};
 use ring::digest::{SHA256, digest};
@@ -63,7 +64,8 @@ impl Applied {
         self.content.is_some()
     }
 
-    /// Remembers that hoptax applies the configuration. Must be called before, so that it is known even if hoptax is killed.
+    /// Remembers that hoptax applies the configuration. Must be called before, so that it is known even if
+    /// hoptax is killed.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -52,7 +52,8 @@ impl Cluster {
     }
 }
 
-/// A process that removes objects at the end of a run, or when hoptax dies in any way: it waits for the end of a pipe.
+/// A process that removes objects at the end of a run, or when hoptax dies in any way: it waits for the end
+/// of a pipe.
 #[derive(Debug)]
 pub(super) struct Remover {
     child: Child,

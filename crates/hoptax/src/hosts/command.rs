@@ -1,7 +1,7 @@
 //! Runs the user's `terraform` and `kubectl`.
 //!
-//! Each program has a process group of its own, so Ctrl-C on the terminal reaches only hoptax. hoptax passes it on if the program may
-//! be interrupted.
+//! Each program has a process group of its own, so Ctrl-C on the terminal reaches only hoptax. hoptax passes
+//! it on if the program may be interrupted.
 
 use anyhow::{Context as _, anyhow};
 use hoptax_host::signals;
@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(50);
 /// Time for a program to end after a signal.
 const GRACE: Duration = Duration::from_secs(20);
-/// After a program has ended, output that does not arrive within this time is from a process that it has left behind.
+/// After a program has ended, output that does not arrive within this time is from a process that it has left
+/// behind.
 const SILENCE: Duration = Duration::from_secs(2);
 /// How a program that takes too long is ended: each signal, and the time until the next one.
 const TOO_LONG: [(Signal, Duration); 2] = [(Signal::TERM, GRACE), (Signal::KILL, GRACE)];
-/// How a program is interrupted. An interrupted `terraform` finishes the requests that it has begun, which may take minutes. A
-/// second signal makes it end at once, and the results of those requests are lost.
+/// How a program is interrupted. An interrupted `terraform` finishes the requests that it has begun, which
+/// may take minutes. A second signal makes it end at once, and the results of those requests are lost.
 const INTERRUPT: [(Signal, Duration); 3] =
     [(Signal::INT, Duration::from_secs(300)), (Signal::TERM, Duration::from_secs(60)), (Signal::KILL, GRACE)];
 /// Number of lines of a program's output that an error quotes.
@@ -59,8 +60,8 @@ impl Program {
     /// Runs the program, and returns its standard output. `input` is its standard input.
     ///
     /// # Errors
-    /// If it cannot be started, fails, or takes longer than `limit`. The error names the command and quotes the end of its
-    /// standard error.
+    /// If it cannot be started, fails, or takes longer than `limit`. The error names the command and quotes
+    /// the end of its standard error.
     pub(super) fn output(&self, input: Option<String>, limit: Duration) -> anyhow::Result<String> {
         let mut child = self.spawn(Stdio::piped(), Stdio::piped(), input.is_some())?;
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
@@ -78,8 +79,8 @@ impl Program {
     /// Runs the program with a log. If `interrupted` becomes true, the program is asked to end.
     ///
     /// # Errors
-    /// If it cannot be started, fails, is interrupted, or takes longer than `limit`. The error names the command and quotes the
-    /// end of the log.
+    /// If it cannot be started, fails, is interrupted, or takes longer than `limit`. The error names the
+    /// command and quotes the end of the log.
     pub(super) fn run(
         &self,
         log: &Log<'_>,
@@ -208,8 +209,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Waits until a program ends. Calls `meanwhile` again and again, with a sentence if a signal was not enough. `interrupt` says
-/// how to interrupt the program.
+/// Waits until a program ends. Calls `meanwhile` again and again, with a sentence if a signal was not enough.
+/// `interrupt` says how to interrupt the program.
 fn wait_with(
     child: &mut Child,
     limit: Duration,
@@ -280,8 +281,8 @@ impl Reading {
         Self { thread: thread::spawn(body), bytes }
     }
 
-    /// The output, after the program has ended. A process that the program has left behind may hold the pipe open, so the end
-    /// of the output is not awaited for ever.
+    /// The output, after the program has ended. A process that the program has left behind may hold the pipe
+    /// open, so the end of the output is not awaited for ever.
     fn text(self) -> String {
         let (mut length, mut grown) = (0, Instant::now());
         while !self.thread.is_finished() && grown.elapsed() < SILENCE {
@@ -411,8 +412,8 @@ mod tests {
         let shown = stubborn.run_with(&log, GRACE, Some(&interrupted), &interrupt).expect_err("killed");
         assert!(
             shown.to_string().ends_with(
-                "was interrupted, and ended only after SIGKILL:\n  ready\nWhat it was creating or removing may remain. Try it \
-                 yourself"
+                "was interrupted, and ended only after SIGKILL:\n  ready\nWhat it was creating or removing \
+                 may remain. Try it yourself"
             ),
             "{shown}"
         );

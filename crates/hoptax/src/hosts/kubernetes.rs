@@ -1,7 +1,8 @@
 //! Pods of Kubernetes that hoptax creates for a run, and removes after it.
 //!
-//! The objects are removed by a process of their own, which also notices the death of hoptax ([`Remover`]). If the whole machine
-//! dies, the cluster removes them after `at_most` (`objects.rs`). `hoptax hosts down` finds what remains by its labels.
+//! The objects are removed by a process of their own, which also notices the death of hoptax ([`Remover`]).
+//! If the whole machine dies, the cluster removes them after `at_most` (`objects.rs`). `hoptax hosts down`
+//! finds what remains by its labels.
 
 use super::cluster::{Cluster, Remover};
 use super::objects::{self, CONTAINER, Objects, Origin};
@@ -26,8 +27,8 @@ const STUCK: Duration = Duration::from_secs(30);
 /// Interval at which the pods are looked at.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Creates the pods of all hosts of a plan that need it, and waits until they are ready. Adds what removes them to `removers`
-/// before it creates anything. Returns the hosts, each with its pods.
+/// Creates the pods of all hosts of a plan that need it, and waits until they are ready. Adds what removes
+/// them to `removers` before it creates anything. Returns the hosts, each with its pods.
 pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Result<Vec<Host>> {
     let hosts = workloads(&setup.plan.hosts);
     if hosts.is_empty() {
@@ -38,7 +39,8 @@ pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Resu
     let directory = super::command::directory(setup.home)?;
     let clusters = clusters(&hosts);
     for cluster in &clusters {
-        // A context or a cluster that does not exist is then an error of its own, and nothing has to be removed.
+        // A context or a cluster that does not exist is then an error of its own, and nothing has to be
+        // removed.
         cluster.list(&objects::of_run(&run)).output(None, ANSWER)?;
     }
     for (index, cluster) in clusters.iter().enumerate() {
@@ -71,7 +73,8 @@ pub(super) fn end(removers: &mut Vec<Remover>) -> Vec<anyhow::Error> {
     removers.drain(..).filter_map(|remover| remover.remove().err()).collect()
 }
 
-/// Removes what earlier runs of this plan have left, if this user started them on this machine. Returns what is gone.
+/// Removes what earlier runs of this plan have left, if this user started them on this machine. Returns what
+/// is gone.
 ///
 /// # Errors
 /// If the cluster cannot be asked, a run is still in progress, or somebody else has started a run.
@@ -208,7 +211,8 @@ fn status(pods: &[Pod], needed: usize) -> String {
     format!("{ready} of {needed} pods are ready{}", why.unwrap_or_default())
 }
 
-/// The warnings of the cluster about objects of a run. They say why there are no pods: for example, a quota is exceeded.
+/// The warnings of the cluster about objects of a run. They say why there are no pods: for example, a quota
+/// is exceeded.
 fn events(cluster: &Cluster, run: &str) -> String {
     let list = cluster.kubectl(&["get", "events", "--field-selector=type=Warning", "--output=json"]);
     let list: Value =

@@ -1,8 +1,9 @@
 //! The objects of Kubernetes that hoptax creates. All functions are pure.
 //!
-//! A Job of generators ends by itself: its pods sleep for a limited time, and the cluster stops them at `activeDeadlineSeconds`
-//! and removes the Job `ttlSecondsAfterFinished` later. A Deployment has no such limit. So it and its Service belong to a Job
-//! without pods, the lease, which ends in this way. When the lease goes, the cluster removes what belongs to it.
+//! A Job of generators ends by itself: its pods sleep for a limited time, and the cluster stops them at
+//! `activeDeadlineSeconds` and removes the Job `ttlSecondsAfterFinished` later. A Deployment has no such
+//! limit. So it and its Service belong to a Job without pods, the lease, which ends in this way. When the
+//! lease goes, the cluster removes what belongs to it.
 
 use hoptax_plan::{BuiltInUpstream, Plan, Pull, Toleration, Upstream, Workload, WorkloadKind};
 use serde_json::{Map, Value, json};

@@ -76,7 +76,8 @@ impl Outputs {
             TerraformReach::Command(output) => {
                 let words = match self.0.get(output) {
                     Some(Value::String(text)) if text.contains(['"', '\'', '\\', '$']) => bail!(
-                        "the output `{output}` is `{text}`. Write it as a list of words, because hoptax starts it without a shell"
+                        "the output `{output}` is `{text}`. Write it as a list of words, because hoptax \
+                        starts it without a shell"
                     ),
                     Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
                     _ => self.texts(output)?,
@@ -89,7 +90,8 @@ impl Outputs {
         let machines = kind.machines();
         ensure!(
             address.is_none() || machines == 1,
-            "it is {machines} machines, which do not have the same address. Remove `address`; generators do not need one"
+            "it is {machines} machines, which do not have the same address. Remove `address`; generators do \
+            not need one"
         );
         Ok(Host { kind, address: address.or(host.address), ..host.clone() })
     }

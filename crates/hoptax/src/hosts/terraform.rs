@@ -1,4 +1,5 @@
-//! Machines of a Terraform configuration: looked up in its outputs, created if they are missing, and destroyed again.
+//! Machines of a Terraform configuration: looked up in its outputs, created if they are missing, and
+//! destroyed again.
 
 use super::applied::Applied;
 use super::command::{Log, Program};
@@ -68,7 +69,8 @@ impl Directory {
         if missing.is_empty() {
             if self.destroys && !self.applied.is_ours() {
                 (setup.progress)(&format!(
-                    "{}: these machines existed before, so hoptax does not destroy them after the run. `{}` does",
+                    "{}: these machines existed before, so hoptax does not destroy them after the run. `{}` \
+                    does",
                     self.shown.display(),
                     self.command("destroy", &[]).shown()
                 ));
@@ -89,8 +91,8 @@ impl Directory {
         let missing = outputs.missing(&needed);
         if !missing.is_empty() {
             bail!(
-                "{} has no output {} even after `apply`. {}. Add an `output` to the configuration, or correct `outputs` in the \
-                 plan",
+                "{} has no output {} even after `apply`. {}. Add an `output` to the configuration, or \
+                 correct `outputs` in the plan",
                 self.shown.display(),
                 listed(&missing),
                 outputs.described()
@@ -166,8 +168,8 @@ impl Directory {
     }
 }
 
-/// Finds and creates the machines of all hosts of a plan that come from Terraform. Adds their directories to `opened` before it
-/// creates anything. Returns the hosts, each with the machines that it has.
+/// Finds and creates the machines of all hosts of a plan that come from Terraform. Adds their directories to
+/// `opened` before it creates anything. Returns the hosts, each with the machines that it has.
 pub(super) fn up(setup: &Setup<'_>, opened: &mut Vec<Directory>) -> anyhow::Result<Vec<Host>> {
     let mut found = Vec::new();
     for (_, hosts) in by_directory(&setup.plan.hosts) {
@@ -257,8 +259,8 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
             }
             let text = error.to_string();
             if text.contains("Host key verification failed") {
-                let help = "To trust the keys of new machines, write `StrictHostKeyChecking accept-new` for their addresses into \
-                            ~/.ssh/config";
+                let help = "To trust the keys of new machines, write `StrictHostKeyChecking accept-new` for \
+                            their addresses into ~/.ssh/config";
                 return Err(error.context(format!("host {}: its key is not known. {help}", host.name)));
             }
             if began.elapsed() > BOOT {
@@ -274,8 +276,8 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a line of `terraform` says that something begins, goes on or is complete. The others, such as the plan, are only in the
-/// log.
+/// Whether a line of `terraform` says that something begins, goes on or is complete. The others, such as the
+/// plan, are only in the log.
 fn is_step(line: &str) -> bool {
     line.contains("...") || line.contains(" complete")
 }

@@ -7,7 +7,8 @@ use super::{kubernetes, terraform};
 use anyhow::{anyhow, bail};
 use hoptax_plan::{Host, HostKind, Plan};
 
-/// The hosts of a plan, which can all be reached. Dropping it removes what was created for them, as the plan says.
+/// The hosts of a plan, which can all be reached. Dropping it removes what was created for them, as the plan
+/// says.
 #[derive(Debug, Default)]
 pub struct Up {
     hosts: Vec<Host>,
@@ -15,9 +16,11 @@ pub struct Up {
     removers: Vec<Remover>,
 }
 
-/// Finds the machines of a plan's hosts. Creates those that hoptax must create, and waits until commands can be run on them.
+/// Finds the machines of a plan's hosts. Creates those that hoptax must create, and waits until commands can
+/// be run on them.
 ///
-/// The hosts of other kinds are returned as they are. If an error or a signal ends this early, what was created is removed.
+/// The hosts of other kinds are returned as they are. If an error or a signal ends this early, what was
+/// created is removed.
 ///
 /// # Errors
 /// If `terraform` or `kubectl` fails, outputs are missing, pods do not become ready, or a signal arrives.
@@ -37,8 +40,8 @@ pub fn up(setup: &Setup<'_>) -> anyhow::Result<Up> {
     }
 }
 
-/// Removes what earlier runs of this plan have left: after `kill -9`, or because `terraform` or `kubectl` failed. Returns what
-/// is gone, a line for each.
+/// Removes what earlier runs of this plan have left: after `kill -9`, or because `terraform` or `kubectl`
+/// failed. Returns what is gone, a line for each.
 ///
 /// # Errors
 /// If something cannot be removed, or a run still uses it.
@@ -53,7 +56,8 @@ pub fn down(setup: &Setup<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 impl Up {
-    /// The hosts in the order of the plan. Their kinds are [known](HostKind::is_known), and each has its address.
+    /// The hosts in the order of the plan. Their kinds are [known](HostKind::is_known), and each has its
+    /// address.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }

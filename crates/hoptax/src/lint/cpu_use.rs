@@ -1,11 +1,12 @@
 //! Measures how many CPUs a gateway uses at once under full load.
 //!
-//! Packs set the number of workers so that no gateway can use more CPUs at once than another gateway. The number of
-//! threads does not show whether the setting works. A gateway can have many threads and run only one of them at a time,
-//! or it can use a thread per connection. CPU time does show whether the setting works, but only if some CPUs were
-//! idle, so that the gateway could have used more CPUs. When a gateway only proxies, the generator and the upstream
-//! need as much CPU time as the gateway. Therefore, if its pack has the feature `gzip`, the gateway also compresses
-//! large responses. The gateway then does nearly all of the work.
+//! Packs set the number of workers so that no gateway can use more CPUs at once than another gateway. The
+//! number of threads does not show whether the setting works. A gateway can have many threads and run only
+//! one of them at a time, or it can use a thread per connection. CPU time does show whether the setting
+//! works, but only if some CPUs were idle, so that the gateway could have used more CPUs. When a gateway only
+//! proxies, the generator and the upstream need as much CPU time as the gateway. Therefore, if its pack has
+//! the feature `gzip`, the gateway also compresses large responses. The gateway then does nearly all of the
+//! work.
 
 use super::observe::{RunningGateway, plan};
 use crate::run::Loaded;
@@ -14,30 +15,30 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
 use std::path::Path;
 
-/// Maximum number of CPUs per worker that the gateway may use or wait for. Above this limit, the gateway would use more
-/// CPUs than it has workers if enough CPUs were idle. The limit applies only while the gateway compresses, because then
-/// it makes few system calls. (While one thread is in a system call, the scheduler of a language such as Go runs
-/// another thread, which can wait for a CPU too.)
+/// Maximum number of CPUs per worker that the gateway may use or wait for. Above this limit, the gateway
+/// would use more CPUs than it has workers if enough CPUs were idle. The limit applies only while the gateway
+/// compresses, because then it makes few system calls. (While one thread is in a system call, the scheduler
+/// of a language such as Go runs another thread, which can wait for a CPU too.)
 const WANTED: f64 = 1.4;
 
-/// Minimum number of CPUs per worker that the gateway uses if it is the bottleneck. If the gateway used fewer CPUs, it
-/// was not the bottleneck.
+/// Minimum number of CPUs per worker that the gateway uses if it is the bottleneck. If the gateway used fewer
+/// CPUs, it was not the bottleneck.
 const KEPT_BUSY: f64 = 0.8;
 
-/// If several threads of the gateway worked, the gateway must have received at least this share of the CPU time that it
-/// wanted. Otherwise the result is not reliable, because threads that mostly wait for a CPU seldom want a CPU at the
-/// same moment.
+/// If several threads of the gateway worked, the gateway must have received at least this share of the CPU
+/// time that it wanted. Otherwise the result is not reliable, because threads that mostly wait for a CPU
+/// seldom want a CPU at the same moment.
 const GOT: f64 = 0.5;
 
 /// Minimum number of idle CPUs that shows that the gateway could have used more CPUs than it did.
 const ROOM: f64 = 0.2;
 
-/// Number of requests per connection. The number is small, because new connections go to an idle worker. Long-lived
-/// connections may all belong to the same worker.
+/// Number of requests per connection. The number is small, because new connections go to an idle worker.
+/// Long-lived connections may all belong to the same worker.
 const PER_CONNECTION: u32 = 10;
 
-/// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault. A repetition can help
-/// because a gateway with a just-in-time compiler uses more CPU at first.
+/// Maximum number of loads. A load is repeated if its result was inconclusive or showed a fault. A repetition
+/// can help because a gateway with a just-in-time compiler uses more CPU at first.
 const ATTEMPTS: u32 = 4;
 
 /// Responses that are expensive to compress and cheap to send.
@@ -52,13 +53,13 @@ pub struct CpuUse {
     pub compressed: bool,
     /// Average number of CPUs used.
     pub used: f64,
-    /// Average number of CPUs that the gateway used or waited for. This is the number of its threads that could have
-    /// run at the same time. Absent if the kernel does not report the waiting time.
+    /// Average number of CPUs that the gateway used or waited for. This is the number of its threads that
+    /// could have run at the same time. Absent if the kernel does not report the waiting time.
     pub wanted: Option<f64>,
     /// Average number of idle CPUs.
     pub idle: f64,
-    /// Average number of CPUs that the hypervisor took. A thread that loses its CPU to the hypervisor does not count as
-    /// waiting.
+    /// Average number of CPUs that the hypervisor took. A thread that loses its CPU to the hypervisor does
+    /// not count as waiting.
     pub stolen: f64,
     /// Number of CPUs that the gateway is allowed to run on.
     pub cpus: u32,
@@ -72,7 +73,8 @@ pub struct CpuUse {
     pub threads: u32,
 }
 
-/// Result of [`CpuUse::beyond`]: whether a gateway uses more CPUs at once than a given number of workers can use.
+/// Result of [`CpuUse::beyond`]: whether a gateway uses more CPUs at once than a given number of workers can
+/// use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conclusion {
     /// The gateway uses more CPUs.
@@ -96,14 +98,16 @@ impl CpuUse {
         if held {
             return Conclusion::Within;
         }
-        // Without compression, there is little work. Several threads may then have shared the work of one worker.
+        // Without compression, there is little work. Several threads may then have shared the work of one
+        // worker.
         if !self.compressed && f64::from(self.busy_threads) > workers {
             return Conclusion::Unknown(
-                "several threads of the gateway were busy, and hoptax cannot load them fully, because the gateway's \
-                 pack has no feature `gzip`",
+                "several threads of the gateway were busy, and hoptax cannot load them fully, because the \
+                 gateway's pack has no feature `gzip`",
             );
         }
-        // If a gateway received enough CPU time and never wanted more CPUs, it would not use more CPUs on any machine.
+        // If a gateway received enough CPU time and never wanted more CPUs, it would not use more CPUs on any
+        // machine.
         let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
         let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
         if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
@@ -120,7 +124,8 @@ impl CpuUse {
     pub(super) fn described(&self) -> String {
         let wanted = self.wanted.map_or_else(String::new, |wanted| format!(", up to {wanted:.2} wanted"));
         format!(
-            "workers {}: {:.2} CPUs used{wanted}, {:.2} left idle; allowed on {} CPU(s); {} of {} thread(s) busy, {} process(es)",
+            "workers {}: {:.2} CPUs used{wanted}, {:.2} left idle; allowed on {} CPU(s); {} of {} thread(s) \
+            busy, {} process(es)",
             self.workers, self.used, self.idle, self.cpus, self.busy_threads, self.threads, self.processes
         )
     }
@@ -160,8 +165,8 @@ pub(super) fn measure(
     let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, packs)?;
     let running =
         RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-{workers}-busy")))?;
-    // One worker is expected to use at most one CPU, and two workers are expected to use more. If no attempt shows
-    // this, the closest attempt is the result.
+    // One worker is expected to use at most one CPU, and two workers are expected to use more. If no attempt
+    // shows this, the closest attempt is the result.
     let (expected, sign) = if workers == 1 { (Conclusion::Within, 1.0) } else { (Conclusion::Beyond, -1.0) };
     let mut attempts: Vec<CpuUse> = Vec::new();
     for _ in 0..ATTEMPTS {

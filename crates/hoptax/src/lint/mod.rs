@@ -1,8 +1,8 @@
 //! `hoptax lint`: checks by experiment that a pack configures its gateway in the same way as all other packs.
 //!
-//! The module starts the real gateway (profile `equalised`) with one worker and with two workers, with and without an
-//! access log. It sends the gateway a short load. The CPU time that the gateway uses under full load shows whether the
-//! gateway has the right number of workers.
+//! The module starts the real gateway (profile `equalised`) with one worker and with two workers, with and
+//! without an access log. It sends the gateway a short load. The CPU time that the gateway uses under full
+//! load shows whether the gateway has the right number of workers.
 
 mod cpu_use;
 mod observe;
@@ -84,7 +84,8 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
     Ok(Report { pack: name.to_owned(), version, equalised, checks, log })
 }
 
-/// The set-ups in which the gateway is started, in order. Set-ups that the pack lists as `unsupported` are left out.
+/// The set-ups in which the gateway is started, in order. Set-ups that the pack lists as `unsupported` are
+/// left out.
 fn setups(pack: &Pack) -> Vec<Setup> {
     let can = |what: &str| !pack.manifest().unsupported.contains_key(what);
     let counts = worker_counts(pack).into_iter();

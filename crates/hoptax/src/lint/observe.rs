@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Number of connections. The number is large enough that each of several workers gets some connections. It is small
-/// enough that each connection carries many requests.
+/// Number of connections. The number is large enough that each of several workers gets some connections. It
+/// is small enough that each connection carries many requests.
 const CONNECTIONS: u32 = 32;
 
 /// Duration of the load. A connection pool fills in a small part of this time.
@@ -53,7 +53,8 @@ pub struct Observation {
     pub completed: u64,
     /// The upstream's counts during the load.
     pub ledger: LedgerDelta,
-    /// Growth in bytes of all files that the gateway writes to, from before the load until the gateway stopped.
+    /// Growth in bytes of all files that the gateway writes to, from before the load until the gateway
+    /// stopped.
     pub log_bytes: u64,
     /// The files that grew.
     pub grown: Vec<String>,
@@ -65,7 +66,8 @@ pub struct Observation {
     pub left: u32,
 }
 
-/// Starts the pack `name` with these options and observes it. Also returns the version that the gateway reported.
+/// Starts the pack `name` with these options and observes it. Also returns the version that the gateway
+/// reported.
 pub(super) fn observe(
     name: &str,
     setup: &Setup,
@@ -83,8 +85,8 @@ pub(super) fn observe(
     running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// A plan for one gateway. `gateway` contains the keys of the gateway, and `more` is appended to the plan as further
-/// lines.
+/// A plan for one gateway. `gateway` contains the keys of the gateway, and `more` is appended to the plan as
+/// further lines.
 pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let text = format!(
         "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
@@ -108,8 +110,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// A running gateway with its upstream. Rust drops the fields in order, so the gateway stops before the upstream.
-/// The driver comes last, because it removes the files of a gateway with credentials.
+/// A running gateway with its upstream. Rust drops the fields in order, so the gateway stops before the
+/// upstream. The driver comes last, because it removes the files of a gateway with credentials.
 pub(super) struct RunningGateway<'a> {
     plan: &'a Plan,
     exe: &'a Path,
@@ -147,8 +149,8 @@ impl<'a> RunningGateway<'a> {
         let before = self.files(&processes);
         let ledger = self.ledger()?;
         let loaded = self.load(None);
-        // Report the guard's failure first. A gateway that moved itself to the background may have seemed ready before
-        // its guard noticed the move.
+        // Report the guard's failure first. A gateway that moved itself to the background may have seemed
+        // ready before its guard noticed the move.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
         let loaded = loaded?;
         let record = loaded.record.as_ref().expect("a load that did not fail has one");
@@ -235,8 +237,9 @@ impl<'a> RunningGateway<'a> {
         })
     }
 
-    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the generator
-    /// closes each connection after this number of requests. Otherwise the generator keeps its connections.
+    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the
+    /// generator closes each connection after this number of requests. Otherwise the generator keeps its
+    /// connections.
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,
@@ -284,8 +287,8 @@ impl<'a> RunningGateway<'a> {
     }
 }
 
-/// Directory of a gateway's logs: absolute and without links, as the kernel shows the files that the gateway has open.
-/// Otherwise one file would have two paths, and its bytes would count twice.
+/// Directory of a gateway's logs: absolute and without links, as the kernel shows the files that the gateway
+/// has open. Otherwise one file would have two paths, and its bytes would count twice.
 fn logs_of(directory: &Path, label: &str) -> PathBuf {
     let logs = directory.join("logs").join(label);
     logs.canonicalize().unwrap_or(logs)

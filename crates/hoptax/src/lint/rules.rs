@@ -8,20 +8,20 @@ use hoptax_record::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Minimum growth of the log per request, in bytes, if the gateway writes an access log. No log line is shorter than
-/// this.
+/// Minimum growth of the log per request, in bytes, if the gateway writes an access log. No log line is
+/// shorter than this.
 const A_LINE: f64 = 8.0;
 
-/// Maximum share of requests that may open an upstream connection. Above this share, the gateway does not reuse
-/// connections. Connections that fill the gateway's pool are not counted.
+/// Maximum share of requests that may open an upstream connection. Above this share, the gateway does not
+/// reuse connections. Connections that fill the gateway's pool are not counted.
 const NOT_REUSED: f64 = 0.1;
 
-/// Maximum share of requests that may open a new client connection. It is also the maximum difference between the
-/// numbers of upstream requests and client requests, as a share of the client requests.
+/// Maximum share of requests that may open a new client connection. It is also the maximum difference between
+/// the numbers of upstream requests and client requests, as a share of the client requests.
 const LOST: f64 = 0.02;
 
-/// Number of upstream connections per client connection that the gateway may open to fill its pools. Each worker has a
-/// pool of its own.
+/// Number of upstream connections per client connection that the gateway may open to fill its pools. Each
+/// worker has a pool of its own.
 const POOL: u64 = 2;
 
 /// Outcome of one check.
@@ -30,8 +30,8 @@ pub enum Verdict {
     /// No fault.
     #[serde(rename = "ok")]
     Ok,
-    /// The configuration differs from the configuration of other gateways. Therefore the figures of this gateway cannot
-    /// be compared with the figures of other gateways.
+    /// The configuration differs from the configuration of other gateways. Therefore the figures of this
+    /// gateway cannot be compared with the figures of other gateways.
     #[serde(rename = "not equalised")]
     NotEqualised,
     /// The pack breaks a rule for all packs.
@@ -67,7 +67,8 @@ pub struct Item {
     pub advice: &'static str,
 }
 
-/// Judges a pack by the observations of its gateway. `failed` is the set-up in which the gateway did not start.
+/// Judges a pack by the observations of its gateway. `failed` is the set-up in which the gateway did not
+/// start.
 pub(super) fn judge(
     pack: &Pack,
     observations: &[Observation],
@@ -135,9 +136,9 @@ fn answers(observations: &[Observation]) -> Item {
     )
 }
 
-/// With one worker, a gateway must use at most one CPU at once. With two workers, the gateway must use more than one
-/// CPU, or have more processes, threads or allowed CPUs than with one worker. The second condition is enough, because
-/// all connections may have gone to one worker by chance.
+/// With one worker, a gateway must use at most one CPU at once. With two workers, the gateway must use more
+/// than one CPU, or have more processes, threads or allowed CPUs than with one worker. The second condition
+/// is enough, because all connections may have gone to one worker by chance.
 fn workers(cpu_uses: &[CpuUse]) -> Item {
     let fault = |verdict, evidence| {
         item(
@@ -208,8 +209,8 @@ fn upstream_version(observations: &[Observation]) -> Item {
     item("upstream HTTP version", fault, each(observations, seen), "use HTTP/1.1 to the upstream")
 }
 
-/// If there are more upstream requests than client requests, the gateway probes or retries. If there are fewer upstream
-/// requests than answers, the gateway has a cache.
+/// If there are more upstream requests than client requests, the gateway probes or retries. If there are
+/// fewer upstream requests than answers, the gateway has a cache.
 fn extra_requests(observations: &[Observation]) -> Item {
     let off = |observation: &Observation| {
         let most = (LOST * observation.sent as f64) as u64;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 fn pack(more: &str) -> Pack {
     let text = format!(
-        "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], pattern: 'v(.+)' }}\n\
+        "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], \
+         pattern: 'v(.+)' }}\n\
          start: [\"{{{{ binary }}}}\"]\nready: {{ path: / }}\nstop: {{ grace: 2s }}\n{more}"
     );
     hoptax_lab::packs::parse("packs/mine", text, BTreeMap::new()).expect("a pack")
@@ -123,7 +124,8 @@ fn each_fault_is_found_by_exactly_one_check() {
     }
 }
 
-/// Verdicts of the check `workers` that are not ok. `one` is the CPU use with one worker, and `two` with two workers.
+/// Verdicts of the check `workers` that are not ok. `one` is the CPU use with one worker, and `two` with two
+/// workers.
 fn workers(one: CpuUse, two: CpuUse) -> Vec<Verdict> {
     found_with(&all(), &[one, two])
         .into_iter()
@@ -217,6 +219,7 @@ fn a_gateway_that_does_not_start_is_reported_with_its_reason() {
     assert_eq!(items[0].verdict, Verdict::Wrong);
     assert_eq!(
         items[0].evidence,
-        "1 worker, access log off: mine exited with code 0 before it was ready (`start` is at packs/mine/gateway.yaml:5)"
+        "1 worker, access log off: mine exited with code 0 before it was ready (`start` is at \
+        packs/mine/gateway.yaml:5)"
     );
 }

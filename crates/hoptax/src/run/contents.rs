@@ -1,5 +1,5 @@
-//! Contents of the files that targets name. The files are read once, before anything starts. Their contents are sent to
-//! the generator with each load spec.
+//! Contents of the files that targets name. The files are read once, before anything starts. Their contents
+//! are sent to the generator with each load spec.
 
 use anyhow::Context as _;
 use hoptax_host::probe::leg::Messages;
@@ -54,8 +54,8 @@ impl Contents {
         self.bodies.iter().map(|body| body.len() as u64).max()
     }
 
-    /// Lengths of the longest first request of a target, and of a response. What gateways and their credentials add is not
-    /// counted.
+    /// Lengths of the longest first request of a target, and of a response. What gateways and their
+    /// credentials add is not counted.
     pub fn messages(&self, plan: &Plan) -> Messages {
         let request = |spec: TargetSpec| first_request(&spec, &self.files, SEED, HttpVersion::Http11).ok();
         let requests = self.targets(&plan.targets, ANY_HOST).into_iter().filter_map(request);
@@ -65,8 +65,8 @@ impl Contents {
         }
     }
 
-    /// Builds the target specs for the generator. `targets` must have the same order as when their bodies were read.
-    /// The header `host` is set to `host`, unless a target sets this header.
+    /// Builds the target specs for the generator. `targets` must have the same order as when their bodies
+    /// were read. The header `host` is set to `host`, unless a target sets this header.
     pub fn targets(&self, targets: &[Target], host: &str) -> Vec<TargetSpec> {
         let bodies = self.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()
@@ -98,8 +98,8 @@ pub(super) fn response_body(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Adds `content-length: 0` if the user gave a body and it is empty, unless it is sent in chunks. Without it, the engine
-/// would state the length of an empty body only for methods that usually have one.
+/// Adds `content-length: 0` if the user gave a body and it is empty, unless it is sent in chunks. Without it,
+/// the engine would state the length of an empty body only for methods that usually have one.
 pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>, is_chunked: bool) {
     const NAME: &str = "content-length";
     let is_stated = is_chunked || headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(NAME));

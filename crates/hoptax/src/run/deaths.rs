@@ -1,7 +1,7 @@
 //! Deaths of gateways during a run, and what follows from them.
 //!
-//! hoptax starts a gateway that died again before its next trial, so that a death costs one trial. If the gateway dies
-//! twice in the same case, hoptax leaves out the rest of this case, and the other cases go on.
+//! hoptax starts a gateway that died again before its next trial, so that a death costs one trial. If the
+//! gateway dies twice in the same case, hoptax leaves out the rest of this case, and the other cases go on.
 
 use hoptax_record::{Contender, DEATHS_IN_CASE, Death, DeathDuring, Failure};
 
@@ -24,7 +24,8 @@ impl Deaths {
         Self((0..gateways).map(|_| OfGateway::default()).collect())
     }
 
-    /// Adds a death in, or before, the trial with this number. `load` is the load point whose load the gateway had.
+    /// Adds a death in, or before, the trial with this number. `load` is the load point whose load the
+    /// gateway had.
     pub(super) fn add(
         &mut self,
         gateway: usize,

@@ -1,7 +1,7 @@
 //! Carries out a plan's events (reload, restart, route change) while a trial is measured.
 //!
-//! A separate thread waits for the measured time to begin, and then carries out the events in order. Therefore neither
-//! the generator nor the sampler has to wait for a gateway that reloads slowly.
+//! A separate thread waits for the measured time to begin, and then carries out the events in order.
+//! Therefore neither the generator nor the sampler has to wait for a gateway that reloads slowly.
 
 use super::traffic::RouteAsker;
 use hoptax_lab::features::Change;
@@ -42,8 +42,8 @@ pub(super) struct EventRunner {
 }
 
 impl EventRunner {
-    /// Carries out all events. The channel `begun` receives the start of the measured time, and is closed when the
-    /// trial ends.
+    /// Carries out all events. The channel `begun` receives the start of the measured time, and is closed
+    /// when the trial ends.
     pub(super) fn run(mut self, begun: &Receiver<u64>) -> Vec<EventResult> {
         let started = begun.recv().ok();
         let events = std::mem::take(&mut self.events);
@@ -128,7 +128,8 @@ impl RouteCheck {
     }
 }
 
-/// Event records of a trial. Times are relative to the start of the measured time, like the times of the windows.
+/// Event records of a trial. Times are relative to the start of the measured time, like the times of the
+/// windows.
 pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> Vec<EventRecord> {
     let since = |at: u64| at.saturating_sub(load.map_or(at, |load| load.started_ns));
     let record = |one: EventResult| EventRecord {

@@ -30,9 +30,9 @@ use hoptax_record::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Minimum size of a body for which the run measures the bandwidth of the loopback. For smaller bodies, the cost per
-/// request dominates. A loopback of a few GB/s moves 64 KiB in about 20 µs, and a gateway takes about the same time for
-/// a request.
+/// Minimum size of a body for which the run measures the bandwidth of the loopback. For smaller bodies, the
+/// cost per request dominates. A loopback of a few GB/s moves 64 KiB in about 20 µs, and a gateway takes
+/// about the same time for a request.
 const LARGE_BODY: u64 = 64 << 10;
 
 /// How a run ended.
@@ -45,8 +45,8 @@ pub struct Outcome {
 }
 
 impl Run<'_> {
-    /// Starts all services, measures every case in every round, and stops all services. Even if the run fails, each
-    /// finished trial is on disk, and all services are stopped.
+    /// Starts all services, measures every case in every round, and stops all services. Even if the run
+    /// fails, each finished trial is on disk, and all services are stopped.
     ///
     /// # Errors
     /// If the run directory cannot be written.
@@ -101,8 +101,8 @@ impl Run<'_> {
             Some(start) => flow.measure_starts(start, dir, &mut record),
             None => flow.measure(&mut *director, dir),
         };
-        // Warm-ups and deaths in passes say nothing about trials, so they are not recorded. A failed pass says why it
-        // failed.
+        // Warm-ups and deaths in passes say nothing about trials, so they are not recorded. A failed pass
+        // says why it failed.
         flow.note_warm_ups(&mut record);
         flow.deaths.record(&mut record.contenders);
         // Passes follow only after all rounds, and not in a run that had to stop early.
@@ -128,8 +128,8 @@ impl Run<'_> {
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
-                // Writing a trial failed, for example because the disk is full. Try to write this failure anyway,
-                // because that may still work.
+                // Writing a trial failed, for example because the disk is full. Try to write this failure
+                // anyway, because that may still work.
                 let failure = Failure {
                     stage: Stage::Trial,
                     message: format!("{error}; earlier trials are kept"),
@@ -230,8 +230,8 @@ struct Flow<'a> {
     /// For each gateway of the plan, true if it can reload. Known once it was started.
     reloads: Vec<bool>,
     upstream: Box<dyn Service>,
-    /// For direct and each gateway, true if its process was warmed up since its last start. Direct is first, and means
-    /// the upstream.
+    /// For direct and each gateway, true if its process was warmed up since its last start. Direct is first,
+    /// and means the upstream.
     is_warm: Vec<bool>,
     /// Warm-ups that are not in the record of the run yet, with the index of their contender.
     warm_ups: Vec<(usize, WarmUp)>,
@@ -245,8 +245,8 @@ struct Flow<'a> {
 enum GatewayState {
     /// The gateway was started and verified.
     Up(Box<dyn Service>),
-    /// The gateway was verified, and does not run now. It is started again for its next trial. With `isolate` or `start`,
-    /// a gateway runs only during its own trials or starts. Without, it has died.
+    /// The gateway was verified, and does not run now. It is started again for its next trial. With `isolate`
+    /// or `start`, a gateway runs only during its own trials or starts. Without, it has died.
     Stopped,
     /// The gateway could not be started or verified, and is not measured any more.
     Failed(Failure),
@@ -262,8 +262,8 @@ impl Flow<'_> {
         self.traffic.legs(self.run.contents.messages(self.run.plan))
     }
 
-    /// Starts and verifies the gateways. Returns the reason if the run cannot have a result: direct itself gives no right
-    /// answer, or no gateway can be measured.
+    /// Starts and verifies the gateways. Returns the reason if the run cannot have a result: direct itself
+    /// gives no right answer, or no gateway can be measured.
     fn start_gateways(&mut self, record: &mut RunRecord) -> Option<Failure> {
         for (index, gateway) in self.run.plan.gateways.iter().enumerate() {
             if self.run.is_interrupted() {
@@ -333,8 +333,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures the slots one after the other until the schedule ends, a signal arrives, or the upstream dies. Returns
-    /// the number of good trials. If the run had to stop early, also returns the reason.
+    /// Measures the slots one after the other until the schedule ends, a signal arrives, or the upstream
+    /// dies. Returns the number of good trials. If the run had to stop early, also returns the reason.
     fn measure(
         &mut self,
         director: &mut dyn Director,
@@ -372,8 +372,8 @@ impl Flow<'_> {
         Ok((measured, None))
     }
 
-    /// Measures starts of the gateways that were verified. Returns the number of good starts. If the run had to stop
-    /// early, also returns the reason. Gateways that were left out have a failure in the record.
+    /// Measures starts of the gateways that were verified. Returns the number of good starts. If the run had
+    /// to stop early, also returns the reason. Gateways that were left out have a failure in the record.
     fn measure_starts(
         &mut self,
         start: Start,
@@ -443,8 +443,8 @@ impl Flow<'_> {
         (has_data || !self.run.is_interrupted()).then_some(trial)
     }
 
-    /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is started again and
-    /// warmed up with less load.
+    /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is
+    /// started again and warmed up with less load.
     ///
     /// # Errors
     /// If the gateway cannot be started, or if the case is left out because it killed the gateway.
@@ -500,8 +500,8 @@ impl Flow<'_> {
         started
     }
 
-    /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the gateway has
-    /// died, notes the death and returns its failure.
+    /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the
+    /// gateway has died, notes the death and returns its failure.
     fn put_back(
         &mut self,
         index: usize,
@@ -631,8 +631,8 @@ fn default_status(checks: &[Check]) -> Option<Check> {
     (!has_one).then(|| Check::Status(vec![(200, 399)]))
 }
 
-/// If a service died, the death of the service is the cause of the failure. The generator's failure then becomes a
-/// detail of this cause.
+/// If a service died, the death of the service is the cause of the failure. The generator's failure then
+/// becomes a detail of this cause.
 fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
     let Some(death) = death else { return failure };
     let quoted = failure.map(|failure| format!("{}\n{}\n", failure.message, failure.detail));

@@ -1,5 +1,5 @@
-//! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample resource use
-//! during the trial.
+//! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample
+//! resource use during the trial.
 
 use super::sampling::Sampling;
 use super::traffic::{
@@ -31,12 +31,12 @@ use std::time::Duration;
 
 /// Interval at which signals and the generator's time limit are checked.
 const POLL: Duration = Duration::from_millis(50);
-/// Time that the generator may take in addition to the times in the spec. The generator needs it to start and to write
-/// the record.
+/// Time that the generator may take in addition to the times in the spec. The generator needs it to start and
+/// to write the record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
 
-/// If the time between two polls is longer than this, instead of [`POLL`], our process was suspended between the polls
-/// (Ctrl-Z).
+/// If the time between two polls is longer than this, instead of [`POLL`], our process was suspended between
+/// the polls (Ctrl-Z).
 const STOPPED_NS: u64 = clock::SECOND;
 
 /// Duration of the measurement of the loopback. Only runs with large bodies measure it, and only once.
@@ -70,8 +70,8 @@ impl LocalTraffic {
         Self { is_watched, ..self }
     }
 
-    /// Sends a part of a load ([`hoptax_load::spec::Part`]). `start` receives the moment at which all parts begin to send, on
-    /// this machine's clock. If `start` is closed before, the load fails.
+    /// Sends a part of a load ([`hoptax_load::spec::Part`]). `start` receives the moment at which all parts
+    /// begin to send, on this machine's clock. If `start` is closed before, the load fails.
     pub fn load_part(
         &self,
         spec: &LoadSpec,
@@ -110,8 +110,8 @@ impl LocalTraffic {
         }
     }
 
-    /// Starts the generator in a process group of its own. Ctrl-C on the terminal then reaches only our process, and
-    /// our process can ask the generator for the data of the unfinished trial.
+    /// Starts the generator in a process group of its own. Ctrl-C on the terminal then reaches only our
+    /// process, and our process can ask the generator for the data of the unfinished trial.
     fn spawn(&self) -> io::Result<Child> {
         Command::new(&self.program)
             .args(["load", if self.is_watched { "--watched-spec" } else { "--spec" }, "-"])
@@ -141,8 +141,8 @@ impl Traffic for LocalTraffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let message_bytes = message_bytes.min(LARGEST);
         let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
-        // If the measurement fails, the run continues. The only consequence is that the finding `bandwidth-bound` is
-        // not checked.
+        // If the measurement fails, the run continues. The only consequence is that the finding
+        // `bandwidth-bound` is not checked.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
     }
@@ -227,8 +227,8 @@ fn not_profiled(error: ProfileError) -> Failure {
     Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() }
 }
 
-/// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the time limit. Passes
-/// on the moment from `start` to a part of a load.
+/// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the
+/// time limit. Passes on the moment from `start` to a part of a load.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
@@ -307,8 +307,8 @@ fn follow(
         if let Some(used) = sampling.used() {
             report(TrialUpdate::Used(used));
         }
-        // While Ctrl-Z suspends our process, the generator cannot deliver its record. Therefore the time limit does not
-        // include this time.
+        // While Ctrl-Z suspends our process, the generator cannot deliver its record. Therefore the time
+        // limit does not include this time.
         let now = clock::now();
         limit += Some(now.saturating_sub(polled)).filter(|&gap| gap > STOPPED_NS).unwrap_or(0);
         polled = now;
@@ -328,8 +328,8 @@ fn follow(
     }
 }
 
-/// Sends a signal to the child. The child's PID cannot belong to another process, because we have not waited for the
-/// child yet.
+/// Sends a signal to the child. The child's PID cannot belong to another process, because we have not waited
+/// for the child yet.
 fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process(pid, signal);

@@ -22,14 +22,15 @@ pub struct Run<'a> {
     pub contents: Contents,
     /// Seed for the order of the trials and for the arrivals.
     pub seed: u64,
-    /// CPUs of each role. The generator has one worker for each of its CPUs. If it has none, it has one worker, which is
-    /// not pinned.
+    /// CPUs of each role. The generator has one worker for each of its CPUs. If it has none, it has one
+    /// worker, which is not pinned.
     pub cpus: CpuSets,
     /// Description of the generator's machine.
     pub environment: Environment,
     /// The hosts of the run, by name. Empty if this host has all roles.
     pub hosts: BTreeMap<String, RunHost>,
-    /// Checks whether the generator's machine is fit for measurements, at the start and at the end of the run.
+    /// Checks whether the generator's machine is fit for measurements, at the start and at the end of the
+    /// run.
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
     /// Checks the other hosts of the run.
     pub look_at_others: &'a dyn Fn(Moment) -> BTreeMap<String, HostLook>,

@@ -11,19 +11,19 @@ use hoptax_plan::{CpuProfile, Plan};
 use hoptax_record::profile::{Callers, PassKind, PassRecord, Slice};
 use hoptax_record::{Failure, RoleUsage, Stage};
 
-/// Number of windows in a slice. With 499 samples per second, a gateway that uses a third of a CPU has about 80 samples
-/// in half a second.
+/// Number of windows in a slice. With 499 samples per second, a gateway that uses a third of a CPU has about
+/// 80 samples in half a second.
 const WINDOWS: usize = 5;
 
 /// Shortest warm-up of a pass. It hides the start of the profiler.
 const WARMUP_NS: u64 = 500 * MILLISECOND;
 
-/// Every how many rounds threads that wait are profiled too. They are less often the question, and switches cost more to
-/// record than samples.
+/// Every how many rounds threads that wait are profiled too. They are less often the question, and switches
+/// cost more to record than samples.
 const WAITING_EVERY: u32 = 2;
 
-/// Mixed into the seed, so that the order does not use the same random numbers as other random choices. The bytes spell
-/// "profile".
+/// Mixed into the seed, so that the order does not use the same random numbers as other random choices. The
+/// bytes spell "profile".
 const ORDER: u64 = 0x0070_726f_6669_6c65;
 
 /// One pass.
@@ -37,7 +37,8 @@ pub(super) struct Turn {
     pub(super) kind: PassKind,
 }
 
-/// All passes of a run, in order. Each round has every gateway at every load point that rounds measure, in random order.
+/// All passes of a run, in order. Each round has every gateway at every load point that rounds measure, in
+/// random order.
 pub(super) fn order(plan: &Plan, asked: CpuProfile, seed: u64) -> Vec<Turn> {
     let loads: Vec<usize> = (0..plan.load.len()).filter(|load| plan.load[*load].is_in_rounds()).collect();
     let mut random = Random::stream(seed, ORDER);

@@ -14,7 +14,8 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
-    /// The number of trials or starts of the whole run, as far as it is known. This method is called again before each trial.
+    /// The number of trials or starts of the whole run, as far as it is known. This method is called again
+    /// before each trial.
     fn planned(&mut self, trials: usize) {
         let _ = trials;
     }

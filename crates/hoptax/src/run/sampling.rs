@@ -24,8 +24,8 @@ struct Trees {
 }
 
 impl Sampling {
-    /// Starts to sample the generator, if it is on this machine, and `roles`. If `live` is true, [`Self::used`] returns the
-    /// use of resources twice a second.
+    /// Starts to sample the generator, if it is on this machine, and `roles`. If `live` is true,
+    /// [`Self::used`] returns the use of resources twice a second.
     pub fn start(generator: Option<Watched>, roles: &WatchedRoles, live: bool) -> Self {
         let network = NetworkCounters::now();
         let mut watched = Vec::new();

@@ -1,9 +1,9 @@
 //! Measures starts and reloads of gateways, in rounds.
 //!
-//! In each round, every gateway has two turns, and direct has the same traffic. In the first turn, the gateway answers
-//! requests one after the other on one connection. In the second turn, it gets the plan's load from the first moment at
-//! which it is ready. If the plan measures reloads, each turn continues with a reload and the same traffic again. The
-//! order of the turns is random.
+//! In each round, every gateway has two turns, and direct has the same traffic. In the first turn, the
+//! gateway answers requests one after the other on one connection. In the second turn, it gets the plan's
+//! load from the first moment at which it is ready. If the plan measures reloads, each turn continues with a
+//! reload and the same traffic again. The order of the turns is random.
 
 mod order;
 mod record;
@@ -25,11 +25,12 @@ use hoptax_record::{DIRECT, DirectTrial, Failure, Stage};
 use order::Turn;
 use std::time::Duration;
 
-/// Maximum time to wait for the first right answer. The longest readiness limit of the shipped packs is as long.
+/// Maximum time to wait for the first right answer. The longest readiness limit of the shipped packs is as
+/// long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Number of failed starts in a row after which a gateway is left out. A single failure may be chance, for example if
-/// another process took its port.
+/// Number of failed starts in a row after which a gateway is left out. A single failure may be chance, for
+/// example if another process took its port.
 const MOST_FAILURES: u32 = 3;
 
 /// Everything that measuring starts needs.
@@ -48,8 +49,8 @@ pub(super) struct Starts<'a> {
 /// How a gateway takes part in the rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It is measured. `reloads` is true if its reloads are measured too. `failures` is the number of its last turns in a
-    /// row that failed.
+    /// It is measured. `reloads` is true if its reloads are measured too. `failures` is the number of its
+    /// last turns in a row that failed.
     In { reloads: bool, failures: u32 },
     /// It is left out, because it failed.
     Out(Failure),
@@ -74,7 +75,8 @@ struct InTurn<'s> {
 }
 
 impl Starts<'_> {
-    /// Measures all rounds, until a signal arrives or the upstream dies. Each start is on disk before the next begins.
+    /// Measures all rounds, until a signal arrives or the upstream dies. Each start is on disk before the
+    /// next begins.
     ///
     /// # Errors
     /// If a start cannot be written.
@@ -174,8 +176,9 @@ impl Starts<'_> {
         if self.run.is_interrupted() { Vec::new() } else { vec![record] }
     }
 
-    /// Starts a gateway, sends it the traffic of this turn, and stops it. If its reloads are measured, reloads it before
-    /// it stops, and sends the traffic again. Starts that a signal interrupted are left out.
+    /// Starts a gateway, sends it the traffic of this turn, and stops it. If its reloads are measured,
+    /// reloads it before it stops, and sends the traffic again. Starts that a signal interrupted are left
+    /// out.
     fn gateway(&mut self, turn: Turn, index: usize) -> Vec<StartRecord> {
         let run = self.run;
         let gateway = &run.plan.gateways[index];
@@ -225,8 +228,8 @@ impl Starts<'_> {
     fn reload(&mut self, in_turn: &mut InTurn<'_>) -> StartRecord {
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: in_turn.service.process() };
         let before = self.traffic.look(&roles);
-        // The controller must not live longer than this statement: while it lives, the guard does not notice the death
-        // of hoptax.
+        // The controller must not live longer than this statement: while it lives, the guard does not notice
+        // the death of hoptax.
         let reloaded = in_turn.service.controller().map(|mut controller| controller.act(Action::Reload));
         let effect = match reloaded.unwrap_or_else(|| Err("it cannot be controlled".to_owned())) {
             Ok(effect) => effect,
@@ -261,7 +264,8 @@ impl Starts<'_> {
         Ok(self.traffic.first_requests(&asked, upstream, Some(&mut *in_turn.service), interrupted))
     }
 
-    /// Sends the load if this is the turn for it. If the gateway failed, adds the reason from the gateway itself.
+    /// Sends the load if this is the turn for it. If the gateway failed, adds the reason from the gateway
+    /// itself.
     fn finish(&mut self, in_turn: &mut InTurn<'_>, record: &mut StartRecord) {
         if record.failed.is_none() && in_turn.turn.traffic == StartTraffic::Load {
             let change = in_turn.service.facts().change.clone();

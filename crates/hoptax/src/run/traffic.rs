@@ -1,6 +1,6 @@
-//! The trait [`Traffic`], which sends a trial's load and samples the use of resources. This module also contains the
-//! types of its results. The types can be sent to another host that has the same version of hoptax. They are not a format for
-//! files.
+//! The trait [`Traffic`], which sends a trial's load and samples the use of resources. This module also
+//! contains the types of its results. The types can be sent to another host that has the same version of
+//! hoptax. They are not a format for files.
 
 use hoptax_host::Watched;
 use hoptax_host::probe::leg::Messages;
@@ -27,13 +27,13 @@ use std::time::Duration;
 
 /// Sends traffic and samples resource use.
 pub trait Traffic {
-    /// Verifies a gateway before anything is measured. For each target, sends one request to direct. Then sends the
-    /// same request, with `change` applied, through the gateway. At the end, sends the requests that prove each
-    /// feature. Returns the headers that differed and were left out of the comparison.
+    /// Verifies a gateway before anything is measured. For each target, sends one request to direct. Then
+    /// sends the same request, with `change` applied, through the gateway. At the end, sends the requests
+    /// that prove each feature. Returns the headers that differed and were left out of the comparison.
     ///
     /// # Errors
-    /// If the gateway's answers differ from the answers of direct, if an answer is not what the target expects, or if a
-    /// feature is off.
+    /// If the gateway's answers differ from the answers of direct, if an answer is not what the target
+    /// expects, or if a feature is off.
     fn verify(
         &mut self,
         requests: &Requests,
@@ -43,33 +43,36 @@ pub trait Traffic {
         change: &Change,
     ) -> Result<Verified, Failure>;
 
-    /// Asks routes of a gateway while a load is sent. `from` is the host that sends the load, as in [`Self::load_from`].
+    /// Asks routes of a gateway while a load is sent. `from` is the host that sends the load, as in
+    /// [`Self::load_from`].
     fn route_asker(&self, from: Option<&str>) -> Box<dyn RouteAsker> {
         let _ = from;
         Box::new(LocalAsker)
     }
 
-    /// Measures the bandwidth of the loopback with messages of this size. `None` if the bandwidth is not measured.
+    /// Measures the bandwidth of the loopback with messages of this size. `None` if the bandwidth is not
+    /// measured.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let _ = message_bytes;
         None
     }
 
-    /// Measures the network between the hosts of the run. The result is in `at_start` of each leg. Empty if there is only
-    /// one host.
+    /// Measures the network between the hosts of the run. The result is in `at_start` of each leg. Empty if
+    /// there is only one host.
     fn legs(&mut self, messages: Messages) -> Vec<Leg> {
         let _ = messages;
         Vec::new()
     }
 
-    /// Measures the time that a cache line takes from one CPU to another and back, ns. `None` if it is not measured.
+    /// Measures the time that a cache line takes from one CPU to another and back, ns. `None` if it is not
+    /// measured.
     fn cpu_round_trip_ns(&mut self, one: u32, other: u32) -> Option<f64> {
         let _ = (one, other);
         None
     }
 
-    /// Sends the first requests after a start, until they are answered, the gateway has ended, or a signal arrives.
-    /// `gateway` is absent for direct.
+    /// Sends the first requests after a start, until they are answered, the gateway has ended, or a signal
+    /// arrives. `gateway` is absent for direct.
     fn first_requests(
         &mut self,
         asked: &FirstRequests,
@@ -99,8 +102,9 @@ pub trait Traffic {
         Err(Failure { stage: Stage::Trial, message, detail: String::new() })
     }
 
-    /// Sends the load of one trial, and samples the processes in `watched` at the same time. `from` is the host of the plan that
-    /// sends it: see [`hoptax_plan::LoadPoint::from`]. Must report the beginning of each phase. Other updates are optional.
+    /// Sends the load of one trial, and samples the processes in `watched` at the same time. `from` is the
+    /// host of the plan that sends it: see [`hoptax_plan::LoadPoint::from`]. Must report the beginning of
+    /// each phase. Other updates are optional.
     fn load(
         &mut self,
         from: Option<&str>,
@@ -197,9 +201,9 @@ pub struct FirstLoaded {
     pub at_end: Look,
 }
 
-/// Sends the first requests to a gateway, which may still start, and looks at it when it is ready and at the end. `send` sends
-/// them: it calls its first argument now and then, to learn whether the gateway has ended, and its second one after the first
-/// right answer.
+/// Sends the first requests to a gateway, which may still start, and looks at it when it is ready and at the
+/// end. `send` sends them: it calls its first argument now and then, to learn whether the gateway has ended,
+/// and its second one after the first right answer.
 pub fn first_loaded(
     count: usize,
     upstream: Option<Watched>,
@@ -227,8 +231,8 @@ pub fn first_loaded(
 /// What roles and host have used so far, at one moment. Empty if nothing was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// The generator's machine, with two trees: the upstream, and the gateway. A role without a process on this machine has
-    /// used nothing.
+    /// The generator's machine, with two trees: the upstream, and the gateway. A role without a process on
+    /// this machine has used nothing.
     pub sample: Option<Sample>,
     /// The gateway's tree, if it is on another machine.
     pub gateway_elsewhere: Option<TreeSample>,
@@ -237,8 +241,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// What the gateway has used since `before`, and its memory now. `None` if nothing was read, or the gateway has no
-    /// process.
+    /// What the gateway has used since `before`, and its memory now. `None` if nothing was read, or the
+    /// gateway has no process.
     pub fn used_since(&self, before: &Self) -> Option<UsedAtReady> {
         let here = |look: &Self| look.sample.as_ref()?.trees.get(1).copied();
         let tree = |look: &Self| look.gateway_elsewhere.or_else(|| here(look));
@@ -300,7 +304,8 @@ pub struct Usage {
     pub generator: Option<RoleUsage>,
     /// The generator's host.
     pub host: HostUsage,
-    /// Growth of the network counters of the generator's kernel from the start to the end of the generator process.
+    /// Growth of the network counters of the generator's kernel from the start to the end of the generator
+    /// process.
     pub network: Option<NetworkUsage>,
     /// The other hosts of the run, by name.
     pub hosts: BTreeMap<String, TrialHost>,

@@ -14,11 +14,12 @@ use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The bytes
-/// spell "arrival".
+/// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The
+/// bytes spell "arrival".
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
-/// The generator's load spec for this slot. At the same load point of a round, all contenders get the same arrivals.
+/// The generator's load spec for this slot. At the same load point of a round, all contenders get the same
+/// arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>) -> LoadSpec {
     let addresses: Vec<Address> = addresses.into_iter().map(Into::into).collect();
     let (plan, cpus) = (run.plan, run.cpus.generator.clone());
@@ -81,8 +82,8 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
 /// Longest time that a warm-up is made longer for the sake of each connection.
 const EACH_CONNECTION_ONCE: Duration = Duration::from_secs(2);
 
-/// Warm-up before a trial. Unless the plan has a fixed one, it lasts until each connection of an open loop has had a
-/// request, because the first request on a connection costs a gateway more than the others.
+/// Warm-up before a trial. Unless the plan has a fixed one, it lasts until each connection of an open loop
+/// has had a request, because the first request on a connection costs a gateway more than the others.
 fn warmup(plan: &Plan, shape: &Shape, connections: u32) -> Duration {
     match (plan.until_settled, shape) {
         (Some(_), Shape::Open { rate: Rate::Fixed(rate), .. }) => {
@@ -138,15 +139,16 @@ pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
     let closed = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
     let usual = match closed > 0 && closed == counts.resets {
         true => {
-            ". Each connection ended before the first byte of a response: the service may serve another host (the target's \
-             header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
+            ". Each connection ended before the first byte of a response: the service may serve another \
+             host (the target's header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
         }
         false => "",
     };
     (counts.completed == 0).then(|| Failure {
         stage: Stage::Trial,
         message: format!(
-            "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses{usual}",
+            "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad \
+            responses{usual}",
             counts.scheduled, counts.timeouts, counts.connect_errors, counts.resets, counts.bad_responses
         ),
         detail: causes.collect::<Vec<_>>().join("\n"),
@@ -170,7 +172,8 @@ pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &
     trial.gateway_counters = counters::growth(&before.counters, &after.counters);
 }
 
-/// Adds CPU time and memory of a gateway that runs elsewhere to the record, if somebody monitors it for hoptax.
+/// Adds CPU time and memory of a gateway that runs elsewhere to the record, if somebody monitors it for
+/// hoptax.
 ///
 /// # Errors
 /// If they are not known. The trial itself is good.

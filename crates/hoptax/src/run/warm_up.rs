@@ -1,10 +1,11 @@
 //! Warms processes up before their first trial.
 //!
-//! A runtime that compiles while it runs needs seconds of load before it is as fast as it will be, and how many depends
-//! on how it is loaded: a process that never idles starves its own compiler, and at a low rate the compiler never sees
-//! that the code is hot. So each process gets short bursts of the highest load that it takes, with pauses in which the
-//! other processes have theirs. It has settled when neither its CPU time per request nor its response time falls any
-//! longer. The rule looks at each process alone and never at a tax.
+//! A runtime that compiles while it runs needs seconds of load before it is as fast as it will be, and how
+//! many depends on how it is loaded: a process that never idles starves its own compiler, and at a low rate
+//! the compiler never sees that the code is hot. So each process gets short bursts of the highest load that
+//! it takes, with pauses in which the other processes have theirs. It has settled when neither its CPU time
+//! per request nor its response time falls any longer. The rule looks at each process alone and never at a
+//! tax.
 
 use super::inputs::Run;
 use super::traffic::Loaded;
@@ -17,19 +18,20 @@ use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream}
 use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad, has_failures};
 use std::time::Duration;
 
-/// Duration of a burst. It is as short as the probes allow, so that a warm-up is known to within a few hundred
-/// requests, and so that pauses come often.
+/// Duration of a burst. It is as short as the probes allow, so that a warm-up is known to within a few
+/// hundred requests, and so that pauses come often.
 pub(super) const BURST: Duration = Duration::from_millis(150);
 
-/// A process is under load for at least this long, unless it answers [`LEAST_REQUESTS`] sooner. Compilers look for hot
-/// code after thousands of requests, so a process can be slow and steady for a while before it becomes fast.
+/// A process is under load for at least this long, unless it answers [`LEAST_REQUESTS`] sooner. Compilers
+/// look for hot code after thousands of requests, so a process can be slow and steady for a while before it
+/// becomes fast.
 const LEAST_LOAD: Duration = Duration::from_secs(8);
 
 /// Number of requests after which a process can have settled before [`LEAST_LOAD`].
 const LEAST_REQUESTS: u64 = 35_000;
 
-/// Smallest number of bursts in which the rule looks for a fall. Later, it looks at the last half of all bursts, because
-/// a slow fall shows only over a longer time.
+/// Smallest number of bursts in which the rule looks for a fall. Later, it looks at the last half of all
+/// bursts, because a slow fall shows only over a longer time.
 const LEAST_BURSTS: usize = 8;
 
 /// Fall of the CPU time per request over these bursts, as a share, up to which it has stopped falling.
@@ -38,17 +40,19 @@ const CPU_FALL: f64 = 0.02;
 /// The same for the response time, which scatters more.
 const TIME_FALL: f64 = 0.05;
 
-/// A fall of fewer standard errors than this may be chance. Neighboring bursts are alike, so the errors are larger than
-/// those of independent values.
+/// A fall of fewer standard errors than this may be chance. Neighboring bursts are alike, so the errors are
+/// larger than those of independent values.
 const FALL_IN_ERRORS: f64 = 3.0;
 
-/// A fall of this many times the limit or more is large. To miss it would be worse than to warm up for longer.
+/// A fall of this many times the limit or more is large. To miss it would be worse than to warm up for
+/// longer.
 const LARGE_FALL: f64 = 5.0;
 
 /// The number of standard errors for a large fall.
 const LARGE_FALL_IN_ERRORS: f64 = 2.0;
 
-/// Pause after a burst if no other process has its burst meanwhile. In it, a compiler has the CPUs for itself.
+/// Pause after a burst if no other process has its burst meanwhile. In it, a compiler has the CPUs for
+/// itself.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Smallest number of requests in a burst at the plan's rate. With fewer, the median is chance.
@@ -71,9 +75,10 @@ pub(super) struct WarmingUp {
 }
 
 impl WarmingUp {
-    /// A warm-up that begins now, before the trial with this number. `deaths` are the load points of earlier warm-ups
-    /// that killed the process. After the first, the process gets only the plan's load. After each further death, it does
-    /// not get the load of that load point any more. Returns `None` if no load point is left.
+    /// A warm-up that begins now, before the trial with this number. `deaths` are the load points of earlier
+    /// warm-ups that killed the process. After the first, the process gets only the plan's load. After each
+    /// further death, it does not get the load of that load point any more. Returns `None` if no load point
+    /// is left.
     pub(super) fn new(
         plan: &Plan,
         limits: UntilSettled,
@@ -133,7 +138,8 @@ impl WarmingUp {
         spec
     }
 
-    /// Adds the result of a burst. If requests failed at the highest load, the warm-up begins again with the plan's load.
+    /// Adds the result of a burst. If requests failed at the highest load, the warm-up begins again with the
+    /// plan's load.
     pub(super) fn add(&mut self, loaded: &Loaded, role: Option<&RoleUsage>) {
         let answered = |record: &&LoadRecord| loaded.failed.is_none() && record.counts.completed > 0;
         let measured = loaded.record.as_ref().filter(answered);
@@ -168,16 +174,16 @@ impl WarmingUp {
     }
 }
 
-/// The load that a process may get. What hoptax did not start may be in production, so it never gets more than the plan
-/// says, unless the plan allows it.
+/// The load that a process may get. What hoptax did not start may be in production, so it never gets more
+/// than the plan says, unless the plan allows it.
 fn load_of(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>) -> WarmUpLoad {
     let is_external = matches!(plan.upstream, Upstream::Running(_))
         || gateway.is_some_and(|gateway| matches!(gateway.kind, GatewayKind::External { .. }));
     if is_external && !limits.overload_external { WarmUpLoad::Plan } else { WarmUpLoad::Highest }
 }
 
-/// Index of the heaviest of these load points: the closed loop with the most connections, or else the open loop with the
-/// highest rate.
+/// Index of the heaviest of these load points: the closed loop with the most connections, or else the open
+/// loop with the highest rate.
 fn heaviest<'a>(points: impl Iterator<Item = (usize, &'a LoadPoint)>) -> Option<usize> {
     let weight = |point: &LoadPoint| match &point.shape {
         Shape::Closed => (true, f64::from(point.connections)),
@@ -218,8 +224,8 @@ fn is_settled(bursts: &[Burst]) -> bool {
     !falls(CPU_FALL, |burst| burst.cpu_ns_per_request) && !falls(TIME_FALL, |burst| Some(burst.p50_ns as f64))
 }
 
-/// Fall of a straight line through the values (least squares) from the first to the last, and its standard error, as
-/// shares of their mean. 0 if there are too few values.
+/// Fall of a straight line through the values (least squares) from the first to the last, and its standard
+/// error, as shares of their mean. 0 if there are too few values.
 fn fall(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let (middle, mean) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
@@ -234,9 +240,9 @@ fn fall(values: &[f64]) -> (f64, f64) {
     (-slope * (count - 1.0) / mean, error * (count - 1.0) / mean)
 }
 
-/// How far the last value is below the mean of the others, and the standard error of that, as shares of the mean. A straight
-/// line hardly sees a step in the last burst, and a process that has become fast answers so many requests in that burst
-/// that it has answered [`LEAST_REQUESTS`]. 0 if there are too few values.
+/// How far the last value is below the mean of the others, and the standard error of that, as shares of the
+/// mean. A straight line hardly sees a step in the last burst, and a process that has become fast answers so
+/// many requests in that burst that it has answered [`LEAST_REQUESTS`]. 0 if there are too few values.
 fn fall_of_last(values: &[f64]) -> (f64, f64) {
     let Some((last, others)) = values.split_last().filter(|(_, others)| others.len() > 1) else {
         return (0.0, 0.0);
@@ -330,8 +336,8 @@ mod tests {
         assert!(halving(requests) < 52.5, "{requests}: {}", halving(requests));
     }
 
-    /// A step anywhere among the first 34,000 requests. The burst with the step has so many requests that all of the least
-    /// requests have then been answered.
+    /// A step anywhere among the first 34,000 requests. The burst with the step has so many requests that all
+    /// of the least requests have then been answered.
     #[test]
     fn a_process_does_not_settle_in_the_burst_with_its_step() {
         for at in (2_000..34_000).step_by(500) {
@@ -347,7 +353,8 @@ mod tests {
 
     #[test]
     fn noise_does_not_keep_a_process_from_settling() {
-        // CPU time that scatters by 15 % from burst to burst, because a neighbor of the virtual machine comes and goes.
+        // CPU time that scatters by 15 % from burst to burst, because a neighbor of the virtual machine comes
+        // and goes.
         let mut random = 1_u64;
         let mut scatter = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,5 +1,5 @@
-//! The schedule for plans without `trials`, and for plans with `trials: auto`. It adds rounds until the headline taxes
-//! are precise enough or the time is over.
+//! The schedule for plans without `trials`, and for plans with `trials: auto`. It adds rounds until the
+//! headline taxes are precise enough or the time is over.
 
 use super::rounds::RoundMaker;
 use super::slot::{Director, Slot};
@@ -10,16 +10,16 @@ use hoptax_record::{Stopped, TrialRecord, mark_aside};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
-/// The precision is checked again when the number of rounds has grown by one part in `LOOKS_APART`, for example from 40
-/// to 45. More checks would be expensive, because each check reads all trials. More checks would also make it more
-/// likely that the run stops at rounds that agree only by luck.
+/// The precision is checked again when the number of rounds has grown by one part in `LOOKS_APART`, for
+/// example from 40 to 45. More checks would be expensive, because each check reads all trials. More checks
+/// would also make it more likely that the run stops at rounds that agree only by luck.
 const LOOKS_APART: u32 = 8;
 
-/// Schedules whole rounds until every headline tax is within the requested precision. Stops earlier if the time limit
-/// or the maximum number of rounds is reached.
+/// Schedules whole rounds until every headline tax is within the requested precision. Stops earlier if the
+/// time limit or the maximum number of rounds is reached.
 ///
-/// If only time limits the number of rounds, a load point is left out of further rounds as soon as all its headline
-/// taxes are within the precision. The other load points then get its time.
+/// If only time limits the number of rounds, a load point is left out of further rounds as soon as all its
+/// headline taxes are within the precision. The other load points then get its time.
 pub(super) struct Auto {
     auto: AutoTrials,
     /// The time limit, if nothing else limits the number of rounds.
@@ -36,7 +36,8 @@ pub(super) struct Auto {
     in_first_round: usize,
     /// Number of slots returned so far.
     given: usize,
-    /// Records of the trials so far. The records do not contain windows and targets, because no tax needs them.
+    /// Records of the trials so far. The records do not contain windows and targets, because no tax needs
+    /// them.
     measured: Vec<TrialRecord>,
     /// Rounds in which a trial was disturbed. Such rounds do not count towards the minimum number of rounds.
     disturbed: Vec<u32>,
@@ -100,8 +101,9 @@ impl Auto {
         self.elapsed.checked_div(self.given as u32).unwrap_or_default()
     }
 
-    /// The number of trials that fit into the time limit if each trial takes as long as the trials so far. 0 before the
-    /// end of the first round. Also 0 if the time limit is not the only limit on the number of rounds.
+    /// The number of trials that fit into the time limit if each trial takes as long as the trials so far. 0
+    /// before the end of the first round. Also 0 if the time limit is not the only limit on the number of
+    /// rounds.
     fn fitting(&self) -> usize {
         if self.time_only.is_none() || self.given < self.in_first_round {
             return 0;
@@ -112,8 +114,8 @@ impl Auto {
         self.given + begun + trials.saturating_sub(begun) / self.rounds.size() * self.rounds.size()
     }
 
-    /// True if every headline tax is within the precision. If not, and if only time limits the number of rounds, leaves
-    /// out the load points whose headline taxes are.
+    /// True if every headline tax is within the precision. If not, and if only time limits the number of
+    /// rounds, leaves out the load points whose headline taxes are.
     fn is_narrow(&mut self) -> bool {
         let is_within = |one: &Precision| match self.auto.within_us.filter(|_| one.is_time) {
             Some(limit) => one.is_within_us(limit),
@@ -212,8 +214,8 @@ mod tests {
         assert_eq!(director.stopped(), Some(Stopped::Budget));
     }
 
-    /// Runs the schedule for one gateway and one load point: three trials of one second per round. Returns the number
-    /// of rounds.
+    /// Runs the schedule for one gateway and one load point: three trials of one second per round. Returns
+    /// the number of rounds.
     fn run(
         auto: AutoTrials,
         response_us: impl Fn(u32) -> u64,
@@ -255,8 +257,8 @@ mod tests {
 
     #[test]
     fn goes_on_while_intervals_are_wide() {
-        // The times alternate between 150 and 250 µs. Therefore the interval of the median stays wider than 5 % of the
-        // 100 µs that direct takes.
+        // The times alternate between 150 and 250 µs. Therefore the interval of the median stays wider than 5
+        // % of the 100 µs that direct takes.
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
         assert_eq!(run(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
         // Two slow rounds make the interval wide at first, but hardly affect the median of many rounds.

@@ -1,45 +1,49 @@
-//! Searches for the highest rate at which one contender holds each objective. The outcomes so far determine the next
-//! rate. The search does not use a clock or a process, so tests can run it against simulated contenders.
+//! Searches for the highest rate at which one contender holds each objective. The outcomes so far determine
+//! the next rate. The search does not use a clock or a process, so tests can run it against simulated
+//! contenders.
 //!
-//! 1. **Climb**: start at the lowest rate and multiply it by four, until a rate fails twice. No trial exceeds four
-//!    times the highest rate at which an objective held.
-//! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all thresholds
-//!    are known with the requested precision.
-//! 3. **Confirm**: run longer trials at the lower end of each interval. Two trials in which the objective holds confirm
-//!    it. If two trials fail, the interval moves down, and a lower rate is tried.
+//! 1. **Climb**: start at the lowest rate and multiply it by four, until a rate fails twice. No trial exceeds
+//!    four times the highest rate at which an objective held.
+//! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all
+//!    thresholds are known with the requested precision.
+//! 3. **Confirm**: run longer trials at the lower end of each interval. Two trials in which the objective
+//!    holds confirm it. If two trials fail, the interval moves down, and a lower rate is tried.
 //!
 //! Each trial counts for all objectives. The number of trials is bounded by [`most_steps`].
 
 use hoptax_record::{SearchStep, StepPurpose};
 use hoptax_stats::Threshold;
 
-/// The climb multiplies the rate by this factor. A climb with this factor needs about half as many steps as a climb
-/// that doubles the rate. At four times their capacity, contenders still answer within the timeouts.
+/// The climb multiplies the rate by this factor. A climb with this factor needs about half as many steps as a
+/// climb that doubles the rate. At four times their capacity, contenders still answer within the timeouts.
 const CLIMB: f64 = 4.0;
 
-/// Maximum number of steps of climb and search for one objective. For a rate between 100/s and 50,000/s and a precision
-/// of 5 %, 16 steps are enough without noise, and 24 steps if trials scatter by 5 %.
+/// Maximum number of steps of climb and search for one objective. For a rate between 100/s and 50,000/s and a
+/// precision of 5 %, 16 steps are enough without noise, and 24 steps if trials scatter by 5 %.
 const SEARCH_STEPS: u32 = 24;
 
-/// Number of extra steps for each further objective. The number is small, because each step counts for all objectives.
+/// Number of extra steps for each further objective. The number is small, because each step counts for all
+/// objectives.
 const STEPS_PER_OBJECTIVE: u32 = 6;
 
-/// Maximum number of confirming trials for each objective. This is enough for three rates with two trials each.
+/// Maximum number of confirming trials for each objective. This is enough for three rates with two trials
+/// each.
 const CONFIRM_STEPS: u32 = 6;
 
 /// Number of trials with the same outcome that decide a confirmation.
 const DECIDE: u32 = 2;
 
-/// The search of an objective ends if the threshold of the objective is outside the range of rates with at least this
-/// probability.
+/// The search of an objective ends if the threshold of the objective is outside the range of rates with at
+/// least this probability.
 const CERTAIN: f64 = 0.975;
 
-/// Quantiles of the threshold, which are tried in turn. Trials at the median alone would show little about the scatter,
-/// and the scatter determines the interval. With the quartiles, fewer trials are enough for a narrow interval.
+/// Quantiles of the threshold, which are tried in turn. Trials at the median alone would show little about
+/// the scatter, and the scatter determines the interval. With the quartiles, fewer trials are enough for a
+/// narrow interval.
 const TRIED: [f64; 2] = [0.25, 0.75];
 
-/// The search ends after this number of consecutive trials without a result. A trial has no result if the generator or
-/// the gateway died.
+/// The search ends after this number of consecutive trials without a result. A trial has no result if the
+/// generator or the gateway died.
 const MOST_BROKEN: u32 = 2;
 
 /// The rates to search, and the precision.
@@ -63,8 +67,8 @@ fn most_search_steps(objectives: u32) -> u32 {
     SEARCH_STEPS + STEPS_PER_OBJECTIVE * objectives.saturating_sub(1)
 }
 
-/// Expected number of trials of one contender's search. This is half of the maximum number of search steps, plus two
-/// confirming trials per objective.
+/// Expected number of trials of one contender's search. This is half of the maximum number of search steps,
+/// plus two confirming trials per objective.
 pub fn likely_steps(objectives: usize) -> u32 {
     let objectives = objectives.max(1) as u32;
     most_search_steps(objectives) / 2 + DECIDE * objectives
@@ -81,7 +85,8 @@ pub struct CapacitySearch {
     /// Number of trials of the climb and of the search so far.
     searched: u32,
     broken: u32,
-    /// Confirming trials. Each entry contains the rate of the trial, and for each objective whether the objective held.
+    /// Confirming trials. Each entry contains the rate of the trial, and for each objective whether the
+    /// objective held.
     confirmations: Vec<(f64, Vec<bool>)>,
 }
 
@@ -140,8 +145,8 @@ impl CapacitySearch {
         Some(SearchStep { number, rate: self.allowed(rate), purpose })
     }
 
-    /// Adds the outcome of a trial. `held` contains for each objective whether the objective held. `held` is `None` if
-    /// the trial had no result.
+    /// Adds the outcome of a trial. `held` contains for each objective whether the objective held. `held` is
+    /// `None` if the trial had no result.
     pub fn observe(&mut self, step: SearchStep, held: Option<&[bool]>) {
         let searching = step.purpose == StepPurpose::Search;
         self.searched += u32::from(searching);
@@ -180,8 +185,8 @@ impl CapacitySearch {
         }
     }
 
-    /// The next rate to search. `None` if all thresholds are known precisely enough, or if the maximum number of steps
-    /// is reached.
+    /// The next rate to search. `None` if all thresholds are known precisely enough, or if the maximum number
+    /// of steps is reached.
     fn search_rate(&self) -> Option<f64> {
         if self.searched >= most_search_steps(self.objectives.len() as u32) {
             return None;
@@ -198,8 +203,8 @@ impl CapacitySearch {
             || threshold.above(self.range.from) <= 1.0 - CERTAIN
     }
 
-    /// The rate to confirm, which is the lower end of the interval. If trials at the rate `tried` failed to confirm
-    /// this objective, the result is also below `tried`.
+    /// The rate to confirm, which is the lower end of the interval. If trials at the rate `tried` failed to
+    /// confirm this objective, the result is also below `tried`.
     fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
         let low = self.objectives[objective].interval().1;
         let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
@@ -211,9 +216,9 @@ impl CapacitySearch {
         rounded(rate).clamp(self.range.from, self.range.to)
     }
 
-    /// Returns the phase for the next confirming trial. The trial is for the first objective that still needs a trial.
-    /// The function starts to look at `objective`. This objective has had `trials` confirming trials so far, and the
-    /// last of these trials was at `rate`.
+    /// Returns the phase for the next confirming trial. The trial is for the first objective that still needs
+    /// a trial. The function starts to look at `objective`. This objective has had `trials` confirming trials
+    /// so far, and the last of these trials was at `rate`.
     fn confirming(&self, objective: usize, rate: Option<f64>, trials: u32) -> Phase {
         let (mut trials, mut rate) = (trials, rate);
         for index in objective..self.objectives.len() {
@@ -228,8 +233,9 @@ impl CapacitySearch {
         Phase::Over
     }
 
-    /// True if trials have confirmed the objective at the rate `tried` or at a higher rate. If `tried` is `None`, the
-    /// confirmed rate must not be far below the lower end of the interval. Trials for other objectives count too.
+    /// True if trials have confirmed the objective at the rate `tried` or at a higher rate. If `tried` is
+    /// `None`, the confirmed rate must not be far below the lower end of the interval. Trials for other
+    /// objectives count too.
     fn is_confirmed(&self, objective: usize, tried: Option<f64>) -> bool {
         let least =
             tried.unwrap_or_else(|| self.confirm_rate(objective, None) * (1.0 - self.range.precision));
@@ -237,8 +243,8 @@ impl CapacitySearch {
         rates.map(|rate| self.outcomes(objective, rate)).any(|(held, not)| held >= DECIDE && held > not)
     }
 
-    /// Number of confirming trials at this rate in which the objective held, and number of confirming trials at this
-    /// rate in which the objective did not hold.
+    /// Number of confirming trials at this rate in which the objective held, and number of confirming trials
+    /// at this rate in which the objective did not hold.
     fn outcomes(&self, objective: usize, rate: f64) -> (u32, u32) {
         let here = self.confirmations.iter().filter(|(other, _)| *other == rate);
         here.fold((0, 0), |(held, not), (_, outcome)| match outcome[objective] {

@@ -6,11 +6,11 @@ use hoptax_load::random::Random;
 struct Contender {
     /// Capacity for each objective, requests/s.
     capacity: Vec<f64>,
-    /// Relative standard deviation of the capacity between trials. The distribution is log-normal and the same for all
-    /// objectives.
+    /// Relative standard deviation of the capacity between trials. The distribution is log-normal and the
+    /// same for all objectives.
     scatter: f64,
-    /// Probability that a burst begins at a trial, and probability that a burst continues at the next trial. No
-    /// objective holds during a burst.
+    /// Probability that a burst begins at a trial, and probability that a burst continues at the next trial.
+    /// No objective holds during a burst.
     bursts: (f64, f64),
     in_burst: bool,
     random: Random,
@@ -99,7 +99,8 @@ fn page_agrees(what: &str, seen: &Played) {
     );
 }
 
-/// If trials scatter as the method expects, the 95 % interval contains the truth in 93 to 97 % of 1,000 searches.
+/// If trials scatter as the method expects, the 95 % interval contains the truth in 93 to 97 % of 1,000
+/// searches.
 #[test]
 fn the_interval_covers_the_capacity_as_often_as_it_says() {
     let noisy = play_often(1000, 0.07, (0.0, 0.0));
@@ -109,8 +110,8 @@ fn the_interval_covers_the_capacity_as_often_as_it_says() {
     page_agrees("scatters by 7 %", &noisy);
 }
 
-/// On a quiet machine more than 95 % of the intervals contain the capacity, because of the grid and the cautious prior.
-/// The intervals are still narrow.
+/// On a quiet machine more than 95 % of the intervals contain the capacity, because of the grid and the
+/// cautious prior. The intervals are still narrow.
 #[test]
 fn on_a_quiet_machine_the_search_is_short_and_precise() {
     for (scatter, words) in [(1e-6, "does not scatter"), (0.01, "scatters by 1 % (normal)")] {
@@ -122,8 +123,9 @@ fn on_a_quiet_machine_the_search_is_short_and_precise() {
     }
 }
 
-/// Bursts make one trial in nine fail, and half of the bursts also make the next trial fail. Sometimes the climb ends
-/// in a burst. A burst can only make trials fail, so wrong estimates are too low and never too high.
+/// Bursts make one trial in nine fail, and half of the bursts also make the next trial fail. Sometimes the
+/// climb ends in a burst. A burst can only make trials fail, so wrong estimates are too low and never too
+/// high.
 #[test]
 fn bursts_widen_the_interval_and_rarely_mislead_it() {
     let bursts = play_often(500, 0.03, (0.06, 0.5));

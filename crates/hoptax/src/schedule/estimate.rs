@@ -6,8 +6,8 @@ use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{GatewayKind, LoadPoint, Plan, Start, Trials};
 use std::time::Duration;
 
-/// Time that each trial needs in addition to warm-up and measured time. hoptax then starts the generator, reads the
-/// probes and the ledger, and writes the record.
+/// Time that each trial needs in addition to warm-up and measured time. hoptax then starts the generator,
+/// reads the probes and the ledger, and writes the record.
 const PER_TRIAL: Duration = Duration::from_millis(75);
 
 /// Time from starting a service until it answers.
@@ -16,20 +16,20 @@ const PER_START: Duration = Duration::from_millis(700);
 /// Time that warming up a process takes if it settles at once.
 const PER_WARM_UP: Duration = Duration::from_secs(3);
 
-/// Time that a pass of a profile needs in addition to its measured time: warm-up, start of the profiler, and reading of
-/// its data.
+/// Time that a pass of a profile needs in addition to its measured time: warm-up, start of the profiler, and
+/// reading of its data.
 const PER_PASS: Duration = Duration::from_millis(2_500);
 
 /// Time of the requests that are sent one after the other after a start.
 const ONE_BY_ONE: Duration = Duration::from_millis(400);
 
-/// Maximum rate at which the generator opens connections. Without this limit, thousands of new connections could
-/// overflow a listen queue.
+/// Maximum rate at which the generator opens connections. Without this limit, thousands of new connections
+/// could overflow a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
-/// Estimated duration of the run: the set-up, all trials, and the pauses between trials. For `trials: auto`, this is
-/// the duration with the minimum number of rounds. The run can take longer if services start slowly, or if requests are
-/// still in flight at the end of trials.
+/// Estimated duration of the run: the set-up, all trials, and the pauses between trials. For `trials: auto`,
+/// this is the duration with the minimum number of rounds. The run can take longer if services start slowly,
+/// or if requests are still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
     without_profiles(plan) + of_profiles(plan)
 }
@@ -61,8 +61,8 @@ pub fn rounds(plan: &Plan) -> u32 {
     if one > 0.0 { ((limit.as_secs_f64() / one) as u32).max(1) } else { 1 }
 }
 
-/// Estimated duration with the maximum number of rounds that `trials: auto` allows. `None` if the number of rounds is
-/// fixed or 0.
+/// Estimated duration with the maximum number of rounds that `trials: auto` allows. `None` if the number of
+/// rounds is fixed or 0.
 pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     let Trials::Auto(auto) = plan.trials else { return None };
     if !plan.load.iter().any(LoadPoint::is_in_rounds) {
@@ -73,8 +73,8 @@ pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     Some(none + rounds.min(auto.at_most) + of_profiles(plan))
 }
 
-/// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans. Whether a
-/// gateway can reload is known only once it runs, so all packs are counted as if they could.
+/// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans.
+/// Whether a gateway can reload is known only once it runs, so all packs are counted as if they could.
 pub fn planned_starts(plan: &Plan) -> Option<usize> {
     let start = plan.start?;
     // Each kind of start is followed by requests one after the other in one turn, and by the load in another.
@@ -129,8 +129,8 @@ fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
     PER_TRIAL + connecting + plan.warmup + measured(load)
 }
 
-/// Measured time of one trial. If the rate is known, and `requests` limits the number of requests, the trial may end
-/// before its duration has passed.
+/// Measured time of one trial. If the rate is known, and `requests` limits the number of requests, the trial
+/// may end before its duration has passed.
 fn measured(load: &LoadPoint) -> Duration {
     match (&load.shape, load.requests) {
         (Shape::Open { rate, .. }, Some(requests)) => load
@@ -174,8 +174,9 @@ mod tests {
             hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let seconds = |rest: &str| {
             let text = format!(
-                "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ loop: open, \
-                 rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: 1s\ntrials: 3\n{rest}"
+                "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ \
+                 loop: open, rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: \
+                 1s\ntrials: 3\n{rest}"
             );
             let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
                 .unwrap_or_else(|errors| panic!("{errors}"));
@@ -194,7 +195,8 @@ mod tests {
             hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let longest = |trials: &str| {
             let text = format!(
-                "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: {trials}\n"
+                "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: \
+                {trials}\n"
             );
             let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
                 .unwrap_or_else(|errors| panic!("{errors}"));
@@ -231,8 +233,9 @@ mod tests {
         let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
         let rate =
             Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
-        // In total, 20 requests are due by 2 s, 60 by 4 s (end of the first ramp), still 60 by 6 s (pause), and 80 by
-        // 8 s. By t seconds after the start of the first ramp, 10·t + 5·t² requests of this ramp are due.
+        // In total, 20 requests are due by 2 s, 60 by 4 s (end of the first ramp), still 60 by 6 s (pause),
+        // and 80 by 8 s. By t seconds after the start of the first ramp, 10·t + 5·t² requests of this ramp
+        // are due.
         for (requests, seconds) in [(10.0, 1.0), (20.0, 2.0), (35.0, 3.0), (60.0, 4.0), (80.0, 8.0)] {
             assert!(
                 (time_until(&rate, requests) - seconds).abs() < 1e-9,
@@ -240,7 +243,8 @@ mod tests {
                 time_until(&rate, requests)
             );
         }
-        // The last stage begins at 6 s and has 20 requests. 15 of them are due after 1 s: 20·t − 5·t² = 15 for t = 1.
+        // The last stage begins at 6 s and has 20 requests. 15 of them are due after 1 s: 20·t − 5·t² = 15
+        // for t = 1.
         assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
         assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
         assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);

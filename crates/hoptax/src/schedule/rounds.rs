@@ -20,12 +20,12 @@ impl Director for Rounds {
     }
 }
 
-/// The stream of random numbers for the order. Other random choices with the same seed use other streams. The bytes
-/// spell "order".
+/// The stream of random numbers for the order. Other random choices with the same seed use other streams. The
+/// bytes spell "order".
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// Generates rounds, one at a time. A round measures the load points one after the other, in random order. At each load
-/// point, it measures direct, then each gateway once in random order, then direct again.
+/// Generates rounds, one at a time. A round measures the load points one after the other, in random order. At
+/// each load point, it measures direct, then each gateway once in random order, then direct again.
 pub(super) struct RoundMaker {
     random: Random,
     gateways: usize,

@@ -1,8 +1,9 @@
-//! The capacity searches of a run. The searches begin after the rounds. Load points are searched one after the other,
-//! with one search per contender.
+//! The capacity searches of a run. The searches begin after the rounds. Load points are searched one after
+//! the other, with one search per contender.
 //!
-//! The searches come last, because otherwise a trial of a round could follow an overload. In each turn, every contender
-//! makes one step, in shuffled order. A temporary disturbance of the machine then affects all contenders alike.
+//! The searches come last, because otherwise a trial of a round could follow an overload. In each turn, every
+//! contender makes one step, in shuffled order. A temporary disturbance of the machine then affects all
+//! contenders alike.
 
 use super::capacity_search::{CapacitySearch, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
@@ -12,8 +13,8 @@ use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
-/// The stream of random numbers for the turns. Other random choices with the same seed use other streams. The bytes
-/// spell "turns".
+/// The stream of random numbers for the turns. Other random choices with the same seed use other streams. The
+/// bytes spell "turns".
 const TURNS: u64 = 0x0074_7572_6e73;
 
 /// Schedules the searches of a plan.
@@ -118,8 +119,8 @@ impl Current {
     }
 }
 
-/// Expected number of trials of one contender's search, and expected measured time of these trials, without warm-up and
-/// set-up.
+/// Expected number of trials of one contender's search, and expected measured time of these trials, without
+/// warm-up and set-up.
 pub(super) fn expected(load: &LoadPoint) -> Option<(u32, Duration)> {
     let search = load.searched()?;
     let objectives = search.objectives.len();
@@ -134,8 +135,8 @@ pub fn bounds(search: &Search) -> (u32, u32) {
     (FEWEST, most_steps(search.objectives.len()))
 }
 
-/// Number of trials of the shortest search. Two trials fail at the lowest rate, and a third trial makes the result
-/// certain.
+/// Number of trials of the shortest search. Two trials fail at the lowest rate, and a third trial makes the
+/// result certain.
 const FEWEST: u32 = 3;
 
 #[cfg(test)]

@@ -8,14 +8,15 @@ use hoptax_record::{DIRECT, StepPurpose};
 
 fn plan(rest: &str) -> Plan {
     let text = format!(
-        "gateways: [hop-l4, hop-l7]\nload:\n  - {{ loop: open, connections: 8, duration: 1s, search: {{ slo: \"p99 < 10ms\", \
-         from: 200/s, to: 20000/s }} }}\n{rest}"
+        "gateways: [hop-l4, hop-l7]\nload:\n  - {{ loop: open, connections: 8, duration: 1s, search: {{ \
+         slo: \"p99 < 10ms\", from: 200/s, to: 20000/s }} }}\n{rest}"
     );
     let context = Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
     hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Record of a trial. At rates up to its capacity, the contender answers in 1 ms. At higher rates, it answers in 50 ms.
+/// Record of a trial. At rates up to its capacity, the contender answers in 1 ms. At higher rates, it answers
+/// in 50 ms.
 fn answer(slot: &Slot, capacity: [f64; 3]) -> TrialRecord {
     let who = match slot.contender {
         Contender::Direct(_) => 0,

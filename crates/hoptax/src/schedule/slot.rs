@@ -18,8 +18,8 @@ pub struct Slot {
 
 /// Decides which trial comes next. The decision can depend on the trials so far.
 pub trait Director {
-    /// Number of trials of the whole run, as far as it is known. A fixed schedule counts all its trials, and an
-    /// adaptive schedule counts only the trials that are certain.
+    /// Number of trials of the whole run, as far as it is known. A fixed schedule counts all its trials, and
+    /// an adaptive schedule counts only the trials that are certain.
     fn planned(&self) -> usize;
 
     /// The next trial. `None` if the run is over. `last` is the record of the previous trial.
@@ -30,7 +30,8 @@ pub trait Director {
         let _ = elapsed;
     }
 
-    /// Why an adaptive schedule ended its rounds. Absent while rounds continue, and always absent for a fixed schedule.
+    /// Why an adaptive schedule ended its rounds. Absent while rounds continue, and always absent for a fixed
+    /// schedule.
     fn stopped(&self) -> Option<Stopped> {
         None
     }

@@ -43,8 +43,8 @@ struct Seen {
     times: Option<[f64; 2]>,
 }
 
-/// Responses per second of a trial. If there were responses, also returns p50 and p99 of the response time in µs.
-/// Returns `None` if the trial failed or measured nothing.
+/// Responses per second of a trial. If there were responses, also returns p50 and p99 of the response time in
+/// µs. Returns `None` if the trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let record =
         trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
@@ -65,8 +65,8 @@ fn failed_per_second(record: &LoadRecord) -> f64 {
 }
 
 impl Tally {
-    /// An empty tally. `loads` contains the label of each load point, and whether the run searches at this load point.
-    /// `gateways` contains the labels of the gateways in the plan's order.
+    /// An empty tally. `loads` contains the label of each load point, and whether the run searches at this
+    /// load point. `gateways` contains the labels of the gateways in the plan's order.
     pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
         let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
         Self { loads, labels, seen: Vec::new(), half_widths: Vec::new() }
@@ -79,8 +79,8 @@ impl Tally {
         let (Some((rate, times)), Some(who)) = (figures(trial), who) else { return };
         let Some((_, is_searched)) = self.loads.get(load) else { return };
         if *is_searched {
-            // Keep only the latest step of a search. Each step has its own rate, so a median over several steps would
-            // mean nothing.
+            // Keep only the latest step of a search. Each step has its own rate, so a median over several
+            // steps would mean nothing.
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
         let failed = trial.load_record.as_ref().map_or(0.0, failed_per_second);
@@ -114,7 +114,8 @@ impl Tally {
         self.half_widths.iter().find(is_of).map(|one| one.us)
     }
 
-    /// The cases that have at least one trial. They are sorted by load point, and direct is first at each load point.
+    /// The cases that have at least one trial. They are sorted by load point, and direct is first at each
+    /// load point.
     pub(super) fn cases(&self) -> Vec<Case> {
         let loads = 0..self.loads.len();
         let all = loads.flat_map(|load| (0..self.labels.len()).map(move |who| (load, who)));
@@ -159,8 +160,8 @@ mod tests {
     #[test]
     fn shows_medians_and_the_difference_to_direct_in_the_same_rounds() {
         let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 130)]);
-        // In round 3, nginx has no good trial, and direct is slower than in other rounds. Therefore round 3 must not
-        // change the figure of nginx.
+        // In round 3, nginx has no good trial, and direct is slower than in other rounds. Therefore round 3
+        // must not change the figure of nginx.
         run.push(via(DIRECT, 3).first().all_at_us(9_000));
         run.push(via("nginx", 3).all_at_us(9_000).failed("it died"));
         let cases = tally(&run, false);

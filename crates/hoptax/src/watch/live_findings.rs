@@ -1,9 +1,9 @@
 //! Findings and intervals during a run. The same analysis computes those of the report.
 //!
-//! The analysis keeps a CPU busy, so hoptax runs it only between trials. The next trial has to wait for the analysis.
-//! After each analysis, hoptax waits at least [`APART`] times the duration of this analysis before it starts another
-//! analysis. All analyses together then delay the run by at most a fiftieth. In a run of usual length, findings are
-//! still updated after each trial.
+//! The analysis keeps a CPU busy, so hoptax runs it only between trials. The next trial has to wait for the
+//! analysis. After each analysis, hoptax waits at least [`APART`] times the duration of this analysis before
+//! it starts another analysis. All analyses together then delay the run by at most a fiftieth. In a run of
+//! usual length, findings are still updated after each trial.
 
 use super::cases::HalfWidth;
 use hoptax_analysis::{Analysis, Finding, analyse};
@@ -49,8 +49,8 @@ impl LiveFindings {
         self.trials.push(trial.clone());
     }
 
-    /// Analyses all trials recorded so far. Returns `None` if it is too early for another analysis, or if the run has
-    /// no record yet.
+    /// Analyses all trials recorded so far. Returns `None` if it is too early for another analysis, or if the
+    /// run has no record yet.
     pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Found> {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;
@@ -91,8 +91,8 @@ mod tests {
         let run = Run::steady(1, 100, &[("nginx", 150)]);
         let mut live = LiveFindings::default();
         let time = Cell::new(0);
-        // This clock advances by 100 ms at each reading. It is read at the start and the end of an analysis, so each
-        // analysis takes 100 ms.
+        // This clock advances by 100 ms at each reading. It is read at the start and the end of an analysis,
+        // so each analysis takes 100 ms.
         let clock = || {
             let now = time.get();
             time.set(now + 100 * MS);

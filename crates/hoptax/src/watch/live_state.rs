@@ -1,5 +1,5 @@
-//! State machine behind the live view. It turns events of the run into the state that screens display. It does not read
-//! a clock, because the time is an argument.
+//! State machine behind the live view. It turns events of the run into the state that screens display. It
+//! does not read a clock, because the time is an argument.
 
 use super::cases::{HalfWidth, Tally};
 use crate::run::{TrialUpdate, Used};
@@ -111,8 +111,8 @@ impl LiveState {
         what.clone_into(&mut self.state.doing);
     }
 
-    /// A contender cannot be measured, or a trial failed. Returns false if this failure was reported before, because a
-    /// gateway that failed reports the same failure for each of its remaining trials.
+    /// A contender cannot be measured, or a trial failed. Returns false if this failure was reported before,
+    /// because a gateway that failed reports the same failure for each of its remaining trials.
     pub fn failed(&mut self, label: &str, failure: &Failed) -> bool {
         let failure = Failure { label: label.to_owned(), message: failure.message.clone() };
         let is_new = !self.state.failures.contains(&failure);
@@ -210,8 +210,8 @@ impl LiveState {
         self.tick(now);
     }
 
-    /// Replaces the findings and returns the new findings. A finding is new if no earlier finding has the same code and
-    /// case.
+    /// Replaces the findings and returns the new findings. A finding is new if no earlier finding has the
+    /// same code and case.
     pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {
         let known = std::mem::take(&mut self.state.findings);
         self.state.findings = findings.iter().map(Finding::from).collect();
@@ -249,14 +249,15 @@ impl LiveState {
         }
     }
 
-    /// Seconds until the run ends. The first half of the run uses the estimate for the plan. The second half uses the
-    /// pace so far. How long a gateway takes to start is unknown before it has started, so in a run of starts the pace
-    /// counts from [`FEW_STARTS`] on, if it is slower than the estimate.
+    /// Seconds until the run ends. The first half of the run uses the estimate for the plan. The second half
+    /// uses the pace so far. How long a gateway takes to start is unknown before it has started, so in a run
+    /// of starts the pace counts from [`FEW_STARTS`] on, if it is slower than the estimate.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
         let estimated = self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun));
         let share = f64::from(done) / f64::from(planned.max(1));
-        // The number of trials of a search is unknown, so a run with a search always uses the estimate for the plan.
+        // The number of trials of a search is unknown, so a run with a search always uses the estimate for
+        // the plan.
         let left = if done == 0 || self.searches {
             estimated
         } else if share >= 0.5 {
@@ -269,8 +270,8 @@ impl LiveState {
         left.max(0.0)
     }
 
-    /// Seconds until the run ends, if the rest of the trials or starts takes as long as those so far. At least one has
-    /// ended.
+    /// Seconds until the run ends, if the rest of the trials or starts takes as long as those so far. At
+    /// least one has ended.
     fn left_by_pace(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
         let spent = seconds(self.trial_ended.saturating_sub(self.begun));
@@ -287,7 +288,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND as f64
 }
 
-/// Label of a step of a search. The label contains a rounded rate, because the exact rate usually has many digits.
+/// Label of a step of a search. The label contains a rounded rate, because the exact rate usually has many
+/// digits.
 fn step_label(step: SearchStep, search: &str) -> String {
     let doing = match step.purpose {
         StepPurpose::Search => "searching",

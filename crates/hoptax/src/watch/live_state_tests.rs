@@ -12,8 +12,8 @@ fn plan(text: &str) -> Plan {
     hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-const TWO_ROUNDS: &str = "name: two\ngateways: [hop-l4]\nload: [{ loop: closed, connections: 4, duration: 10s }, { loop: open, \
-    rate: 500/s, connections: 4, duration: 5s }]\ntrials: 2\n";
+const TWO_ROUNDS: &str = "name: two\ngateways: [hop-l4]\nload: [{ loop: closed, connections: 4, duration: \
+    10s }, { loop: open, rate: 500/s, connections: 4, duration: 5s }]\ntrials: 2\n";
 
 fn slot(round: u32, load: usize) -> Slot {
     Slot { round, load, contender: Contender::Direct(DirectTrial::First), step: None }
@@ -181,7 +181,8 @@ fn the_range_of_rounds_is_shown_with_trials_auto() {
 
 #[test]
 fn a_step_of_a_search_shows_its_rate_and_duration() {
-    let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: 900/s } }]\n";
+    let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
+        900/s } }]\n";
     let mut live = LiveState::new("r", &plan(text));
     for (purpose, rate, label, duration) in [
         (StepPurpose::Search, 728.8, "searching at 729/s, step 7: search, 100/s to 900/s", 3.0),

@@ -1,5 +1,5 @@
-//! Keeps the state of the live view of a run ([`hoptax_history::live::State`]). Reports do not use any figure from this
-//! module.
+//! Keeps the state of the live view of a run ([`hoptax_history::live::State`]). Reports do not use any figure
+//! from this module.
 
 mod cases;
 mod live_findings;

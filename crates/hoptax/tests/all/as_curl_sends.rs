@@ -1,4 +1,5 @@
-//! Requests of `hoptax load` as a server receives them, in cases where curl and browsers have a rule of their own.
+//! Requests of `hoptax load` as a server receives them, in cases where curl and browsers have a rule of their
+//! own.
 
 use crate::load::load;
 use crate::origin::Origin;

@@ -67,10 +67,10 @@ const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll
 /// Finds texts with too little contrast.
 pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
 
-/// Script that returns for each chart: its kind, the number of lines that it should have, and whether the lines are
-/// drawn.
-const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \
-    [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
+/// Script that returns for each chart: its kind, the number of lines that it should have, and whether the
+/// lines are drawn.
+const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) \
+    => [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
 
 fn assert_no_errors(browser: &mut Browser) {
     assert_eq!(browser.complaints(), [""; 0]);
@@ -131,8 +131,9 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
     let rows = drawn.as_array().expect("rows");
     assert_eq!(rows.len(), 3, "{drawn}");
     let reported = browser.ask(
-        "Object.fromEntries([...document.querySelectorAll('[data-load=\"0\"] table')][0].querySelectorAll('tbody tr') \
-         .values().map((row) => [row.dataset.gateway, [row.cells[5].firstChild.textContent, row.cells[5].querySelector('small')?.textContent]]))",
+        "Object.fromEntries([...document.querySelectorAll('[data-load=\"0\"] \
+         table')][0].querySelectorAll('tbody tr') .values().map((row) => [row.dataset.gateway, \
+         [row.cells[5].firstChild.textContent, row.cells[5].querySelector('small')?.textContent]]))",
     );
     for row in rows {
         let who = row[0].as_str().expect("a label");
@@ -206,15 +207,16 @@ fn keys_and_mouse_show_values_with_units() {
     browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
     browser.ask("document.activeElement.blur()");
     browser.ask(SCROLL);
-    // Points again until the tooltip is shown, because the chart may be redrawn or moved after the first attempt.
+    // Points again until the tooltip is shown, because the chart may be redrawn or moved after the first
+    // attempt.
     let begun = Instant::now();
     let shows_value = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
     while browser.ask(shows_value) != true {
         assert!(begun.elapsed() < PATIENCE, "the chart shows no value");
         let place = browser.ask(
             "(() => { const curve = document.querySelector('figure[data-chart=curve] .canvas'); \
-             curve.scrollIntoView({block: 'center', behavior: 'instant'}); \
-             const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+             curve.scrollIntoView({block: 'center', behavior: 'instant'}); const box = \
+             curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
         );
         let (x, y) = (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
         // The pointer must move, because the page reacts only to movement.
@@ -236,8 +238,8 @@ fn nothing_is_wider_than_the_screen() {
         assert_eq!(browser.ask("innerWidth"), width);
         let wide = browser.ask("document.documentElement.scrollWidth");
         assert!(wide.as_u64().is_some_and(|wide| wide <= width.into()), "{wide} at {width}");
-        let over = "[...document.querySelectorAll('figure svg')].filter((one) => one.getBoundingClientRect().right \
-         > innerWidth).length";
+        let over = "[...document.querySelectorAll('figure svg')].filter((one) => \
+         one.getBoundingClientRect().right > innerWidth).length";
         assert_eq!(browser.ask(over), 0, "charts are cut at {width}");
         let scheme = browser.ask("getComputedStyle(document.documentElement).colorScheme");
         assert_eq!(scheme, if dark { "dark" } else { "light" });
@@ -253,8 +255,8 @@ fn charts_and_tables_are_saved_as_files() {
     let place = browser.downloads();
     for name in ["SVG", "PNG"] {
         browser.ask(&format!(
-            "[...document.querySelectorAll('figure[data-chart=tax] .tools button')].find((one) => one.textContent \
-             === '{name}').click()"
+            "[...document.querySelectorAll('figure[data-chart=tax] .tools button')].find((one) => \
+             one.textContent === '{name}').click()"
         ));
     }
     browser.ask(
@@ -290,7 +292,8 @@ fn everything_can_be_read_in_light_and_in_dark() {
         browser.ask(SCROLL);
         browser.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
         browser.until(
-            "[...document.querySelectorAll('figure.chart')].every((one) => one.hidden || one.querySelector('details table'))",
+            "[...document.querySelectorAll('figure.chart')].every((one) => one.hidden || \
+            one.querySelector('details table'))",
         );
         let reported = browser.ask(CONTRAST);
         assert!(reported["looked"].as_u64().expect("a count") > 300, "{reported}");
@@ -308,11 +311,12 @@ fn tables_are_copied() {
     browser.allow_clipboard();
     let mut copied = |which: &str| {
         let press = format!(
-            "(async () => {{ const button = [...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
-             one.textContent === '{which}'); const rest = (ms) => new Promise((done) => setTimeout(done, ms)); \
-             const called = async (name) => {{ while (button.textContent !== name) await rest(5); }}; \
-             button.click(); await called('Copied'); const text = await navigator.clipboard.readText(); \
-             button.click(); await called('{which}'); await rest(300); await called('{which}'); return text; }})()"
+            "(async () => {{ const button = [...document.querySelectorAll('[data-load=\"0\"] .table-tools \
+             button')].find((one) => one.textContent === '{which}'); const rest = (ms) => new \
+             Promise((done) => setTimeout(done, ms)); const called = async (name) => {{ while \
+             (button.textContent !== name) await rest(5); }}; button.click(); await called('Copied'); const \
+             text = await navigator.clipboard.readText(); button.click(); await called('{which}'); await \
+             rest(300); await called('{which}'); return text; }})()"
         );
         // After the second click, too, the label returns to normal.
         browser.ask(&press).as_str().expect("text").to_owned()

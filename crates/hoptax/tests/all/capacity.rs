@@ -3,9 +3,9 @@
 use crate::run::{report, run, run_directory, text, trials, trials_without_response};
 use crate::support::{Json, Scratch, eventually};
 
-/// Little's law: the upstream delays each response by 20 ms, and each of four connections has one request at a time. So
-/// the four connections carry 200 requests per second through any hop. A busy machine can carry fewer requests, but
-/// never more.
+/// Little's law: the upstream delays each response by 20 ms, and each of four connections has one request at
+/// a time. So the four connections carry 200 requests per second through any hop. A busy machine can carry
+/// fewer requests, but never more.
 #[test]
 fn finds_the_capacity_given_by_littles_law() {
     let plan = r#"name: little
@@ -55,12 +55,12 @@ warmup: 100ms
     for one in capacity {
         let rate =
             |end: &str| one["rate"][end].as_f64().unwrap_or_else(|| panic!("no {end}: {}", one["rate"]));
-        // One request in a hundred may be unanswered, so the upper limit is 200/s ÷ 0.99 = 202/s. The margin above it
-        // is for the few requests that are answered after the end.
+        // One request in a hundred may be unanswered, so the upper limit is 200/s ÷ 0.99 = 202/s. The margin
+        // above it is for the few requests that are answered after the end.
         assert!(rate("low") <= 206.0, "{}", one["rate"]);
         assert!(rate("estimate") <= 215.0, "{}", one["rate"]);
-        // On a busy machine, results of trials can differ by a half. An interval of this width is still narrow
-        // compared with the searched range of 1 : 32.
+        // On a busy machine, results of trials can differ by a half. An interval of this width is still
+        // narrow compared with the searched range of 1 : 32.
         assert!(is_narrow(one), "the interval is narrow: {}", one["rate"]);
         let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();
         assert_eq!(one["steps"].as_array().unwrap().len(), mine, "all its trials are reported");

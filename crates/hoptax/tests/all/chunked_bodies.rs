@@ -1,5 +1,5 @@
-//! Request bodies in chunks, with and without pauses: from `load` and from a plan, through the hops and real gateways.
-//! curl, the gateways' logs and the upstream's ledger are the second opinions.
+//! Request bodies in chunks, with and without pauses: from `load` and from a plan, through the hops and real
+//! gateways. curl, the gateways' logs and the upstream's ledger are the second opinions.
 
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};

@@ -1,5 +1,5 @@
-//! Gateways in front of an upstream that requires a client certificate. Each gateway must send the certificate, with
-//! each TLS version and also with token reviews.
+//! Gateways in front of an upstream that requires a client certificate. Each gateway must send the
+//! certificate, with each TLS version and also with token reviews.
 
 use crate::features_extra::must_skip;
 use crate::findings::two_ports;
@@ -42,8 +42,8 @@ fn strict(
     Arc::new(config.expect("they fit"))
 }
 
-/// A server that answers every request with the TLS version of the connection. It answers a token review with 201, like
-/// an API server.
+/// A server that answers every request with the TLS version of the connection. It answers a token review with
+/// 201, like an API server.
 fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
     Server::over(Some(config), |request| {
         if request.path != TOKEN_REVIEW_PATH {
@@ -197,8 +197,8 @@ fn token_reviews_send_it_too_and_are_read() {
     }
 }
 
-/// Some gateways cannot be installed here. For these gateways, the test checks only the rendered files. The files must
-/// name the certificate in the setting that the gateway's manual documents.
+/// Some gateways cannot be installed here. For these gateways, the test checks only the rendered files. The
+/// files must name the certificate in the setting that the gateway's manual documents.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
     let packs = crate::world::packs();

@@ -1,4 +1,5 @@
-//! What `hoptax load` and `hoptax run` say if clients got nothing, only failures, or something else than they expect.
+//! What `hoptax load` and `hoptax run` say if clients got nothing, only failures, or something else than they
+//! expect.
 
 use crate::load::{Upstream, load};
 use crate::run::{run, run_directory, text, trials};

@@ -1,5 +1,6 @@
-//! Runs in a real Kubernetes cluster. `scripts/kubernetes-cluster.sh run` makes one on this machine, with an image that has hoptax
-//! and a shell. It sets the variable that these tests need; without it, they are skipped.
+//! Runs in a real Kubernetes cluster. `scripts/kubernetes-cluster.sh run` makes one on this machine, with an
+//! image that has hoptax and a shell. It sets the variable that these tests need; without it, they are
+//! skipped.
 
 mod created;
 mod sidecar;

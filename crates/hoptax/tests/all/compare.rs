@@ -16,8 +16,8 @@ fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
     hoptax().arg("gate").args(arguments.iter().map(AsRef::as_ref)).output().expect("runs")
 }
 
-/// A run of nginx with six rounds. `us` is the response time and `cpu_us` the CPU time per request, both in µs. Both
-/// values grow slightly from round to round.
+/// A run of nginx with six rounds. `us` is the response time and `cpu_us` the CPU time per request, both in
+/// µs. Both values grow slightly from round to round.
 fn nginx(us: u64, cpu_us: u64) -> Run {
     let mut run = Run::closed(32);
     let kind = GatewayKind::External {
@@ -113,7 +113,8 @@ fn incomparable_runs_are_refused_with_a_fix() {
     assert_eq!(itself.status.code(), Some(2));
 }
 
-/// Two runs of one plan below `results`. Each verb takes its name or `latest`, and a path below another directory.
+/// Two runs of one plan below `results`. Each verb takes its name or `latest`, and a path below another
+/// directory.
 #[test]
 fn runs_are_named_by_their_plan_or_as_latest() {
     let scratch = Scratch::new();
@@ -269,9 +270,9 @@ fn mistakes_in_a_budget_file_are_reported_with_their_place() {
     assert!(text(&none.stderr).contains("no budget to check"), "{}", text(&none.stderr));
 }
 
-/// Two real runs of the built-in hop. In the second run, the hop also spends CPU time on each request: ten times as
-/// long as a request normally takes. `compare` and `gate` must find this difference between the runs. `compare` must
-/// also find the difference within one run.
+/// Two real runs of the built-in hop. In the second run, the hop also spends CPU time on each request: ten
+/// times as long as a request normally takes. `compare` and `gate` must find this difference between the
+/// runs. `compare` must also find the difference within one run.
 #[test]
 fn a_planted_slowdown_is_found_between_real_runs() {
     let of = |planted: &str| {

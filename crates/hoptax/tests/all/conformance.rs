@@ -1,5 +1,5 @@
-//! Tests that every installed pack forwards requests and responses unchanged, except for the differences that it lists.
-//! Also tests that gateways listen on loopback only.
+//! Tests that every installed pack forwards requests and responses unchanged, except for the differences that
+//! it lists. Also tests that gateways listen on loopback only.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
@@ -29,7 +29,8 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     let packs = crate::world::packs();
     let names: Vec<&str> = packs
         .iter()
-        // Sidecars are left out, because a sidecar runs inside its namespace and listens on every interface there.
+        // Sidecars are left out, because a sidecar runs inside its namespace and listens on every interface
+        // there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .map(hoptax_lab::packs::Pack::name)
         .collect();

@@ -1,4 +1,5 @@
-//! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and closed.
+//! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and
+//! closed.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::wire::Server;
@@ -11,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 
 const REQUESTS: u64 = 400;
 
-/// nginx on a Unix socket and on a port, in one process. For each request it logs the address, the HTTP version, the
-/// number of the connection, and the number of the request on this connection.
+/// nginx on a Unix socket and on a port, in one process. For each request it logs the address, the HTTP
+/// version, the number of the connection, and the number of the request on this connection.
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
@@ -36,10 +37,9 @@ impl Nginx {
             &format!(
                 "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
                  events {{ worker_connections 1024; }}\n\
-                 http {{\n{temporary}  \
-                 log_format seen '$remote_addr $server_protocol $connection $connection_requests';\n  \
-                 access_log {path}/access.log seen;\n  \
-                 server {{ listen 127.86.75.30:{port}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
+                 http {{\n{temporary}  log_format seen '$remote_addr $server_protocol $connection \
+                 $connection_requests';\n  access_log {path}/access.log seen;\n  server {{ listen \
+                 127.86.75.30:{port}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
                  }}\n"
             ),
         );
@@ -115,8 +115,8 @@ fn run_spec(spec: &Value) -> Value {
     let mut command = hoptax();
     command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("starts");
-    // If this test panics, the generator does not keep running. When the generator starts, it asks the kernel to kill
-    // it as soon as the thread that started it ends (PR_SET_PDEATHSIG, prctl(2)).
+    // If this test panics, the generator does not keep running. When the generator starts, it asks the kernel
+    // to kill it as soon as the thread that started it ends (PR_SET_PDEATHSIG, prctl(2)).
     process
         .stdin
         .take()
@@ -130,8 +130,8 @@ fn run_spec(spec: &Value) -> Value {
     record
 }
 
-/// Number of sockets in TIME_WAIT with the local port `port`, and number of sockets in TIME_WAIT with the remote port
-/// `port`.
+/// Number of sockets in TIME_WAIT with the local port `port`, and number of sockets in TIME_WAIT with the
+/// remote port `port`.
 fn time_wait(port: u16) -> (usize, usize) {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let (mut ours, mut theirs) = (0, 0);
@@ -180,8 +180,8 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         let connections = &record["connections"];
         assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
         assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
-        // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first. Connections that
-        // are still open at the end are reset, and leave no port in TIME_WAIT.
+        // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first.
+        // Connections that are still open at the end are reset, and leave no port in TIME_WAIT.
         let after = time_wait(nginx.port);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");

@@ -1,5 +1,5 @@
-//! Checks the properties of all fuzz targets on the inputs in `fuzz/corpus/`. These inputs are seeds, and inputs that
-//! once broke a parser.
+//! Checks the properties of all fuzz targets on the inputs in `fuzz/corpus/`. These inputs are seeds, and
+//! inputs that once broke a parser.
 
 // This file belongs to the crate of the fuzzers. Here it is included as a module.
 #[allow(unreachable_pub)]

@@ -1,4 +1,5 @@
-//! An upstream that sends head and body in two segments without TCP_NODELAY, so that it waits for a delayed acknowledgement.
+//! An upstream that sends head and body in two segments without TCP_NODELAY, so that it waits for a delayed
+//! acknowledgement.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::Scratch;

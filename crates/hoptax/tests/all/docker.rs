@@ -1,5 +1,5 @@
-//! Driver `docker`: a real gateway in a real container. The tests build the image from the installed gateway and its
-//! libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
+//! Driver `docker`: a real gateway in a real container. The tests build the image from the installed gateway
+//! and its libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
@@ -147,7 +147,8 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
     let Some(world) = world() else { return };
     let plan = world.file(
         "plan.yaml",
-        "name: contained\ngateways: [{ name: nginx, label: boxed, driver: docker }]\nwarmup: 100ms\ntrials: 2\n\
+        "name: contained\ngateways: [{ name: nginx, label: boxed, driver: docker }]\nwarmup: 100ms\ntrials: \
+         2\n\
          load: [{ loop: closed, connections: 2, duration: 1s }]\n",
     );
     let out = world.path().join("results");

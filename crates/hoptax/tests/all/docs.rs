@@ -1,5 +1,5 @@
-//! Tests that every `hoptax …` command in README and docs uses existing commands and options, and that every link has a
-//! target.
+//! Tests that every `hoptax …` command in README and docs uses existing commands and options, and that every
+//! link has a target.
 
 use crate::support::hoptax;
 use std::collections::BTreeMap;
@@ -217,7 +217,8 @@ fn the_page_of_results_reads_run_directories() {
     }
 }
 
-/// The site's table of contents must list every page of `docs/` once. The site must have all files that pages link to.
+/// The site's table of contents must list every page of `docs/` once. The site must have all files that pages
+/// link to.
 #[test]
 fn every_page_is_in_the_site() {
     let sources = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,6 @@
-//! Packs of gateways that the set-up cannot install. Their rendered files are checked against rules that the products'
-//! developers publish. Each rule names its source. Other tests hold what was corrected when these packs were run.
+//! Packs of gateways that the set-up cannot install. Their rendered files are checked against rules that the
+//! products' developers publish. Each rule names its source. Other tests hold what was corrected when these
+//! packs were run.
 
 mod apisix;
 mod dotnet;
@@ -82,8 +83,8 @@ fn pack(name: &str) -> &'static Pack {
     packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
-/// Renderings of the pack in both profiles, with and without an access log. Some cases have no features, some have one
-/// feature each, some have several features, and some have all compatible features.
+/// Renderings of the pack in both profiles, with and without an access log. Some cases have no features, some
+/// have one feature each, some have several features, and some have all compatible features.
 fn cases(name: &str) -> Vec<Case> {
     let pack = pack(name);
     let mut sets: Vec<Vec<Feature>> = vec![vec![]];
@@ -289,8 +290,8 @@ fn readiness_checks_find_their_route() {
     }
 }
 
-/// The program's message about a syntax error in `text`; `None` if there is no error. If the program is not installed,
-/// notes a skip and returns `None`.
+/// The program's message about a syntax error in `text`; `None` if there is no error. If the program is not
+/// installed, notes a skip and returns `None`.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -307,8 +308,8 @@ fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The error that the program of the pack `of` reports when it checks a file with this name and text; `None` if it accepts the
-/// file. The name follows `arguments`.
+/// The error that the program of the pack `of` reports when it checks a file with this name and text; `None`
+/// if it accepts the file. The name follows `arguments`.
 fn refusal_of(of: &str, arguments: &[&str], name: &str, text: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let program = binary::find(pack(of)).expect("installed");

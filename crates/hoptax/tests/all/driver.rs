@@ -191,7 +191,8 @@ fn render_refuses_gateways_without_configuration() {
         (code, text.trim_end()),
         (
             Some(2),
-            "error: `hop-l4` has no configuration, because it is not started from a pack; choose a gateway that is"
+            "error: `hop-l4` has no configuration, because it is not started from a pack; choose a gateway \
+            that is"
         )
     );
 }

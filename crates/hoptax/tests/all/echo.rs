@@ -1,5 +1,5 @@
-//! An upstream that echoes requests, with or without TLS. Also a client that sends requests with everything that a
-//! gateway's features require.
+//! An upstream that echoes requests, with or without TLS. Also a client that sends requests with everything
+//! that a gateway's features require.
 
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
@@ -10,7 +10,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Starts an upstream. Its answer is `instance NAME`, the head of the request, and enough text to be worth compressing.
+/// Starts an upstream. Its answer is `instance NAME`, the head of the request, and enough text to be worth
+/// compressing.
 pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> Server {
     Server::over(tls, move |request| {
         let body = format!("instance {name}\n{}{}\n", request.head, "x".repeat(600));
@@ -80,7 +81,8 @@ pub(crate) fn ask(
     Ok(answers.into_iter().next().expect("one answer"))
 }
 
-/// If `value` is a template for several consumers, returns the line of the consumer with the index `consumer`.
+/// If `value` is a template for several consumers, returns the line of the consumer with the index
+/// `consumer`.
 fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();

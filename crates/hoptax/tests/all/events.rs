@@ -76,8 +76,8 @@ const NGINX_ROUTES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Copies a pack under another name. The copy offers routes: if the pack does not offer them itself, `changes` are
-/// applied to the copy's template.
+/// Copies a pack under another name. The copy offers routes: if the pack does not offer them itself,
+/// `changes` are applied to the copy's template.
 fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
     let (from, name) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
@@ -128,8 +128,8 @@ fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
         "haproxy.cfg.j2",
         &[(
             "    default_backend upstreams\n",
-            "{%- for prefix in features.routes %}\n    use_backend upstreams if { path_beg {{ prefix }}/ }\n{%- else %}\n    \
-             default_backend upstreams\n{%- endfor %}\n",
+            "{%- for prefix in features.routes %}\n    use_backend upstreams if { path_beg {{ prefix }}/ \
+             }\n{%- else %}\n    default_backend upstreams\n{%- endfor %}\n",
         )],
     );
     let envoy = pack_with_routes(&packs, "envoy", "envoy.yaml.j2", &[]);
@@ -164,11 +164,11 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            // HAProxy ignores a reload that arrives during another reload. So the only event of this plan that reloads
-            // HAProxy is the new route.
+            // HAProxy ignores a reload that arrives during another reload. So the only event of this plan
+            // that reloads HAProxy is the new route.
             assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
-            // At first, the gateway refused requests for the new route. These requests were repeated until the gateway
-            // answered.
+            // At first, the gateway refused requests for the new route. These requests were repeated until
+            // the gateway answered.
             let new_route = &events[events.len() - 3]["new_route"];
             assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }
@@ -293,7 +293,8 @@ fn a_route_that_never_answers_is_reported_with_its_event() {
     let packs = scratch.path().join("packs");
     let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
     let template = packs.join(&name).join("nginx.conf.j2");
-    let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) %}nonsense;\n{% endif %}";
+    let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) \
+        %}nonsense;\n{% endif %}";
     let spoilt = std::fs::read_to_string(&template).expect("text").replacen("daemon off;\n", nonsense, 1);
     assert!(spoilt.contains("nonsense"));
     std::fs::write(&template, spoilt).expect("written");

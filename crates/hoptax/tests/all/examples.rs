@@ -6,8 +6,8 @@ use crate::support::{Json, Scratch, hoptax, skip};
 use crate::world::is_missing;
 use std::path::Path;
 
-/// Sends a mix with templates, expectations and stages through a gateway. The report must show each target. Each
-/// request has its own connection, and the upstream's ledger must confirm this.
+/// Sends a mix with templates, expectations and stages through a gateway. The report must show each target.
+/// Each request has its own connection, and the upstream's ledger must confirm this.
 #[test]
 fn a_mix_in_stages_is_reported_per_target() {
     let scratch = Scratch::new();
@@ -36,8 +36,8 @@ warmup: 100ms
             let ledger = &trial["ledger"];
             let (connections, requests) =
                 (ledger["connections"].as_u64().unwrap(), ledger["requests"].as_u64().unwrap());
-            // `hop-l7` reuses its upstream connections, because it parses requests. All other contenders need one
-            // upstream connection per request.
+            // `hop-l7` reuses its upstream connections, because it parses requests. All other contenders need
+            // one upstream connection per request.
             if trial["contender"] != "hop-l7" {
                 assert!(connections >= requests, "{ledger}");
             }
@@ -100,8 +100,8 @@ fn every_example_plan_runs() {
         // Budgets contain `loop:` too, but only load points begin with `loop:`.
         let is_point = |line: &&str| line.starts_with("  - { loop: ") || line.starts_with("  - loop: ");
         for point in 0..text_of_plan.lines().filter(is_point).count() {
-            // Limit the number of requests instead of the duration, because on a stalled machine a short trial may have
-            // no response.
+            // Limit the number of requests instead of the duration, because on a stalled machine a short
+            // trial may have no response.
             let short = match point {
                 // Here the stages define the duration.
                 0 if text_of_plan.contains("ramp to") => {

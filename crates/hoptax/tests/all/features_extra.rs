@@ -1,5 +1,5 @@
-//! Varnish, Traffic Server, Spring Cloud Gateway, Express Gateway and Traefik. Real requests prove each feature of these
-//! gateways.
+//! Varnish, Traffic Server, Spring Cloud Gateway, Express Gateway and Traefik. Real requests prove each
+//! feature of these gateways.
 //!
 //! Varnish and Traffic Server are installed wherever the tests run. Building the others takes minutes (`make
 //! gateways-extra`). If they are missing, their tests are skipped.
@@ -19,8 +19,8 @@ use std::path::Path;
 use std::process::Command;
 use world::Extra;
 
-/// Sets of features that can be enabled together. The tests enable a whole set at once, so that each gateway is started
-/// only a few times.
+/// Sets of features that can be enabled together. The tests enable a whole set at once, so that each gateway
+/// is started only a few times.
 fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
@@ -89,8 +89,8 @@ fn prove_every_feature(pack: &str) {
     assert_eq!(proved, here, "{pack}: every feature has its proof");
 }
 
-/// Checks a gateway without features in both profiles. It must pass answers unchanged, cache nothing, listen on
-/// loopback only, and stop completely.
+/// Checks a gateway without features in both profiles. It must pass answers unchanged, cache nothing, listen
+/// on loopback only, and stop completely.
 fn assert_bare_route_works(pack: &str) {
     for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
@@ -110,8 +110,8 @@ fn assert_bare_route_works(pack: &str) {
                 answer.text().contains("\nhost: echo.com\n"),
                 "{what}: Host passes unchanged: {answer:?}"
             );
-            // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
-            // necessary may open.
+            // A connection returns to the pool shortly after its response was forwarded. So a few more
+            // connections than necessary may open.
             let before = gateway.upstream_connections();
             (0..20).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
             let more = gateway.upstream_connections() - before;
@@ -196,8 +196,8 @@ fn traefik_has_its_features() {
     }
 }
 
-/// `gateways-extra.sh` reads `gateway.yaml` with `sed` instead of a YAML parser. The script must still find every build
-/// setting of every pack.
+/// `gateways-extra.sh` reads `gateway.yaml` with `sed` instead of a YAML parser. The script must still find
+/// every build setting of every pack.
 #[test]
 fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
@@ -216,8 +216,8 @@ fn the_script_knows_every_pack_that_is_built() {
     assert!(expected.len() >= 3, "{expected:?}");
 }
 
-/// Runs the script on generated packs. It must build each pack once, and build it again if the project changed. If
-/// something is missing or a build fails, it must continue with the next pack.
+/// Runs the script on generated packs. It must build each pack once, and build it again if the project
+/// changed. If something is missing or a build fails, it must continue with the next pack.
 #[test]
 fn the_script_rebuilds_changes_and_continues_after_failures() {
     let scratch = Scratch::new();
@@ -226,12 +226,14 @@ fn the_script_rebuilds_changes_and_continues_after_failures() {
         let project = packs.join(name).join("project");
         std::fs::create_dir_all(&project).expect("made");
         let manifest = format!(
-            "name: {name}\nbinary: {name}-gateway\nbuild:\n  folder: project\n  needs: [{needs}]\nready: {{ path: / }}\n"
+            "name: {name}\nbinary: {name}-gateway\nbuild:\n  folder: project\n  needs: [{needs}]\nready: {{ \
+            path: / }}\n"
         );
         std::fs::write(packs.join(name).join("gateway.yaml"), manifest).expect("written");
         std::fs::write(project.join("build.sh"), script).expect("written");
     };
-    let good = "echo built >> built-here\nmkdir -p \"$1/bin\"\nprintf '#!/bin/sh\\necho version ONE\\n' > \"$1/bin/good-gateway\"\nchmod +x \"$1/bin/good-gateway\"\n";
+    let good = "echo built >> built-here\nmkdir -p \"$1/bin\"\nprintf '#!/bin/sh\\necho version ONE\\n' > \
+        \"$1/bin/good-gateway\"\nchmod +x \"$1/bin/good-gateway\"\n";
     pack("bad", "sh", "echo no such thing >&2\nexit 1\n");
     pack("good", "sh, sed", good);
     pack("missing", "no-such-program", "exit 1\n");

@@ -1,5 +1,5 @@
-//! HAProxy, Caddy and Apache with each feature of their packs. Each test starts the real gateway and proves with real
-//! requests that the feature is on.
+//! HAProxy, Caddy and Apache with each feature of their packs. Each test starts the real gateway and proves
+//! with real requests that the feature is on.
 
 use crate::echo::{GET, Request, ask, echo, server_config};
 use crate::support::client::Answer;
@@ -84,8 +84,8 @@ impl RunningGateway {
         answer.unwrap_or_else(|error| panic!("{}: {error:#}", self.what))
     }
 
-    /// Sends a request without TLS, or with TLS settings that differ from the required ones. `None` if there is no
-    /// response.
+    /// Sends a request without TLS, or with TLS settings that differ from the required ones. `None` if there
+    /// is no response.
     fn ask_over(&self, tls: Option<&TlsSpec>) -> Option<u16> {
         ask(self.address(), &self.change, tls, &GET).ok().map(|answer| answer.status)
     }
@@ -108,7 +108,8 @@ impl RunningGateway {
         answer
     }
 
-    /// Asserts that the gateway refuses requests without the header `name`, and requests in which it has a wrong value.
+    /// Asserts that the gateway refuses requests without the header `name`, and requests in which it has a
+    /// wrong value.
     fn refuses_wrong_credentials(&self, name: &str, wrong: &[String]) {
         self.lets_in(&GET);
         self.refuses(401, &Request { without: Some(name), ..GET });
@@ -260,8 +261,8 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
                     gateway_under_test.lets_in(&GET).text().to_ascii_lowercase().starts_with("instance one\n")
                 })
                 .count();
-            // A single worker alternates exactly between the upstreams. The stock profile has several workers, so the
-            // order varies there.
+            // A single worker alternates exactly between the upstreams. The stock profile has several
+            // workers, so the order varies there.
             let expected = if profile == Profile::Equalised { 4..=4 } else { 1..=7 };
             assert!(expected.contains(&ones), "{pack}: {ones} of 8");
         }
@@ -338,8 +339,8 @@ fn prove_together(pack: &str) {
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
-    // The feature `consumers` is left out. With this feature, each header would have the credentials of a different
-    // random consumer.
+    // The feature `consumers` is left out. With this feature, each header would have the credentials of a
+    // different random consumer.
     for feature in offered.iter().filter(|name| *name != "consumers").map(|name| Feature::with_defaults(name))
     {
         let feature = feature.expect("a feature");

@@ -1,5 +1,5 @@
-//! Every feature of the packs `nginx` and `nginx-lua`, proved with the real gateway. It must accept correct requests
-//! and refuse others.
+//! Every feature of the packs `nginx` and `nginx-lua`, proved with the real gateway. It must accept correct
+//! requests and refuse others.
 
 mod matrix;
 mod parties;
@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 
 const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
-/// Starts the packs that offer all of `features`, in both profiles, with one upstream. Calls `prove` after each start.
+/// Starts the packs that offer all of `features`, in both profiles, with one upstream. Calls `prove` after
+/// each start.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
     let packs = crate::world::packs();
     let offers = |pack: &str| {
@@ -185,8 +186,9 @@ fn client_certificates_are_required() {
     });
 }
 
-/// The upstream with TLS is another gateway. In the first case, this other gateway belongs to the same run. In the
-/// second case, it belongs to another run, so nginx does not know the authority that signed its certificate.
+/// The upstream with TLS is another gateway. In the first case, this other gateway belongs to the same run.
+/// In the second case, it belongs to another run, so nginx does not know the authority that signed its
+/// certificate.
 #[test]
 fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {
@@ -386,8 +388,8 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             let expected = if cache_s == 0 { 5 } else { 1 };
             assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
             let review = &reviews[0];
-            // Plain nginx sends no body with a review, and sees only the status of the answer. The Lua code reads the
-            // whole answer.
+            // Plain nginx sends no body with a review, and sees only the status of the answer. The Lua code
+            // reads the whole answer.
             if started.what.starts_with("nginx-lua") {
                 assert_eq!(
                     (review.method.as_str(), review.header("content-type")),

@@ -1,5 +1,5 @@
-//! Real runs with planted faults, one for each gateway. The report must find each fault. Also tests `hoptax findings`,
-//! which explains the findings.
+//! Real runs with planted faults, one for each gateway. The report must find each fault. Also tests `hoptax
+//! findings`, which explains the findings.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
@@ -22,8 +22,8 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two consecutive ports on which no process listens. The ports are below the kernel's ephemeral ports, because many
-/// ephemeral ports remain in use for a minute after a test that opens thousands of connections.
+/// Two consecutive ports on which no process listens. The ports are below the kernel's ephemeral ports,
+/// because many ephemeral ports remain in use for a minute after a test that opens thousands of connections.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     for _ in 0..1000 {
@@ -114,9 +114,9 @@ warmup: 100ms
     assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
 }
 
-/// The report must find a memory leak in the process that the plan names for the gateway. In this test, the plan names
-/// the test's own process. Other tests in this process allocate and free memory at the same time, and this can hide the
-/// leak. Then the test is repeated.
+/// The report must find a memory leak in the process that the plan names for the gateway. In this test, the
+/// plan names the test's own process. Other tests in this process allocate and free memory at the same time,
+/// and this can hide the leak. Then the test is repeated.
 #[test]
 fn a_leak_is_found() {
     let seen = (0..3).map(|_| run_with_a_leak()).find(|(codes, _)| codes.contains("memory-growing"));
@@ -146,8 +146,8 @@ warmup: 0s
     (found(&report(&run_directory(&scratch)), "leaky"), leaky.leaked() as u64)
 }
 
-/// nginx before 1.29.7 ships without a pool of upstream connections, and uses HTTP/1.0 to the upstream. HAProxy ships
-/// with a pool and uses HTTP/1.1.
+/// nginx before 1.29.7 ships without a pool of upstream connections, and uses HTTP/1.0 to the upstream.
+/// HAProxy ships with a pool and uses HTTP/1.1.
 #[test]
 fn shipped_defaults_are_found() {
     let gateways = json(hoptax().args(["gateways", "--json"]));

@@ -1,4 +1,5 @@
-//! Forward proxies: Apache httpd with `ProxyRequests On`. curl, httpd's log and the upstream's ledger are the second opinion.
+//! Forward proxies: Apache httpd with `ProxyRequests On`. curl, httpd's log and the upstream's ledger are the
+//! second opinion.
 
 use crate::run::{report, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -34,12 +35,22 @@ impl Proxy {
         // The SHA-1 of `secret`.
         scratch.file("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
         let modules: String = [
-            "unixd", "log_config", "mpm_event", "authz_core", "authz_user", "auth_basic", "authn_core",
-            "authn_file", "proxy", "proxy_http", "proxy_connect",
+            "unixd",
+            "log_config",
+            "mpm_event",
+            "authz_core",
+            "authz_user",
+            "auth_basic",
+            "authn_core",
+            "authn_file",
+            "proxy",
+            "proxy_http",
+            "proxy_connect",
         ]
         .map(|name| {
             format!(
-                "<IfModule !{name}_module>\nLoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n</IfModule>\n"
+                "<IfModule !{name}_module>\nLoadModule {name}_module \
+                /usr/lib/apache2/modules/mod_{name}.so\n</IfModule>\n"
             )
         })
         .concat();
@@ -208,12 +219,14 @@ fn plans_measure_a_forward_proxy_in_both_forms() {
     scratch.file("proxy.txt", "user:secret\n");
     let gateway = |form: &str| {
         format!(
-            "  - {{ name: external, label: {form}, url: \"{}\", proxy: {form}, proxy_credentials: proxy.txt }}\n",
+            "  - {{ name: external, label: {form}, url: \"{}\", proxy: {form}, proxy_credentials: proxy.txt \
+            }}\n",
             proxy.url("")
         )
     };
     let plan = format!(
-        "upstream: {{ port: {port} }}\ngateways:\n{}{}load: [{{ loop: closed, connections: 4, requests: 200, duration: 60s }}]\n\
+        "upstream: {{ port: {port} }}\ngateways:\n{}{}load: [{{ loop: closed, connections: 4, requests: \
+         200, duration: 60s }}]\n\
          trials: 1\nwarmup: 50ms\n",
         gateway("forward"),
         gateway("connect")
@@ -249,9 +262,10 @@ fn a_pack_can_be_a_forward_proxy() {
         return;
     }
     let scratch = Scratch::new();
-    let plan = "gateways:\n  - apache\n  - { name: apache, label: forward, variant: forward }\n  \
-                - { name: apache, label: connect, variant: connect }\nprofile: stock\naccess_log: file\n\
-                load: [{ loop: closed, connections: 4, requests: 200, duration: 60s }]\ntrials: 1\nwarmup: 50ms\n";
+    let plan = "gateways:\n  - apache\n  - { name: apache, label: forward, variant: forward }\n  - { name: \
+                apache, label: connect, variant: connect }\nprofile: stock\naccess_log: file\n\
+                load: [{ loop: closed, connections: 4, requests: 200, duration: 60s }]\ntrials: 1\nwarmup: \
+                50ms\n";
     let directory = run_to_success(&scratch, plan, &["--accept-void"]);
     for trial in &trials(&directory) {
         let who = &trial["contender"];
@@ -288,11 +302,13 @@ fn what_a_proxy_cannot_do_is_refused_before_anything_starts() {
             "`proxy_credentials` needs `proxy`",
         ),
         (
-            "upstream: { listen: unix }\ngateways: [{ name: external, url: \"http://a.test\", proxy: connect }]\n",
+            "upstream: { listen: unix }\ngateways: [{ name: external, url: \"http://a.test\", proxy: connect \
+            }]\n",
             "cannot reach an upstream on a Unix socket",
         ),
         (
-            "upstream: { instances: 2 }\ngateways: [{ name: external, url: \"http://a.test\", proxy: forward }]\n",
+            "upstream: { instances: 2 }\ngateways: [{ name: external, url: \"http://a.test\", proxy: forward \
+            }]\n",
             "write upstream: { instances: 1 }",
         ),
         (
@@ -304,7 +320,8 @@ fn what_a_proxy_cannot_do_is_refused_before_anything_starts() {
             "cannot reach an upstream on a Unix socket",
         ),
         (
-            "upstream: { url: \"https://b.test\" }\ngateways: [{ name: external, url: \"http://a.test\", proxy: forward }]\n",
+            "upstream: { url: \"https://b.test\" }\ngateways: [{ name: external, url: \"http://a.test\", \
+            proxy: forward }]\n",
             "use CONNECT",
         ),
         (

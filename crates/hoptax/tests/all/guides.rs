@@ -1,8 +1,9 @@
-//! Runs the marked commands of the quick start, the guides and the concepts, from the top of each page to the bottom.
+//! Runs the marked commands of the quick start, the guides and the concepts, from the top of each page to the
+//! bottom.
 //!
-//! The comment `<!-- file: NAME -->` before a block writes the block to a file. The comment `<!-- command -->` runs the
-//! lines of the block. The test checks that the commands work, and not what they measure. So it shortens the plans, and
-//! a slow or noisy machine does not matter.
+//! The comment `<!-- file: NAME -->` before a block writes the block to a file. The comment `<!-- command
+//! -->` runs the lines of the block. The test checks that the commands work, and not what they measure. So it
+//! shortens the plans, and a slow or noisy machine does not matter.
 
 use crate::support::Scratch;
 use crate::world::is_missing;
@@ -32,8 +33,8 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Shortens a plan to a few seconds. Plans with events or searches cannot be shortened, so such plans are checked but
-/// not run.
+/// Shortens a plan to a few seconds. Plans with events or searches cannot be shortened, so such plans are
+/// checked but not run.
 pub(crate) fn shortened(text: &str) -> String {
     if !text.contains("\nload:") || ["\nevents:", "search:"].iter().any(|key| text.contains(key)) {
         return text.to_owned();
@@ -65,8 +66,8 @@ fn run_line(line: &str, directory: &Path) -> std::process::Output {
     Command::new("sh").args(["-c", line]).current_dir(directory).env("PATH", path).output().expect("a shell")
 }
 
-/// Writes the marked files of a page and runs its marked commands, in the order of the page. Returns the number of
-/// lines that were run.
+/// Writes the marked files of a page and runs its marked commands, in the order of the page. Returns the
+/// number of lines that were run.
 fn follow(page: &Path) -> usize {
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let scratch = Scratch::new();
@@ -120,15 +121,18 @@ fn commands_on_pages_work() {
 
 #[test]
 fn a_page_is_read_in_its_order() {
-    let page = "# A\n\n<!-- file: a.yaml -->\n```yaml\nname: a\n```\n\n<!-- command -->\n```sh\nhoptax check a.yaml\n```\n";
+    let page = "# A\n\n<!-- file: a.yaml -->\n```yaml\nname: a\n```\n\n<!-- command -->\n```sh\nhoptax check \
+        a.yaml\n```\n";
     let file = Step::File { name: "a.yaml".into(), text: "name: a\n".into() };
     assert_eq!(steps(page), [file, Step::Type("hoptax check a.yaml\n".into())]);
 }
 
 #[test]
 fn shortening_changes_only_durations() {
-    let plan = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 10s }\n  - loop: open\n    duration: 5s\ntrials: 5\n";
-    let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 300ms }\n  - loop: open\n    duration: 300ms\n\
+    let plan = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 10s }\n  - loop: open\n    \
+        duration: 5s\ntrials: 5\n";
+    let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 300ms }\n  - loop: open\n    \
+                 duration: 300ms\n\
                  trials: 2\nwarmup: 50ms\n";
     assert_eq!(shortened(plan), short);
     assert_eq!(shortened("name: template\n"), "name: template\n");

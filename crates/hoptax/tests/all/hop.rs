@@ -1,4 +1,5 @@
-//! Tests of `hoptax hop` as a process. The path of a request selects the behaviour of the origin behind the hop.
+//! Tests of `hoptax hop` as a process. The path of a request selects the behaviour of the origin behind the
+//! hop.
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
@@ -214,8 +215,8 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     let origin = Origin::start();
     let (_hop, address) = Server::hop("l7", origin.address, &[]);
     let mut client = Client::connect(address);
-    // The origin answers one request per connection, and closes the connection when the second request arrives. So the
-    // hop must repeat the second request on a new connection.
+    // The origin answers one request per connection, and closes the connection when the second request
+    // arrives. So the hop must repeat the second request on a new connection.
     for count in 1..=5 {
         assert_eq!(client.send(get("/once")).response().body, b"once", "request {count}");
     }
@@ -223,7 +224,8 @@ fn l7_retries_requests_lost_on_a_stale_connection() {
     assert_eq!(origin.heads().len(), 9, "all but the first were sent twice");
     // A request with side effects must not be repeated.
     assert_eq!(client.send(post("/once", b"x")).response().status, 502);
-    // If the first request on a new connection fails, the upstream is at fault, so the request is not retried.
+    // If the first request on a new connection fails, the upstream is at fault, so the request is not
+    // retried.
     let requests = origin.heads().len();
     assert_eq!(client.send(get("/nothing")).response().status, 502);
     assert_eq!(origin.heads().len(), requests + 1);
@@ -322,7 +324,8 @@ fn upstreams_take_turns() {
     for kind in KINDS {
         let (_hop, address) = Server::hop(kind, origins[0].address, &["--upstream", &second]);
         let before: Vec<usize> = origins.iter().map(|origin| origin.heads().len()).collect();
-        // `hop-l4` takes the next instance for each connection. `hop-l7` takes the next instance for each request.
+        // `hop-l4` takes the next instance for each connection. `hop-l7` takes the next instance for each
+        // request.
         let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
         for client in &mut clients {
             (0..2).for_each(|_| assert_eq!(client.send(get("/bytes?1")).response().status, 200));

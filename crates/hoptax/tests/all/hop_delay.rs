@@ -1,5 +1,5 @@
-//! Delays and warm-ups of `hop-l7`. Each delayed message must be late by exactly the delay, and other messages must not
-//! be delayed. No message may be lost or reordered.
+//! Delays and warm-ups of `hop-l7`. Each delayed message must be late by exactly the delay, and other
+//! messages must not be delayed. No message may be lost or reordered.
 
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -78,8 +78,8 @@ fn a_client_that_disconnects_during_a_delay_frees_everything() {
     assert_eq!(hop.stop(), Some(0));
 }
 
-/// The delay is longer than any test. So a request was delayed if it has no answer, and was not delayed if it has an
-/// answer.
+/// The delay is longer than any test. So a request was delayed if it has no answer, and was not delayed if it
+/// has an answer.
 #[test]
 fn only_the_given_share_is_delayed() {
     const REQUESTS: usize = 40;
@@ -107,8 +107,8 @@ fn only_the_given_share_is_delayed() {
     }
 }
 
-/// Each request has its own connection, so that both workers receive requests. The hop must count the requests of both
-/// workers together.
+/// Each request has its own connection, so that both workers receive requests. The hop must count the
+/// requests of both workers together.
 #[test]
 fn only_the_first_requests_are_part_of_a_warm_up() {
     const COLD: usize = 20;

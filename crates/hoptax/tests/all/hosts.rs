@@ -1,5 +1,5 @@
-//! Runs whose roles are on machines of their own, over a real `sshd`: from the plan to the report, and with every fault that such
-//! machines have.
+//! Runs whose roles are on machines of their own, over a real `sshd`: from the plan to the report, and with
+//! every fault that such machines have.
 
 mod machines;
 
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// Three machines, and the plan whose roles they have.
 const MACHINES: [&str; 3] = ["client", "edge", "app"];
 
-/// A plan for these machines. `program` is the value of `hoptax` of each host: absent to let hoptax copy itself.
+/// A plan for these machines. `program` is the value of `hoptax` of each host: absent to let hoptax copy
+/// itself.
 fn plan(network: &Network, program: Option<&str>, gateway: &str, rest: &str) -> String {
     let hosts: Vec<String> = MACHINES
         .iter()
@@ -25,7 +26,8 @@ fn plan(network: &Network, program: Option<&str>, gateway: &str, rest: &str) -> 
         })
         .collect();
     format!(
-        "name: machines\ngateways: [{gateway}]\nhosts:\n{}roles: {{ generator: client, gateway: edge, upstream: app }}\n{rest}",
+        "name: machines\ngateways: [{gateway}]\nhosts:\n{}roles: {{ generator: client, gateway: edge, \
+        upstream: app }}\n{rest}",
         hosts.concat()
     )
 }
@@ -131,9 +133,10 @@ fn several_clients_send_one_load() {
     let [edge, app] = ["edge", "app"].map(|name| network.address(name));
     let load = LOAD.replace("duration", "from: [clients, edge], duration");
     let plan = format!(
-        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: {PROGRAM} }}\n  \
-         edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, address: {app}, hoptax: {PROGRAM} \
-         }}\nroles: {{ generator: clients, gateway: edge, upstream: app }}\n"
+        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: \
+         {PROGRAM} }}\n  edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, \
+         address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, upstream: app \
+         }}\n"
     );
     let output = network.run(&plan, &["--accept-void"]);
     let (said, printed) = (text(&output.stderr), text(&output.stdout));
@@ -175,8 +178,8 @@ fn several_clients_send_one_load() {
 const TO_EDGE_MS: u64 = 6;
 const TO_APP_MS: u64 = 2;
 
-/// The client is far from both machines, and farther from the gateway. The gateway's own machine, and the machine where hoptax
-/// runs, are near.
+/// The client is far from both machines, and farther from the gateway. The gateway's own machine, and the
+/// machine where hoptax runs, are near.
 #[test]
 fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let Some(network) = Network::make(&MACHINES) else { return };
@@ -299,8 +302,8 @@ fn errors_before_a_run_name_the_host_and_what_to_try() {
     assert!(run_directories(network.scratch.path()).is_empty());
 }
 
-/// Starts a run in which something happens during the first trial, and waits for the run's end. Returns its trials, and what it
-/// printed.
+/// Starts a run in which something happens during the first trial, and waits for the run's end. Returns its
+/// trials, and what it printed.
 fn disturbed(network: &Network, rest: &str, disturb: impl FnOnce(Instant)) -> (Vec<Json>, String) {
     let plan = plan(network, Some(PROGRAM), "hop-l7", rest);
     let started = network.command(&plan, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

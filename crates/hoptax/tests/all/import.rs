@@ -1,4 +1,5 @@
-//! `hoptax import`: a log that the real nginx wrote gives its mix back, and the plan is measured on real gateways.
+//! `hoptax import`: a log that the real nginx wrote gives its mix back, and the plan is measured on real
+//! gateways.
 
 use crate::load::load;
 use crate::run::{run_directory, text, trials};
@@ -38,10 +39,7 @@ impl Service {
             &format!(
                 "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
                  events {{ worker_connections 256; }}\n\
-                 http {{\n{temporary}  default_type text/plain;\n  access_log {path}/access.log combined;\n  \
-                 server {{\n    listen unix:{path}/socket;\n    \
-                 location /items/ {{ return 200 {short}; }}\n    location /search {{ return 200 {long}; }}\n    \
-                 location /orders {{ return 201 ok; }}\n    location / {{ return 404; }}\n  }}\n}}\n"
+                 http {{\n{temporary}  default_type text/plain;\n  access_log {path}/access.log combined;\n  server {{\n    listen unix:{path}/socket;\n    location /items/ {{ return 200 {short}; }}\n    location /search {{ return 200 {long}; }}\n    location /orders {{ return 201 ok; }}\n    location / {{ return 404; }}\n  }}\n}}\n"
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");

@@ -1,7 +1,7 @@
 //! Kept runs: old run directories stay readable and give the same reports.
 //!
-//! Beside each run in `records/runs` are its expected reports, compressed. A refactor must not change a byte of them.
-//! `records/runs/README.md` says how to replace them after an intended change.
+//! Beside each run in `records/runs` are its expected reports, compressed. A refactor must not change a byte
+//! of them. `records/runs/README.md` says how to replace them after an intended change.
 
 use crate::support::hoptax;
 use flate2::read::GzDecoder;

@@ -1,5 +1,5 @@
-//! Runs `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs. Checks what the script creates and
-//! prints. Also checks that nothing remains, however the script ends.
+//! Runs `scripts/kubernetes-lab.sh run` with fake etcd and kube-apiserver programs. Checks what the script
+//! creates and prints. Also checks that nothing remains, however the script ends.
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 const ETCD: &str = "#!/bin/sh\necho $$ > \"$FAKE_PIDS/etcd\"\n\
-    echo 'N | embed: serving insecure client requests on 127.0.0.1:2379, this is strongly discouraged!'\nexec sleep 600\n";
+    echo 'N | embed: serving insecure client requests on 127.0.0.1:2379, this is strongly \
+    discouraged!'\nexec sleep 600\n";
 
 /// A copy of the project with the script, and an unused port.
 struct Lab {
@@ -90,8 +91,8 @@ impl Lab {
     }
 }
 
-/// Some plans name files of the lab. For such a plan, creates a directory that contains similar files, and contains the
-/// plan as `plans/plan.yaml`. Returns `None` for any other plan.
+/// Some plans name files of the lab. For such a plan, creates a directory that contains similar files, and
+/// contains the plan as `plans/plan.yaml`. Returns `None` for any other plan.
 pub(crate) fn fake_lab_for(plan: &Path) -> Option<Scratch> {
     let text = fs::read_to_string(plan).expect("readable");
     if !text.contains("../.kubernetes-lab/") {
@@ -137,7 +138,8 @@ fn a_command_finds_the_server_and_its_credentials_and_ends_the_lab() {
     assert_eq!(output.status.code(), Some(7), "the command's own: {}", text(&output.stderr));
     assert_eq!(
         text(&output.stdout),
-        "700 .kubernetes-lab\n600 .kubernetes-lab/client.key\nca.pem\nclient.key\nclient.pem\nprivate\ntoken\n1\n\
+        "700 .kubernetes-lab\n600 \
+         .kubernetes-lab/client.key\nca.pem\nclient.key\nclient.pem\nprivate\ntoken\n1\n\
          /api/v1/namespaces/hoptax/configmaps:settings-0000 /api/v1/namespaces:hoptax"
     );
     assert!(text(&output.stderr).contains("is ready with 1000 ConfigMaps"), "{}", text(&output.stderr));

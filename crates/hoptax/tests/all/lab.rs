@@ -1,4 +1,5 @@
-//! Tests of the guard: no process may keep running, no matter how hoptax, the guard or the guard's command ends.
+//! Tests of the guard: no process may keep running, no matter how hoptax, the guard or the guard's command
+//! ends.
 
 use crate::support::{PATIENCE, hoptax, wait_until};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
@@ -85,7 +86,8 @@ impl GuardedCommand {
         lifeline.write_all(format!("{word}\n").as_bytes()).expect("the guard listens");
     }
 
-    /// Waits until the guard exits. Returns its exit code, and the output of its command after the line with pids.
+    /// Waits until the guard exits. Returns its exit code, and the output of its command after the line with
+    /// pids.
     fn end(mut self) -> (Option<i32>, String) {
         let guard = WatchedProcess::new(self.guard.id());
         assert_all_end(&[guard]);
@@ -120,7 +122,8 @@ fn a_command_that_cannot_be_started_is_reported() {
     let mut guard = hoptax();
     guard.args(["guard", "--", "/nowhere/at-all"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut guard = guard.spawn().expect("the guard itself starts");
-    // Standard input is kept open until the guard exits, because the guard stops when its standard input is closed.
+    // Standard input is kept open until the guard exits, because the guard stops when its standard input is
+    // closed.
     let lifeline = guard.stdin.take();
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);
@@ -260,7 +263,8 @@ fn the_command_gets_the_hard_descriptor_limit_and_its_cpus() {
     assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{reported}");
 }
 
-/// Environment variable that names the pack for [`helper_starts_a_gateway_until_killed`]. Only the test below sets it.
+/// Environment variable that names the pack for [`helper_starts_a_gateway_until_killed`]. Only the test below
+/// sets it.
 const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 
 /// Starts a gateway, prints the pids of all its processes, and waits until it is killed.

@@ -1,5 +1,5 @@
-//! Layers: each crate may use only certain other crates. Within a crate, modules and files must not use each other in
-//! cycles.
+//! Layers: each crate may use only certain other crates. Within a crate, modules and files must not use each
+//! other in cycles.
 
 mod graph;
 

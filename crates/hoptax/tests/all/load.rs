@@ -351,7 +351,8 @@ fn one_process_holds_fifteen_thousand_connections() {
     assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
     let upstream = Upstream::start(&["--body", "64B"]);
     let requests = 3 * connections;
-    // The timeout also limits the time to connect, which can be long on a busy machine. So the timeout here is long.
+    // The timeout also limits the time to connect, which can be long on a busy machine. So the timeout here
+    // is long.
     let patience = ["--timeout", "60s"];
     let (count, total) = (connections.to_string(), requests.to_string());
     let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());

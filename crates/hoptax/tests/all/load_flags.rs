@@ -1,5 +1,5 @@
-//! Tests that the options of `hoptax load` have an effect at the server: the real nginx, or the upstream with its
-//! ledger.
+//! Tests that the options of `hoptax load` have an effect at the server: the real nginx, or the upstream with
+//! its ledger.
 
 use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -19,7 +19,8 @@ fn summary(args: &[&str]) -> String {
     text
 }
 
-/// Asserts that a load exits with `code`. It must print `part` on standard error, and nothing on standard output.
+/// Asserts that a load exits with `code`. It must print `part` on standard error, and nothing on standard
+/// output.
 #[track_caller]
 fn refused(args: &[&str], code: i32, part: &str) {
     let output = load(args);
@@ -182,8 +183,8 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     let mut process = KilledOnDrop(command.spawn().expect("starts"));
     wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     let pid = Pid::from_child(&process.0);
-    // The process is stopped while the signals are sent. So it cannot act between the two signals, even on a busy
-    // machine.
+    // The process is stopped while the signals are sent. So it cannot act between the two signals, even on a
+    // busy machine.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
         kill_process(pid, signal).expect("it runs");
     }

@@ -1,5 +1,5 @@
-//! The live view of `hoptax load`. It is shown on a terminal while the load runs. However the load ends, the view must
-//! disappear.
+//! The live view of `hoptax load`. It is shown on a terminal while the load runs. However the load ends, the
+//! view must disappear.
 
 use crate::load::Upstream;
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
@@ -49,7 +49,8 @@ fn short_and_failed_loads_show_no_view() {
         (vec!["load", url.as_str(), "-d", "400ms", "--no-live"], "completed"),
         (vec!["load", "http://127.0.0.1:1/", "-d", "1s", "--unix", "/nowhere"], "error: "),
     ] {
-        // On a stalled machine, even a short load can last until the view is shown. Then the test is repeated.
+        // On a stalled machine, even a short load can last until the view is shown. Then the test is
+        // repeated.
         eventually(|| {
             let mut terminal = Terminal::new(80, 24);
             let mut process = terminal.start(&args);

@@ -1,5 +1,5 @@
-//! METHODOLOGY.md, BIAS.md and some pages of docs state constants of the code. Each row below pairs a constant
-//! in the source with the words on the page. So neither of them can change alone.
+//! METHODOLOGY.md, BIAS.md and some pages of docs state constants of the code. Each row below pairs a
+//! constant in the source with the words on the page. So neither of them can change alone.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -11,8 +11,8 @@ const FINDINGS: &str = "docs/concepts/findings.md";
 const PLAN: &str = "docs/reference/plan.md";
 const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
-/// Constants that pages state. Each row: the source file below `crates/`, the text that ends the line of the constant,
-/// the page, and the words on the page that state the value.
+/// Constants that pages state. Each row: the source file below `crates/`, the text that ends the line of the
+/// constant, the page, and the words on the page that state the value.
 const STATED: &[(&str, &str, &str, &str)] = &[
     // Recording.
     (

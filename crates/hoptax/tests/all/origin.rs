@@ -1,5 +1,5 @@
-//! An origin server for tests of hops. The path of a request selects the server's behaviour. It uses blocking I/O, with
-//! one thread per connection.
+//! An origin server for tests of hops. The path of a request selects the server's behaviour. It uses blocking
+//! I/O, with one thread per connection.
 
 use crate::support::PATIENCE;
 use crate::wire::sample;

@@ -1,5 +1,5 @@
-//! Gateways and upstreams as their users configure them: other hosts, the usual certificate, echo services, compression,
-//! and what hoptax says if they do not answer.
+//! Gateways and upstreams as their users configure them: other hosts, the usual certificate, echo services,
+//! compression, and what hoptax says if they do not answer.
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text};
@@ -26,7 +26,8 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx, which listens at `address`. `http` is the content of its block `http`; `ROOT` in it is its directory.
+    /// Starts nginx, which listens at `address`. `http` is the content of its block `http`; `ROOT` in it is
+    /// its directory.
     pub(crate) fn start(address: SocketAddr, http: &str) -> Self {
         let files = Scratch::new();
         let root = files.path().display().to_string();
@@ -252,7 +253,8 @@ fn findings(report: &Json) -> Vec<(String, String)> {
     all.map(|finding| (text(finding, "code"), text(finding, "severity"))).collect()
 }
 
-/// Requests are counted by nobody here. The answers themselves, or the upstream's CPU time, show that they come from a cache.
+/// Requests are counted by nobody here. The answers themselves, or the upstream's CPU time, show that they
+/// come from a cache.
 #[test]
 fn a_cache_is_found_without_a_ledger() {
     if is_missing("nginx") {
@@ -299,7 +301,8 @@ fn a_queue_of_the_gateway_is_recognised() {
     let config = scratch.file(
         "haproxy.cfg",
         &format!(
-            "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n timeout queue 60s\n\
+            "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n timeout \
+             queue 60s\n\
              frontend f\n bind {address}\n default_backend b\nbackend b\n server s {upstream} maxconn 2\n"
         ),
     );

@@ -13,7 +13,8 @@ const GUIDE: &str = include_str!("../../../../docs/guides/write-a-pack.md");
 const REFERENCE: &str = include_str!("../../../../docs/reference/packs.md");
 const MANIFEST: &str = include_str!("../../../hoptax-lab/src/pack/manifest.rs");
 
-/// Code blocks that follow a comment `<!-- MARK… -->`, as pairs: the rest of the comment after the mark, and the block.
+/// Code blocks that follow a comment `<!-- MARK… -->`, as pairs: the rest of the comment after the mark, and
+/// the block.
 fn blocks(mark: &str) -> Vec<(&'static str, &'static str)> {
     let start = format!("<!-- {mark}");
     let parts = GUIDE.split(start.as_str()).skip(1);

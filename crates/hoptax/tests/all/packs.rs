@@ -49,8 +49,8 @@ fn answers_through_real_upstreams(pack: &str) {
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
         assert!(answers.iter().all(|answer| answer.status == 200), "{what}: {answers:?}");
-        // The order of instances is exact only with one worker, because each worker takes turns independently. The
-        // stock profile may have several workers.
+        // The order of instances is exact only with one worker, because each worker takes turns
+        // independently. The stock profile may have several workers.
         if (profile, workers) == (Profile::Equalised, 1) {
             let ones = answers.iter().filter(|answer| answer.body == "one").count();
             assert_eq!(ones, 2, "{what}: in turn: {answers:?}");
@@ -123,8 +123,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
-        // A connection returns to the pool shortly after its response was forwarded. So a few more connections than
-        // necessary may open.
+        // A connection returns to the pool shortly after its response was forwarded. So a few more
+        // connections than necessary may open.
         let asked = 50;
         (0..asked).for_each(|_| assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}"));
         let requests = upstream.requests();
@@ -135,8 +135,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
             "{pack}: {pooled} connections for {asked} requests, one after the other"
         );
         assert_eq!(requests[0].header("host"), Some("echo.com"), "{pack}: Host passes unchanged");
-        // Many client connections must not turn off pooling. For example, HAProxy as shipped stops pooling when a fifth
-        // of its descriptors is in use.
+        // Many client connections must not turn off pooling. For example, HAProxy as shipped stops pooling
+        // when a fifth of its descriptors is in use.
         let clients: Vec<_> = (0..900).map(|_| keep(service.0.addresses()[0])).collect();
         assert_eq!(upstream.requests().len(), asked + 900, "{pack}");
         let more = upstream.connections() - pooled;
@@ -191,14 +191,15 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// Start timeout for a gateway that must fail before the timeout expires.
 pub(crate) const AMPLE: &str = "60s";
-/// Start timeouts for a gateway that never becomes ready. The test tries them in turn, because a busy machine may need
-/// longer to start the process.
+/// Start timeouts for a gateway that never becomes ready. The test tries them in turn, because a busy machine
+/// may need longer to start the process.
 const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
 
 /// A pack that runs a shell script as its gateway. The gateway must be ready within `timeout`.
 pub(crate) fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
-                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' \
+                    }\n\
                     files: [{ template: script.j2, to: script }]\n\
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: /, timeout: TIMEOUT }\n\
@@ -291,10 +292,11 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
                     start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, stderr, -c, \"{{ dir }}/nginx.conf\"]\n\
                     ready: { path: /, port: admin, timeout: TIMEOUT }\n\
                     access_log: file\n";
-    let configuration = "daemon off;\npid {{ dir }}/pid;\nerror_log stderr;\nevents {}\nhttp {\n access_log {{ access_log or 'off' }};\n \
-                         client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path {{ dir }}/3;\n \
-                         uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5;\n \
-                         server { listen 127.0.0.1:{{ admin_port }}; location / { return 200; } }\n}\n";
+    let configuration = "daemon off;\npid {{ dir }}/pid;\nerror_log stderr;\nevents {}\nhttp {\n access_log \
+                         {{ access_log or 'off' }};\n client_body_temp_path {{ dir }}/1; proxy_temp_path {{ \
+                         dir }}/2; fastcgi_temp_path {{ dir }}/3;\n uwsgi_temp_path {{ dir }}/4; \
+                         scgi_temp_path {{ dir }}/5;\n server { listen 127.0.0.1:{{ admin_port }}; location \
+                         / { return 200; } }\n}\n";
     for timeout in IN_VAIN {
         let manifest = manifest.replace("TIMEOUT", timeout);
         let packs = pack_of(&[("gateway.yaml", &manifest), ("nginx.conf.j2", configuration)]);
@@ -308,8 +310,9 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
     panic!("the other port is not reported");
 }
 
-/// Such a gateway may accept connections before it can answer: it is ready only when the request that its pack names gets
-/// the right status. Only the Host that the certificate names and a client certificate get this status here.
+/// Such a gateway may accept connections before it can answer: it is ready only when the request that its
+/// pack names gets the right status. Only the Host that the certificate names and a client certificate get
+/// this status here.
 #[test]
 fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
     if is_missing("nginx") {
@@ -320,7 +323,8 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
         let ready = format!("ready: {{ path: /up, tls: true, timeout: {timeout} }}");
         planted_pack::change(&packs, "gateway.yaml", "ready: { path: /ready, port: admin }", &ready);
         let up = format!(
-            "location = /up {{ if ($host != hoptax.test) {{ return 421; }} return {status}; }}\n        location / {{"
+            "location = /up {{ if ($host != hoptax.test) {{ return 421; }} return {status}; }}\n        \
+            location / {{"
         );
         planted_pack::change(&packs, "nginx.conf.j2", "location / {", &up);
         let run = tempfile::tempdir().expect("a directory");
@@ -414,10 +418,13 @@ fn a_missing_gateway_is_reported_with_how_to_install_it() {
 
 #[test]
 fn a_gateway_that_lacks_a_file_is_not_installed() {
-    let manifest = "name: wrong\nsummary: half there\nbinary: sh\nneeds: { module: [/nowhere/one.so, /nowhere/two.so] }\n\
-                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+    let manifest = "name: wrong\nsummary: half there\nbinary: sh\nneeds: { module: [/nowhere/one.so, \
+                    /nowhere/two.so] }\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' \
+                    }\n\
                     install: { debian: apt-get install one }\n\
-                    start: [\"{{ binary }}\", \"{{ needs.module }}\"]\nready: { path: / }\naccess_log: stdout\n";
+                    start: [\"{{ binary }}\", \"{{ needs.module }}\"]\nready: { path: / }\naccess_log: \
+                    stdout\n";
     let packs = pack_of(&[("gateway.yaml", manifest)]);
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Missing);
@@ -500,12 +507,13 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
 }
 
-/// A run must report every fault of a pack. If a fault is in the pack's files, the run reports it before anything
-/// starts. If the gateway fails, the report contains the log line and the file.
+/// A run must report every fault of a pack. If a fault is in the pack's files, the run reports it before
+/// anything starts. If the gateway fails, the report contains the log line and the file.
 #[test]
 fn a_run_reports_bad_packs_with_file_and_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
-                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' \
+                    }\n\
                     files: [{ template: script.j2, to: script }]\n\
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: /, port: admin, timeout: 3s }\n\
@@ -596,7 +604,8 @@ fn a_header_that_a_gateway_changes_can_be_left_out_by_the_plan_or_the_pack() {
     let measure = |expect: &str| {
         let plan = format!(
             "name: headers\nupstream: {{ headers: {{ cache-control: private }} }}\ngateways: [planted]\n\
-             target: {{ path: /{expect} }}\nload: [{{ loop: closed, connections: 2, duration: 100ms }}]\ntrials: 1\n\
+             target: {{ path: /{expect} }}\nload: [{{ loop: closed, connections: 2, duration: 100ms \
+             }}]\ntrials: 1\n\
              warmup: 0s\n"
         );
         let arguments = ["--packs", planted_pack::argument(&packs), "--accept-void"];

@@ -1,5 +1,5 @@
-//! The path split in real runs. A delay added on one side of the upstream must be attributed to that side. The
-//! upstream's own delay must be attributed to neither side.
+//! The path split in real runs. A delay added on one side of the upstream must be attributed to that side.
+//! The upstream's own delay must be attributed to neither side.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
@@ -10,7 +10,8 @@ use hoptax_load::histogram::Encoded;
 use hoptax_load::stamp::{ClockId, HEADER, Stamp};
 use std::net::SocketAddr;
 
-/// The planted delay. A sleep never ends too early. On a busy machine it ends late, but by less than half of the delay.
+/// The planted delay. A sleep never ends too early. On a busy machine it ends late, but by less than half of
+/// the delay.
 const DELAY: u64 = 50 * clock::MILLISECOND;
 
 struct Times {
@@ -146,8 +147,8 @@ fn an_upstream_without_stamps_is_a_finding() {
     assert!(findings.iter().all(|finding| finding["evidence"]["missing"] == 1.0), "{findings:?}");
 }
 
-/// The stamps of the responses have wrong times, as if a gateway's cache or an upstream with another clock had sent
-/// them.
+/// The stamps of the responses have wrong times, as if a gateway's cache or an upstream with another clock
+/// had sent them.
 #[test]
 fn stamps_of_another_time_are_a_finding() {
     let upstream = Server::start(|_| Response::new(200, "").with(HEADER, "1 2"));

@@ -42,8 +42,8 @@ fn every_plan_of_the_repository_checks() {
     }
 }
 
-/// Kong and Ocelot compile while they run. A fixed warm-up is too short for them, so a plan with it gives its reason in a
-/// comment above.
+/// Kong and Ocelot compile while they run. A fixed warm-up is too short for them, so a plan with it gives its
+/// reason in a comment above.
 #[test]
 fn plans_with_gateways_that_compile_warm_up_until_settled_or_say_why_not() {
     for (name, is_fixed) in [("kong-notes", false), ("round-robin-15k", true)] {
@@ -95,8 +95,8 @@ fn a_mistake_exits_with_2_and_names_the_place() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(
         err,
-        "error: x.yaml:1:12: unknown gateway `ngnix`\n  |\n1 | gateways: [ngnix]\n  |            ^^^^^\n  = help: did you \
-         mean `nginx`?\n"
+        "error: x.yaml:1:12: unknown gateway `ngnix`\n  |\n1 | gateways: [ngnix]\n  |            ^^^^^\n  = \
+         help: did you mean `nginx`?\n"
     );
 }
 
@@ -114,8 +114,8 @@ fn a_missing_or_binary_plan_exits_with_2() {
     assert_eq!(code, 2, "no plan was named");
 }
 
-/// hoptax must refuse an endless or oversized file, both as the plan itself and as a file that a plan or an option
-/// names.
+/// hoptax must refuse an endless or oversized file, both as the plan itself and as a file that a plan or an
+/// option names.
 #[test]
 fn endless_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -247,7 +247,8 @@ fn check_warns_of_a_running_gateway_that_cannot_know_the_upstreams_port() {
     let there = "{ url: \"http://127.0.0.1:8080\" }";
     for (upstream, warns) in [("{}", true), ("{ port: 8080 }", false), (there, false)] {
         let plan = format!(
-            "upstream: {upstream}\ngateways: [{{ name: external, label: mine, url: \"http://127.0.0.1:9000\" }}]\n\
+            "upstream: {upstream}\ngateways: [{{ name: external, label: mine, url: \
+             \"http://127.0.0.1:9000\" }}]\n\
              load: [{{ loop: closed, connections: 1 }}]\n"
         );
         fs::write(directory.path().join("x.yaml"), plan).unwrap();

@@ -1,5 +1,5 @@
-//! More planted faults that real runs must find. Some are faults of published tests (cases A to E). Others are faults
-//! of the machine and its clocks. This file also lists where each finding is planted.
+//! More planted faults that real runs must find. Some are faults of published tests (cases A to E). Others
+//! are faults of the machine and its clocks. This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text, trials};
@@ -30,7 +30,8 @@ fn plan(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str) -> (Strin
         .collect();
     let port = upstreams[0].port();
     let plan = format!(
-        "name: planted\nupstream: {{ instances: 2, port: {port}{upstream} }}\ngateways:\n{list}warmup: 0s\n{rest}"
+        "name: planted\nupstream: {{ instances: 2, port: {port}{upstream} }}\ngateways:\n{list}warmup: \
+        0s\n{rest}"
     );
     (plan, proxies)
 }
@@ -63,7 +64,8 @@ fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other gateway did not.
+/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other gateway
+/// did not.
 #[test]
 fn case_a_keep_alive_on_one_side_only() {
     let gateways = [
@@ -100,15 +102,16 @@ fn case_c_twice_the_requests_at_the_upstream() {
     assert_eq!(finding(&report, "amplification", "direct"), None);
 }
 
-/// HAProxy serves only half of the connections. The others never get a response, but send few requests, so that hardly any
-/// request fails.
+/// HAProxy serves only half of the connections. The others never get a response, but send few requests, so
+/// that hardly any request fails.
 #[test]
 fn clients_that_a_gateway_never_serves() {
     let scratch = Scratch::new();
     let upstream = two_ports()[0];
     let haproxy = Haproxy::with_at_most(20, upstream, &scratch);
     let plan = format!(
-        "name: planted\nupstream: {{ port: {} }}\ngateways:\n  - {{ name: external, label: haproxy, url: \"{}\" }}\n\
+        "name: planted\nupstream: {{ port: {} }}\ngateways:\n  - {{ name: external, label: haproxy, url: \
+         \"{}\" }}\n\
          warmup: 0s\ntimeout: 2s\nload: [{{ loop: closed, connections: 40, duration: 1s }}]\ntrials: 1\n",
         upstream.port(),
         haproxy.url()
@@ -148,8 +151,8 @@ fn redirects_are_no_result() {
     }
 }
 
-/// Case D: the load had more connections than a gateway accepts, and requests timed out. The percentiles then cover
-/// only the requests that were answered. (Another test uses 15,000 connections through real gateways.)
+/// Case D: the load had more connections than a gateway accepts, and requests timed out. The percentiles then
+/// cover only the requests that were answered. (Another test uses 15,000 connections through real gateways.)
 #[test]
 fn case_d_connections_that_wait_and_time_out() {
     let gateways = [
@@ -298,8 +301,8 @@ fn edit(directory: &Path, gateway: &str, change: impl Fn(&mut Json)) {
     std::fs::write(directory.join("trials.jsonl"), lines).expect("written");
 }
 
-/// One published table had a minimum of 74 ns over a network. Another table had a p99 above the maximum. No run of
-/// hoptax produces such figures, so the test edits a record.
+/// One published table had a minimum of 74 ns over a network. Another table had a p99 above the maximum. No
+/// run of hoptax produces such figures, so the test edits a record.
 #[test]
 fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
@@ -335,8 +338,8 @@ fn impossible_figures_are_found_in_an_edited_record() {
 /// Number of rounds of the test below. In every other round, another process keeps a CPU busy.
 const ROUNDS: u32 = 4;
 
-/// Another process causes load during half of the rounds. The report must show this load. The verdicts on taxes must be
-/// the same with the disturbed rounds and without them.
+/// Another process causes load during half of the rounds. The report must show this load. The verdicts on
+/// taxes must be the same with the disturbed rounds and without them.
 #[test]
 fn other_load_in_half_of_the_rounds_changes_no_verdict() {
     // Load that other processes add can change a verdict, so the test may be repeated.
@@ -427,11 +430,11 @@ warmup: 0s
 }
 
 enum Where {
-    /// An integration test plants the finding in a real run. The text is the test's file, which contains the finding's
-    /// code.
+    /// An integration test plants the finding in a real run. The text is the test's file, which contains the
+    /// finding's code.
     Real(&'static str),
-    /// A unit test of the rule plants the finding in a generated record. The text is the reason why no real run plants
-    /// it.
+    /// A unit test of the rule plants the finding in a generated record. The text is the reason why no real
+    /// run plants it.
     Generated(&'static str),
 }
 

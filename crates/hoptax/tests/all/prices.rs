@@ -1,5 +1,5 @@
-//! Measures a matrix of features, from the plan to the prices. The gateways are the real nginx without features, with
-//! each of two features, and with both features.
+//! Measures a matrix of features, from the plan to the prices. The gateways are the real nginx without
+//! features, with each of two features, and with both features.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::planted_pack::{argument, offering};
@@ -95,7 +95,8 @@ fn settings_are_recorded_for_the_stock_profile_too() {
         return;
     }
     let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
-    let plan = "name: stock\ngateways: [planted]\nload: [{ loop: closed, connections: 2, duration: 200ms }]\ntrials: 1\n\
+    let plan = "name: stock\ngateways: [planted]\nload: [{ loop: closed, connections: 2, duration: 200ms \
+                }]\ntrials: 1\n\
                 warmup: 0s\nprofile: stock\n";
     let output = run(&scratch, plan, &["--accept-void", "--packs", argument(&packs)]);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));

@@ -1,5 +1,5 @@
-//! Findings from probes, each with a real cause: limited CPU time, limits of gateways, unequal logs. Also tests `hoptax
-//! bandwidth`.
+//! Findings from probes, each with a real cause: limited CPU time, limits of gateways, unequal logs. Also
+//! tests `hoptax bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch, hoptax, json, skip};
@@ -126,7 +126,8 @@ fn unequal_logs_are_found() {
 struct LimitedCgroup(PathBuf);
 
 impl LimitedCgroup {
-    /// Creates the control group, with cgroup version 1 or 2. Fails if this process has no permission to do so.
+    /// Creates the control group, with cgroup version 1 or 2. Fails if this process has no permission to do
+    /// so.
     fn make() -> std::io::Result<Self> {
         let name = format!("hoptax-test-{}", std::process::id());
         let one = Path::new("/sys/fs/cgroup/cpu").join(&name);

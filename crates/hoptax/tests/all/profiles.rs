@@ -88,7 +88,8 @@ fn check(report: &Json) -> Result<(), String> {
     if !whole.overlaps(price) {
         return Err(format!("frames do not add up to the measured difference: {figures}"));
     }
-    // The rest is nginx's own work for the filter, less what shorter responses save in the kernel: up to a third of zlib's time.
+    // The rest is nginx's own work for the filter, less what shorter responses save in the kernel: up to a
+    // third of zlib's time.
     if zlib.estimate < 0.6 * price.estimate {
         return Err(format!("zlib is not most of the difference: {figures}"));
     }

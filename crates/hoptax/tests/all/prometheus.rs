@@ -1,5 +1,5 @@
-//! CPU time and memory of an external gateway from a real Prometheus server, compared with `/proc`. The gateway is a hop;
-//! an exporter in this process reads `/proc` whenever Prometheus asks.
+//! CPU time and memory of an external gateway from a real Prometheus server, compared with `/proc`. The
+//! gateway is a hop; an exporter in this process reads `/proc` whenever Prometheus asks.
 
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, skip, wait_until};
@@ -89,7 +89,8 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts a server that reads `exporter`. Returns `None` and notes a skip if the program is not installed.
+    /// Starts a server that reads `exporter`. Returns `None` and notes a skip if the program is not
+    /// installed.
     fn start(scratch: &Scratch, exporter: SocketAddr) -> Option<Self> {
         let Some(program) = programs::find_in("prometheus", &programs::search_path()) else {
             skip("prometheus is not installed");

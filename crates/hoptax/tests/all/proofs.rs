@@ -1,5 +1,5 @@
-//! The proof of each feature must succeed on a real nginx that has the feature. The proof must fail on an nginx that
-//! only claims to have the feature.
+//! The proof of each feature must succeed on a real nginx that has the feature. The proof must fail on an
+//! nginx that only claims to have the feature.
 
 use crate::support::PATIENCE;
 use crate::world::{Running, exe, is_missing, running_plan};
@@ -22,8 +22,8 @@ fn features(words: &[&str]) -> Vec<Feature> {
     words.iter().map(|word| word.parse().unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 
-/// Starts `pack` with these features in front of two instances. Returns the result of the verification and the result
-/// of the proofs.
+/// Starts `pack` with these features in front of two instances. Returns the result of the verification and
+/// the result of the proofs.
 fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failure>) {
     outcome_with(pack, words, |_| {})
 }

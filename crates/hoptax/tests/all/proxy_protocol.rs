@@ -1,5 +1,5 @@
-//! The PROXY protocol at the start of connections: from `load` and in runs. curl, and the logs of real gateways, are the
-//! second opinions.
+//! The PROXY protocol at the start of connections: from `load` and in runs. curl, and the logs of real
+//! gateways, are the second opinions.
 
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
@@ -17,7 +17,8 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// What a server saw of a connection: its first bytes, the client's address, and its own.
 type Seen = (Vec<u8>, SocketAddr, SocketAddr);
 
-/// Reads the beginning of a connection, up to the first request's head, and answers this request and all others.
+/// Reads the beginning of a connection, up to the first request's head, and answers this request and all
+/// others.
 fn serve(mut stream: impl std::io::Read + std::io::Write) -> Vec<u8> {
     let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
     let has = |seen: &[u8], part: &[u8]| seen.windows(part.len()).any(|bytes| bytes == part);
@@ -202,7 +203,12 @@ fn packs_with_the_feature_are_measured_and_direct_is_not_changed() {
         .collect();
     let entries: String = packs
         .iter()
-        .map(|pack| format!("  - {{ name: {pack}, features: [{{ proxy-protocol: v1 }}] }}\n  - {{ name: {pack}, label: {pack}-2, features: [proxy-protocol] }}\n"))
+        .map(|pack| {
+            format!(
+                "  - {{ name: {pack}, features: [{{ proxy-protocol: v1 }}] }}\n  - {{ name: \
+            {pack}, label: {pack}-2, features: [proxy-protocol] }}\n"
+            )
+        })
         .collect();
     let plan = format!(
         "name: proxied
@@ -240,8 +246,9 @@ fn haproxy_logs_the_source_of_the_header() {
     let config = scratch.file(
         "haproxy.cfg",
         &format!(
-            "global\n  log stdout format raw local0\ndefaults\n  mode http\n  log global\n  option httplog\n  timeout connect 5s\n  \
-             timeout client 60s\n  timeout server 60s\nfrontend f\n  bind {address} accept-proxy\n  default_backend b\n\
+            "global\n  log stdout format raw local0\ndefaults\n  mode http\n  log global\n  option \
+             httplog\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\nfrontend f\n  bind \
+             {address} accept-proxy\n  default_backend b\n\
              backend b\n  server s {}\n",
             upstream.address()
         ),

@@ -1,4 +1,5 @@
-//! The example for pull requests and our action, step by step: the real hoptax and nginx, and a stand-in for `gh`.
+//! The example for pull requests and our action, step by step: the real hoptax and nginx, and a stand-in for
+//! `gh`.
 
 mod runner;
 
@@ -18,14 +19,15 @@ const BASE: &str = "bbbb";
 
 /// Text of the example's gateway, and what a pull request makes of it: the service gets each request twice.
 const ROUTE: &str = "        location / {\n";
-const MIRRORED: &str = "        location = /again { internal; proxy_pass http://service/; }\n        location / {\n            mirror /again;\n";
+const MIRRORED: &str = "        location = /again { internal; proxy_pass http://service/; }\n        \
+    location / {\n            mirror /again;\n";
 
 fn job(workflow: &str, name: &str) -> Json {
     parsed(&root().join("examples/pull-request/.github/workflows").join(workflow))["jobs"][name].clone()
 }
 
-/// A repository with the example on both branches, a pull request from a fork, and a runner. The plan is short, and only
-/// has budgets of counts, because a busy machine changes times.
+/// A repository with the example on both branches, a pull request from a fork, and a runner. The plan is
+/// short, and only has budgets of counts, because a busy machine changes times.
 fn repository() -> Runner {
     let runner = Runner::new(&[
         ("github.repository", "acme/proxy"),
@@ -178,7 +180,8 @@ fn a_void_run_is_measured_again_and_its_success_counts() {
     assert!(runner.printed.ends_with("hoptax: void\n"), "{}", runner.printed);
 }
 
-/// A share of errors below one in a million cannot be shown with a few thousand requests, however fast the machine is.
+/// A share of errors below one in a million cannot be shown with a few thousand requests, however fast the
+/// machine is.
 #[test]
 fn an_inconclusive_budget_fails_unless_it_may_pass() {
     if without_nginx() {

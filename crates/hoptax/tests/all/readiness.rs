@@ -14,9 +14,9 @@ fn a_background_child_of_the_start_script_that_answers_is_refused() {
         return;
     }
     let configuration = "daemon off; pid {{ dir }}/pid; error_log stderr; events {} http { access_log off; \
-                         client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path {{ dir }}/3; \
-                         uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5; \
-                         server { listen 127.0.0.1:{{ port }}; location / { return 200; } } }";
+                         client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path \
+                         {{ dir }}/3; uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5; server { \
+                         listen 127.0.0.1:{{ port }}; location / { return 200; } } }";
     let server = "nginx -p '{{ dir }}' -e stderr -c '{{ dir }}/nginx.conf'";
     let start = |end: &str, by_child: bool| {
         let script = format!("cat >'{{{{ dir }}}}/nginx.conf' <<'END'\n{configuration}\nEND\n{end}\n");

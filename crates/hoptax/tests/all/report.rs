@@ -238,8 +238,8 @@ fn windows_with_steal_are_left_out_and_older_records_have_no_steal() {
     assert!(report_of(&dir, "terminal").contains("· quiet: leaves out windows"));
 }
 
-/// A run of record version 1. It has one target and one timeout. Its records have no causes, failed checks, targets or
-/// TLS.
+/// A run of record version 1. It has one target and one timeout. Its records have no causes, failed checks,
+/// targets or TLS.
 #[test]
 fn a_run_of_an_older_version_still_reads() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");

@@ -1,5 +1,5 @@
-//! `hoptax load --spec -` against the real nginx: mixes, templates and checks. The tests compare the results with the
-//! requests that nginx received.
+//! `hoptax load --spec -` against the real nginx: mixes, templates and checks. The tests compare the results
+//! with the requests that nginx received.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -31,11 +31,10 @@ impl Nginx {
             &format!(
                 "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
                  events {{ worker_connections 256; }}\n\
-                 http {{\n{temporary}  default_type text/plain;\n  \
-                 log_format seen '$request_method|$request_uri|$http_authorization|$content_length';\n  \
-                 access_log {path}/access.log seen;\n  \
-                 server {{\n    listen unix:{path}/socket;\n    \
-                 location / {{ add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }}\n    \
+                 http {{\n{temporary}  default_type text/plain;\n  log_format seen \
+                 '$request_method|$request_uri|$http_authorization|$content_length';\n  access_log \
+                 {path}/access.log seen;\n  server {{\n    listen unix:{path}/socket;\n    location / {{ \
+                 add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }}\n    \
                  location /gone {{ return 410 gone; }}\n  }}\n}}\n"
             ),
         );

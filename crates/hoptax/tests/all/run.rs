@@ -1,5 +1,5 @@
-//! `hoptax run` from plan to report, with real gateways. Results must agree with the ledger and with the gateways' own
-//! counts. However a run ends, no result may be lost and no process may keep running.
+//! `hoptax run` from plan to report, with real gateways. Results must agree with the ledger and with the
+//! gateways' own counts. However a run ends, no result may be lost and no process may keep running.
 
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
@@ -30,12 +30,12 @@ pub(crate) fn run_to_success(scratch: &Scratch, plan: &str, arguments: &[&str]) 
     run_directory(scratch)
 }
 
-/// Minimum length of a stall that can leave a trial without any response. The shortest trials last 300 ms. If a trial
-/// has no response and there was no such stall, the engine hung.
+/// Minimum length of a stall that can leave a trial without any response. The shortest trials last 300 ms. If
+/// a trial has no response and there was no such stall, the engine hung.
 const STALL: Duration = Duration::from_millis(100);
 
-/// Like [`run`], but repeats the run if the machine stalled and a trial ended without any response. Also returns the
-/// run's directory.
+/// Like [`run`], but repeats the run if the machine stalled and a trial ended without any response. Also
+/// returns the run's directory.
 pub(crate) fn run_without_stall(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
     repeat_if_stalled(|| {
         let output = run(scratch, plan, arguments);
@@ -84,8 +84,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Closed and open loops through common gateways, both hops and direct. The generator and the upstream must count the
-/// same number of requests, except for requests in flight.
+/// Closed and open loops through common gateways, both hops and direct. The generator and the upstream must
+/// count the same number of requests, except for requests in flight.
 #[test]
 fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
@@ -162,7 +162,8 @@ access_log: file
         .sum();
     let log = find(&directory, "access.log").expect("an access log was asked for");
     let logged = std::fs::read_to_string(log).expect("readable").lines().count() as u64;
-    // Verification adds one request. The readiness check adds none, because it uses the admin port, which has no log.
+    // Verification adds one request. The readiness check adds none, because it uses the admin port, which has
+    // no log.
     assert!((sent..=sent + 3).contains(&logged), "{logged} lines for {sent} requests");
 }
 
@@ -318,8 +319,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     });
 }
 
-/// The smallest median of all windows of 100 ms that have at least ten responses, in µs. Other processes affect this
-/// median least.
+/// The smallest median of all windows of 100 ms that have at least ten responses, in µs. Other processes
+/// affect this median least.
 fn quietest_median_us(directory: &Path) -> f64 {
     let trials = trials(directory);
     let windows = trials.iter().filter_map(|trial| trial["load_record"]["windows"].as_array()).flatten();
@@ -331,9 +332,9 @@ fn quietest_median_us(directory: &Path) -> f64 {
     full.map(median).fold(f64::INFINITY, f64::min)
 }
 
-/// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The tolerance is
-/// 0.5 ms, because other tests run at the same time. To measure the accuracy on a quiet machine, use
-/// `benches/rate-accuracy.py`.
+/// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The
+/// tolerance is 0.5 ms, because other tests run at the same time. To measure the accuracy on a quiet machine,
+/// use `benches/rate-accuracy.py`.
 #[test]
 fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {

@@ -1,5 +1,5 @@
-//! Tests of the view of a run in progress. The view is a full screen on a terminal, and plain lines elsewhere. Also
-//! tests the server of `--serve`. However the run ends, the terminal must be restored.
+//! Tests of the view of a run in progress. The view is a full screen on a terminal, and plain lines
+//! elsewhere. Also tests the server of `--serve`. However the run ends, the terminal must be restored.
 
 use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials, wait_until_gone};
@@ -36,7 +36,8 @@ fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
-    // The view shows at least one second of each trial. Which frame appears first depends on the machine's speed.
+    // The view shows at least one second of each trial. Which frame appears first depends on the machine's
+    // speed.
     wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);

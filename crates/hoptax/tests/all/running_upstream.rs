@@ -1,5 +1,6 @@
-//! An upstream that already runs and requires a client certificate or a token over TLS, like a Kubernetes API server.
-//! Here it is nginx in front of `hoptax upstream`. The request count of `hoptax upstream` is the ledger.
+//! An upstream that already runs and requires a client certificate or a token over TLS, like a Kubernetes API
+//! server. Here it is nginx in front of `hoptax upstream`. The request count of `hoptax upstream` is the
+//! ledger.
 
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
@@ -84,16 +85,18 @@ impl World {
     /// A plan. `upstream` has additional keys of the upstream.
     fn plan(&self, upstream: &str, gateways: &str) -> String {
         format!(
-            "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
-             ledger: {{ url: \"{}\", path: /ledger, kind: json, select: /instances/0/requests }}\n\
+            "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: \
+             ca.pem\n{upstream}  ledger: {{ url: \"{}\", path: /ledger, kind: json, select: \
+             /instances/0/requests }}\n\
              gateways:\n{gateways}\
-             load: [{{ loop: open, rate: 200/s, connections: 4, requests: 140, duration: 60s }}]\ntrials: 1\nwarmup: 100ms\n",
+             load: [{{ loop: open, rate: 200/s, connections: 4, requests: 140, duration: 60s }}]\ntrials: \
+             1\nwarmup: 100ms\n",
             self.port, self.control
         )
     }
 
-    /// The lines of nginx's log without duplicates. They show which credentials clients sent, with plain requests and
-    /// with token reviews.
+    /// The lines of nginx's log without duplicates. They show which credentials clients sent, with plain
+    /// requests and with token reviews.
     fn shown_credentials(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
         let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
@@ -135,8 +138,8 @@ http {{
     )
 }
 
-/// Asserts that every trial succeeded and agrees with the ledger. `times` returns the number of upstream requests that
-/// each request of a contender causes.
+/// Asserts that every trial succeeded and agrees with the ledger. `times` returns the number of upstream
+/// requests that each request of a contender causes.
 fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
     let trials = trials(directory);
     assert!(trials.len() >= 2, "{trials:?}");
@@ -201,8 +204,8 @@ fn a_token_is_sent_by_clients_and_reviewed_by_gateways() {
     let world = World::start("TLSv1.2");
     let plan = world.plan(
         "  token_file: token\n  client_certificate: { certificate: client.pem, key: client.key }\n",
-        "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, token-review] }\n  \
-         - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
+        "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, \
+         token-review] }\n  - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
     );
     let directory = run_to_success(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });

@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A copy of the pack `nginx-full`. The gateway also copies its own directory to a place where the test can read it.
+/// A copy of the pack `nginx-full`. The gateway also copies its own directory to a place where the test can
+/// read it.
 fn copying_pack(scratch: &Scratch) -> PathBuf {
     let packs = scratch.path().join("packs");
     let pack = packs.join("nginx-full");

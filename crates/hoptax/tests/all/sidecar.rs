@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Whether interception can be tested on this machine: Envoy must be installed, and the test must run as root.
+/// Whether interception can be tested on this machine: Envoy must be installed, and the test must run as
+/// root.
 pub(crate) fn can_intercept() -> bool {
     if is_missing("istio-sidecar") {
         return false;
@@ -43,8 +44,8 @@ fn output(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test. hoptax also
-/// starts an Envoy that only prints its version, but that Envoy runs in the test's namespace.
+/// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test.
+/// hoptax also starts an Envoy that only prints its version, but that Envoy runs in the test's namespace.
 fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
     let inside = |pid: &u32| {
@@ -182,8 +183,8 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
     let inside = sidecar_below(killed.0.id()).expect("just seen");
     let net = format!("--net=/proc/{inside}/ns/net");
-    // Inside the namespace, the interface is named eth0@if7. The number is the index of the interface's other end,
-    // which is outside.
+    // Inside the namespace, the interface is named eth0@if7. The number is the index of the interface's other
+    // end, which is outside.
     let eth0 = output("nsenter", &[&net, "--", "ip", "-o", "link", "show", "eth0"]);
     let number = eth0.split_once("@if").and_then(|(_, rest)| rest.split_once(':')).expect(&eth0).0;
     let links = output("ip", &["-o", "link"]);
@@ -255,7 +256,8 @@ fn indistinguishable_variants_are_refused_with_their_line() {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path().join("mine")).expect("made");
         let pack = format!(
-            "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\"], pattern: '(.+)' }}\n\
+            "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\"], \
+             pattern: '(.+)' }}\n\
              start: [\"{{{{ binary }}}}\"]\nready: {{ path: / }}\naccess_log: file\nvariants: {variants}\n"
         );
         scratch.file("mine/gateway.yaml", &pack);

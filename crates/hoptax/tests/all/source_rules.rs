@@ -1,4 +1,5 @@
-//! Rules for the source that the compiler cannot check: where random numbers come from, and what `rsa` is used for.
+//! Rules for the source that the compiler cannot check: where random numbers come from, and what `rsa` is
+//! used for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,8 @@ fn arguments_are_found_across_lines() {
     assert_eq!(arguments(text, "Random::stream("), ["clock::unix(),u64::from(id()),"]);
 }
 
-/// `deny.toml` accepts an advisory for this reason: the time of signing or decrypting depends on the private key.
+/// `deny.toml` accepts an advisory for this reason: the time of signing or decrypting depends on the private
+/// key.
 #[test]
 fn rsa_only_makes_keys() {
     let rules =

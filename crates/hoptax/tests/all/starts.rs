@@ -148,7 +148,8 @@ fn check_says_what_a_plan_with_starts_does() {
     let shown = text(&checked.stdout);
     assert!(checked.status.success(), "{}", text(&checked.stderr));
     for line in [
-        "starts       2 rounds, each starts every gateway twice: for 1000 requests one after the other, and for 1s of load",
+        "starts       2 rounds, each starts every gateway twice: for 1000 requests one after the other, and \
+        for 1s of load",
         "direct gets the same traffic",
         "warm-up      only the upstream",
         "takes about",

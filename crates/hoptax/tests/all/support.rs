@@ -1,4 +1,5 @@
-//! Helpers for all tests: the binary under test, temporary directories, retries, and notes about skipped tests.
+//! Helpers for all tests: the binary under test, temporary directories, retries, and notes about skipped
+//! tests.
 
 pub(crate) mod client;
 pub(crate) mod haproxy;

@@ -1,5 +1,5 @@
-//! `hoptax load --targets FILE`: a mix from a file, checked by the requests that the real nginx receives. Also error
-//! messages for wrong files.
+//! `hoptax load --targets FILE`: a mix from a file, checked by the requests that the real nginx receives.
+//! Also error messages for wrong files.
 
 use crate::load::{Upstream, load};
 use crate::requests::{Nginx, REQUESTS};

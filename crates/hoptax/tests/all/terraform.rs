@@ -1,4 +1,5 @@
-//! Machines of a real Terraform. Its configuration needs no provider: a "machine" is a directory on this machine.
+//! Machines of a real Terraform. Its configuration needs no provider: a "machine" is a directory on this
+//! machine.
 
 use crate::run::text;
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
@@ -43,7 +44,8 @@ struct Site {
 }
 
 impl Site {
-    /// A directory with a configuration whose machine needs `before` to be created. `None` if there is no terraform.
+    /// A directory with a configuration whose machine needs `before` to be created. `None` if there is no
+    /// terraform.
     #[track_caller]
     fn new(before: &str) -> Option<Self> {
         if !Command::new("terraform").arg("-version").output().is_ok_and(|output| output.status.success()) {
@@ -281,7 +283,8 @@ fn a_signal_during_apply_ends_it_and_destroys_what_there_is() {
     assert_eq!(site.resources(), "");
 }
 
-/// Brings up the machines, and never ends. [`after_kill_9_hosts_down_removes_the_machines`] runs this as a process of its own.
+/// Brings up the machines, and never ends. [`after_kill_9_hosts_down_removes_the_machines`] runs this as a
+/// process of its own.
 #[test]
 #[ignore = "another test starts this one"]
 fn a_process_that_keeps_machines() {

@@ -1,12 +1,12 @@
-//! Tests of `scripts/run-tests.py`: what the script prints about skips and retries, and when it fails. A fake Cargo,
-//! which is a shell script, replaces Cargo, and `true` replaces pytest.
+//! Tests of `scripts/run-tests.py`: what the script prints about skips and retries, and when it fails. A fake
+//! Cargo, which is a shell script, replaces Cargo, and `true` replaces pytest.
 
 use crate::support::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code and the output
-/// of the script.
+/// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code and
+/// the output of the script.
 fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
     run_script(&format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n"), ci)
 }

@@ -26,8 +26,8 @@ pub(crate) fn authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("random numbers")).expect("a certificate")
 }
 
-/// A certificate and its key, both PEM. The certificate is signed by `authority`, or self-signed if there is no
-/// authority.
+/// A certificate and its key, both PEM. The certificate is signed by `authority`, or self-signed if there is
+/// no authority.
 pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
     let mut params = params(name);
     if expired {
@@ -56,8 +56,8 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx with TLS and this certificate. `more` is added to the `server` block. nginx answers `/` with
-    /// "hello".
+    /// Starts nginx with TLS and this certificate. `more` is added to the `server` block. nginx answers `/`
+    /// with "hello".
     pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
         Self::listening("ssl", (certificate, key), more)
     }
@@ -212,8 +212,8 @@ fn sessions_are_resumed_if_configured() {
                 (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
             assert!(handshakes >= 100);
             match resumption {
-                // Each of the four connections makes a first handshake. There is no session yet that this handshake
-                // could resume.
+                // Each of the four connections makes a first handshake. There is no session yet that this
+                // handshake could resume.
                 true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
                 false => assert_eq!(resumed, 0),
             }

@@ -1,13 +1,13 @@
-//! Token reviews by the upstream, like those of a Kubernetes webhook. With caching, reviews add almost no upstream
-//! requests. Without caching, every request causes two upstream requests.
+//! Token reviews by the upstream, like those of a Kubernetes webhook. With caching, reviews add almost no
+//! upstream requests. Without caching, every request causes two upstream requests.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::Scratch;
 use crate::world::is_missing;
 use std::path::Path;
 
-/// A copy of nginx's pack that reviews tokens at the upstream. If nginx's pack does not offer this feature itself, the
-/// template of the copy is changed so that it does.
+/// A copy of nginx's pack that reviews tokens at the upstream. If nginx's pack does not offer this feature
+/// itself, the template of the copy is changed so that it does.
 fn reviewing(packs: &Path) -> &'static str {
     const NAME: &str = "reviewing";
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/nginx");
@@ -33,17 +33,12 @@ fn reviewing(packs: &Path) -> &'static str {
             &[
                 (
                     "    upstream upstreams {\n",
-                    "{% if features.token_review and features.token_review.cache_s %}\n    \
-                     proxy_cache_path {{ dir }}/reviews keys_zone=reviews:1m;\n{% endif %}\n    upstream upstreams {\n",
+                    "{% if features.token_review and features.token_review.cache_s %}\n    proxy_cache_path \
+                     {{ dir }}/reviews keys_zone=reviews:1m;\n{% endif %}\n    upstream upstreams {\n",
                 ),
                 (
                     "        location / {\n",
-                    "{% if features.token_review %}\n        location = /review {\n            internal;\n            \
-                     proxy_pass http://upstreams{{ features.token_review.path }};\n            proxy_http_version 1.1;\n            \
-                     proxy_set_header Connection \"\";\n{% if features.token_review.cache_s %}\n            \
-                     proxy_cache reviews;\n            proxy_cache_key $http_authorization;\n            \
-                     proxy_cache_valid 200 {{ features.token_review.cache_s }}s;\n{% endif %}\n        }\n{% endif %}\n        \
-                     location / {\n{% if features.token_review %}\n            auth_request /review;\n{% endif %}\n",
+                    "{% if features.token_review %}\n        location = /review {\n            internal;\n            proxy_pass http://upstreams{{ features.token_review.path }};\n            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";\n{% if features.token_review.cache_s %}\n            proxy_cache reviews;\n            proxy_cache_key $http_authorization;\n            proxy_cache_valid 200 {{ features.token_review.cache_s }}s;\n{% endif %}\n        }\n{% endif %}\n        location / {\n{% if features.token_review %}\n            auth_request /review;\n{% endif %}\n",
                 ),
             ],
         );

@@ -1,5 +1,5 @@
-//! Upstreams on Unix sockets: the built-in one, and one that already runs. curl and the servers' own counts are the
-//! second opinion.
+//! Upstreams on Unix sockets: the built-in one, and one that already runs. curl and the servers' own counts
+//! are the second opinion.
 
 use crate::connections::Nginx;
 use crate::run::{report, run_to_success, text, trials};
@@ -228,7 +228,8 @@ fn what_a_socket_cannot_do_is_refused_before_anything_starts() {
             "only an upstream can be on a Unix socket",
         ),
         (
-            "upstream: { listen: unix }\ngateways: [nginx]\nhosts: { edge: { address: 10.0.0.2, ssh: edge } }\n\
+            "upstream: { listen: unix }\ngateways: [nginx]\nhosts: { edge: { address: 10.0.0.2, ssh: edge } \
+             }\n\
              roles: { gateway: edge }\n",
             "which only processes of its own host can reach",
         ),

@@ -233,8 +233,8 @@ fn a_slow_reader_takes_no_memory() {
     let upstream = upstream(&["--body", "1MiB"]);
     let mut client = Client::connect(upstream.instance(0));
     let before = upstream.memory();
-    // The client does not read these 200 MiB of responses at first. The first read waits until the upstream has started
-    // to send.
+    // The client does not read these 200 MiB of responses at first. The first read waits until the upstream
+    // has started to send.
     client.send(GET.repeat(200));
     assert_eq!(client.response().body.len(), 1 << 20);
     let grown = upstream.memory().saturating_sub(before);
@@ -263,8 +263,8 @@ fn reports_wrong_options() {
     }
 }
 
-/// During a run, all gateways keep running and keep their pools. Idle connections of other gateways must not use up the
-/// file descriptors. The current gateway needs some descriptors, and reading the ledger needs one.
+/// During a run, all gateways keep running and keep their pools. Idle connections of other gateways must not
+/// use up the file descriptors. The current gateway needs some descriptors, and reading the ledger needs one.
 #[test]
 fn idle_connections_are_closed_when_descriptors_run_out() {
     let upstream = Server::start_with_descriptors(150, &["upstream"]);

@@ -1,4 +1,5 @@
-//! Versions of a gateway that are built from commits: runs, kept builds, and the search for the commit that made it slower.
+//! Versions of a gateway that are built from commits: runs, kept builds, and the search for the commit that
+//! made it slower.
 //!
 //! The gateway is a script that starts `hoptax hop l7`. Its commits differ in the delay that they plant.
 

@@ -35,8 +35,8 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
             measured(&format!("{{ requests: 6000, extra: 300us, fall: {fall} }}"), "{ at_most: 30s }");
         let found = of_hop(&report);
         assert_eq!(found["settled"], true, "{fall}: {found}");
-        // A burst in which the process becomes fast has thousands of requests, so a test on a busy machine cannot be as
-        // exact as benches/known-warm-up.py.
+        // A burst in which the process becomes fast has thousands of requests, so a test on a busy machine
+        // cannot be as exact as benches/known-warm-up.py.
         let slow = found["slow_requests"].as_f64().expect("a number");
         assert!((4_000.0..=8_000.0).contains(&slow), "{fall}: {found}");
         let cpu = &found["cpu_us_per_request"];

@@ -1,5 +1,5 @@
-//! Helpers for tests of servers: a running `hoptax` server, and a client. The client writes raw bytes and reads
-//! responses.
+//! Helpers for tests of servers: a running `hoptax` server, and a client. The client writes raw bytes and
+//! reads responses.
 
 use crate::support::{PATIENCE, hoptax};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};

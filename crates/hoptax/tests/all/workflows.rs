@@ -1,5 +1,5 @@
-//! The workflows in `.github` and in the examples: pinned actions, few rights, time limits, and commands that exist. The
-//! linters of `make check` look at the same files, but they are not installed everywhere.
+//! The workflows in `.github` and in the examples: pinned actions, few rights, time limits, and commands that
+//! exist. The linters of `make check` look at the same files, but they are not installed everywhere.
 
 use crate::support::{Json, yaml};
 use std::collections::BTreeSet;
@@ -145,7 +145,8 @@ fn every_target_and_script_of_a_workflow_exists() {
     }
 }
 
-/// The weekly workflow proves each kind that `scripts/setup.sh` names, and each script that builds gateways or clusters.
+/// The weekly workflow proves each kind that `scripts/setup.sh` names, and each script that builds gateways
+/// or clusters.
 #[test]
 fn every_set_up_is_proved_on_a_clean_machine() {
     let weekly = parsed(&root().join(".github/workflows/weekly.yml"));

@@ -1,4 +1,5 @@
-//! Helpers for tests of services: an upstream inside the test, a client, and services that stop when their test ends.
+//! Helpers for tests of services: an upstream inside the test, a client, and services that stop when their
+//! test ends.
 
 use crate::support::client::exchange;
 use crate::support::server::{Response, Server};

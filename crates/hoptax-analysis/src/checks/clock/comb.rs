@@ -1,31 +1,33 @@
-//! Detects response times that come in steps. Their distribution looks like a comb: narrow teeth at equal distances.
+//! Detects response times that come in steps. Their distribution looks like a comb: narrow teeth at equal
+//! distances.
 //!
-//! Each time is mapped to a point on a circle. The circumference of the circle is the step. Times that come in steps
-//! gather at one point of the circle. Other times spread over the whole circle. The *mean resultant length*, which is
-//! the length of the mean of all points, measures how close the points are to each other. It is 1 if all points are the
-//! same, and 0 if they are evenly spread (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000). A distribution
-//! that is narrower than a step also gathers at one point, so several teeth are required.
+//! Each time is mapped to a point on a circle. The circumference of the circle is the step. Times that come
+//! in steps gather at one point of the circle. Other times spread over the whole circle. The *mean resultant
+//! length*, which is the length of the mean of all points, measures how close the points are to each other.
+//! It is 1 if all points are the same, and 0 if they are evenly spread (K. V. Mardia, P. E. Jupp,
+//! *Directional Statistics*, 2000). A distribution that is narrower than a step also gathers at one point, so
+//! several teeth are required.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::MILLISECOND;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// Steps to look for. The longest step is tried first, because times in steps of 4 ms are also in steps of 1 ms. These
-/// steps are the periods of usual timers and of kernel ticks (`CONFIG_HZ` 100, 250 and 1000).
+/// Steps to look for. The longest step is tried first, because times in steps of 4 ms are also in steps of 1
+/// ms. These steps are the periods of usual timers and of kernel ticks (`CONFIG_HZ` 100, 250 and 1000).
 const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
-/// Smallest mean resultant length to report. If teeth are normally distributed with a standard deviation σ, as a share
-/// of the step, the length is `exp(−2π²σ²)` (wrapped normal distribution, same source). A length of 0.9 means that σ is
-/// 7 % of a step, so the teeth are clearly separate.
+/// Smallest mean resultant length to report. If teeth are normally distributed with a standard deviation σ,
+/// as a share of the step, the length is `exp(−2π²σ²)` (wrapped normal distribution, same source). A length
+/// of 0.9 means that σ is 7 % of a step, so the teeth are clearly separate.
 const COHERENCE: f64 = 0.9;
-/// Smallest number of teeth to report. Two teeth may be two kinds of answers, such as cache hits and misses. Three
-/// teeth at equal distances come from a timer.
+/// Smallest number of teeth to report. Two teeth may be two kinds of answers, such as cache hits and misses.
+/// Three teeth at equal distances come from a timer.
 const TEETH: usize = 3;
 /// Smallest share of the samples that counts as a tooth.
 const TOOTH: f64 = 0.05;
 const SAMPLES: u64 = 200;
-/// Longest time to examine, in steps. Longer times are ignored, because the histogram's resolution (0.1 %) is too
-/// coarse for them.
+/// Longest time to examine, in steps. Longer times are ignored, because the histogram's resolution (0.1 %) is
+/// too coarse for them.
 const LONGEST: u64 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

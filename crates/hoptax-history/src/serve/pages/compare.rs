@@ -15,7 +15,8 @@ use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Maximum number of runs in the selection lists. An older run can be compared through the link on its own page.
+/// Maximum number of runs in the selection lists. An older run can be compared through the link on its own
+/// page.
 const CHOICES: u32 = 200;
 
 /// Parameters of the page's address.
@@ -84,7 +85,8 @@ fn can_be_compared(entry: &Entry) -> bool {
     entry.trials > 0 && !matches!(entry.state, RunState::Broken | RunState::Newer | RunState::Foreign)
 }
 
-/// Explains why there is no comparison. If only settings differ, the page has a link that forces the comparison.
+/// Explains why there is no comparison. If only settings differ, the page has a link that forces the
+/// comparison.
 fn refusal(problem: &Problem) -> Value {
     let Problem { error, help, obstacles, status } = problem;
     let by_force = !obstacles.is_empty();

@@ -1,5 +1,6 @@
-//! The server's pages: templates that are filled from the history. Without scripts, the pages show everything except
-//! charts. Scripts add charts and search as you type. They also let the user change tags and notes, and delete runs.
+//! The server's pages: templates that are filled from the history. Without scripts, the pages show everything
+//! except charts. Scripts add charts and search as you type. They also let the user change tags and notes,
+//! and delete runs.
 
 pub(super) mod compare;
 pub(super) mod list;

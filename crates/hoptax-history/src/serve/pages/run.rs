@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Maximum number of runs that are searched for the previous and the next run of the same plan.
 const NEIGHBOURS: u32 = 1000;
 
-/// Content security policy of reports. A report cannot reach this server. It may save files, and run the script whose
-/// digest the report itself declares.
+/// Content security policy of reports. A report cannot reach this server. It may save files, and run the
+/// script whose digest the report itself declares.
 const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'";
 
 type Draw = fn(&Measured) -> Result<String, Problem>;

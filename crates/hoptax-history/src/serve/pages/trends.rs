@@ -69,7 +69,8 @@ fn of(store: &mut Store, typed: &Typed) -> Result<(Choice, Option<(Metric, Trend
     Ok((choice, Some((metric, trend))))
 }
 
-/// Chooses plan, gateway, load point and metric, in this order. Each choice limits the values for the next choice.
+/// Chooses plan, gateway, load point and metric, in this order. Each choice limits the values for the next
+/// choice.
 fn chosen(all: &[TrendChoice], typed: &Typed) -> (Choice, Option<Metric>) {
     let names = distinct(all.iter().map(|one| &one.name));
     let most = |one: &&TrendChoice| one.runs;

@@ -9,11 +9,11 @@ use std::time::Duration;
 /// Clock sources that a process can read without a system call, in about 30 ns.
 const FAST: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
-/// Clock sources that are slow or coarse. Some are on a slow bus and take about 1 µs per read. The others count the
-/// kernel's ticks, which are milliseconds apart.
+/// Clock sources that are slow or coarse. Some are on a slow bus and take about 1 µs per read. The others
+/// count the kernel's ticks, which are milliseconds apart.
 const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
-/// A clock is slow if one read takes longer than this time, in ns. A fast clock needs a tenth of it. The time matters,
-/// because a generator reads the clock several times for each request.
+/// A clock is slow if one read takes longer than this time, in ns. A fast clock needs a tenth of it. The time
+/// matters, because a generator reads the clock several times for each request.
 const COSTLY_NS: u64 = 300;
 
 /// Number of sleeps to measure. Each sleep lasts [`SLEEP`].
@@ -22,8 +22,9 @@ const SLEEPS: usize = 40;
 const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Bounds on the median lateness of a sleep, in ns. Above the first bound, an open loop's requests are sent noticeably
-/// late (a CPU usually wakes up within tens of µs). Above the second bound, a delay of 1 ms looks like a delay of 2 ms.
+/// Bounds on the median lateness of a sleep, in ns. Above the first bound, an open loop's requests are sent
+/// noticeably late (a CPU usually wakes up within tens of µs). Above the second bound, a delay of 1 ms looks
+/// like a delay of 2 ms.
 const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 
 /// Measures the lateness of sleeps of 1 ms, in a thread with the smallest possible timer slack.
@@ -38,13 +39,13 @@ pub(super) fn lateness() -> Vec<u64> {
         };
         (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
-    // Sleep on a new thread, because the thread keeps the changed timer slack, and because processes that the thread
-    // starts would inherit it.
+    // Sleep on a new thread, because the thread keeps the changed timer slack, and because processes that the
+    // thread starts would inherit it.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
 }
 
-/// Cost of one clock read in nanoseconds. Several means are measured, and the smallest is used, because disturbances
-/// can only increase a mean.
+/// Cost of one clock read in nanoseconds. Several means are measured, and the smallest is used, because
+/// disturbances can only increase a mean.
 pub(super) fn cost() -> u64 {
     const LOOKS: u64 = 1000;
     let mean = |_| {
@@ -70,16 +71,22 @@ pub(super) fn source(host: &Host) -> Fitness {
         return good(NAME, source);
     }
     let message = format!(
-        "Each clock read takes {} ns and needs a system call. Generator and gateways read it several times per request.",
+        "Each clock read takes {} ns and needs a system call. Generator and gateways read it several times \
+        per request.",
         host.clock_ns
     );
     let others = host.text(&format!("{directory}/available_clocksource")).unwrap_or_default();
     let better = others.split_whitespace().find(|other| FAST.contains(other));
     let advice = match better {
         Some(better) if better != source => {
-            format!("echo {better} | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource")
+            format!(
+                "echo {better} | sudo tee \
+                /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            )
         }
-                _ => "Use another machine: the kernel trusts no faster clock here (`dmesg | grep -i clocksource` shows why).".into(),
+        _ => "Use another machine: the kernel trusts no faster clock here (`dmesg | grep -i \
+                    clocksource` shows why)."
+            .into(),
     };
     doubt(NAME, status, source, message, advice)
 }
@@ -92,10 +99,10 @@ pub(super) fn timer(host: &Host) -> Fitness {
     let us = |ns: u64| ns.div_ceil(1000);
     let seen = format!("sleeps of 1 ms come {} µs late (median), {} µs at worst", us(median), us(worst));
     let Some(status) = graded(median as f64, LATE_NS.0, LATE_NS.1) else { return good("timer", seen) };
-    let message = "Because of this, an open loop sends requests later than planned, and delays that the plan adds \
-                   are longer than planned.";
-    let advice = "Pin the roles (`cpus` in the plan): a generator with its own CPU polls instead of sleeping. Stop \
-                  other load on this machine. A kernel without high-resolution timers rounds up to its tick: boot a \
-                  kernel that has them.";
+    let message = "Because of this, an open loop sends requests later than planned, and delays that the \
+                   plan adds are longer than planned.";
+    let advice = "Pin the roles (`cpus` in the plan): a generator with its own CPU polls instead of \
+                  sleeping. Stop other load on this machine. A kernel without high-resolution timers rounds \
+                  up to its tick: boot a kernel that has them.";
     doubt("timer", status, seen, message, advice)
 }

@@ -1,4 +1,5 @@
-//! Checks of CPUs: how many there are, whether threads can be pinned, how fast the CPUs run, and what they share.
+//! Checks of CPUs: how many there are, whether threads can be pinned, how fast the CPUs run, and what they
+//! share.
 
 use super::host::Host;
 use super::item::{doubt, good, unknown};
@@ -54,8 +55,8 @@ pub(super) fn idle(host: &Host) -> Fitness {
     const NAME: &str = "idle-cpus";
     let Err(reason) = &host.can_poll else { return good(NAME, "can poll") };
     let message = format!(
-        "Idle CPUs sleep during runs, because {reason}. Waking a CPU takes up to 150 µs on a virtual machine, and trials \
-         differ in how often a request waits for it."
+        "Idle CPUs sleep during runs, because {reason}. Waking a CPU takes up to 150 µs on a virtual \
+         machine, and trials differ in how often a request waits for it."
     );
     let advice = "Run hoptax as root on the machine itself, or let this user write /dev/cpu_dma_latency.";
     doubt(NAME, FitnessStatus::Warning, "sleep", message, advice)
@@ -72,8 +73,8 @@ pub(super) fn limit(host: &Host) -> Fitness {
     }
     // A generator and a gateway keep two CPUs busy. A limit below two CPUs throttles every trial under load.
     let status = if limit < BOTH as f64 { FitnessStatus::Bad } else { FitnessStatus::Warning };
-    let message = "A process that has used up its share is paused until the current period of 100 ms ends, and its \
-                   requests wait.";
+    let message = "A process that has used up its share is paused until the current period of 100 ms ends, \
+                   and its requests wait.";
     doubt(
         NAME,
         status,
@@ -99,14 +100,14 @@ fn limit_of(host: &Host) -> Option<f64> {
     limits.filter_map(|(old, directory)| group_limit(host, old, &directory)).min_by(f64::total_cmp)
 }
 
-/// Yields the path and all paths above it: `/a/b`, `/a` and the root. All of them matter, because the limit of a group
-/// applies to everything below the group.
+/// Yields the path and all paths above it: `/a/b`, `/a` and the root. All of them matter, because the limit
+/// of a group applies to everything below the group.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path.trim_end_matches('/')), |path| path.rfind('/').map(|end| &path[..end]))
 }
 
-/// CPU limit of one group, as a number of CPUs. cgroup version 1 has the quota and the period in two files, and version
-/// 2 has both in one file.
+/// CPU limit of one group, as a number of CPUs. cgroup version 1 has the quota and the period in two files,
+/// and version 2 has both in one file.
 fn group_limit(host: &Host, old: bool, directory: &str) -> Option<f64> {
     if old {
         // The value -1 means no limit.
@@ -147,8 +148,8 @@ pub(super) fn turbo(host: &Host) -> Fitness {
         return good("turbo", "off");
     }
     let folder = if file == "boost" { "cpufreq" } else { "intel_pstate" };
-    let message = "The speed of a CPU depends on its temperature and on the load of other CPUs, so it differs \
-                   between trials.";
+    let message = "The speed of a CPU depends on its temperature and on the load of other CPUs, so it \
+                   differs between trials.";
     let advice = format!("echo {off} | sudo tee /sys/devices/system/cpu/{folder}/{file}");
     doubt("turbo", FitnessStatus::Warning, "on", message, advice)
 }
@@ -168,7 +169,7 @@ pub(super) fn smt(host: &Host) -> Fitness {
         return good("smt", "each CPU is a core of its own");
     }
     let message = "Two CPUs of one core slow each other down: a busy generator slows the gateway.";
-    let advice = "Pin the roles so that no two roles share a core (`cpus` in the plan), or run: echo off | sudo tee \
-                  /sys/devices/system/cpu/smt/control";
+    let advice = "Pin the roles so that no two roles share a core (`cpus` in the plan), or run: echo off | \
+                  sudo tee /sys/devices/system/cpu/smt/control";
     doubt("smt", FitnessStatus::Warning, format!("{shared} CPUs share cores"), message, advice)
 }

@@ -14,8 +14,8 @@ pub struct Host {
     pub can_pin: bool,
     /// Whether idle CPUs can be made to poll, or the reason why not.
     pub can_poll: Result<(), String>,
-    /// Limits on the number of open descriptors of this process. The first is the current limit, and the second is the
-    /// limit to which the process can raise it.
+    /// Limits on the number of open descriptors of this process. The first is the current limit, and the
+    /// second is the limit to which the process can raise it.
     pub descriptors: (u64, u64),
     /// Release of the kernel, such as `6.8.0-45-generic`.
     pub release: String,

@@ -6,7 +6,8 @@ use hoptax_record::{Fitness, FitnessStatus};
 /// Files that show that this is a container, of Docker, Podman and Kubernetes.
 const OF_CONTAINERS: [&str; 3] = [".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io"];
 
-/// Adapts advice with `sudo` to this user: root needs no `sudo`, and a container cannot change the settings of its kernel.
+/// Adapts advice with `sudo` to this user: root needs no `sudo`, and a container cannot change the settings
+/// of its kernel.
 pub(super) fn for_this_user(item: &mut Fitness, host: &Host) {
     let Some(advice) = item.advice.as_mut().filter(|advice| advice.contains("sudo ")) else { return };
     if OF_CONTAINERS.iter().any(|file| host.root.join(file).exists()) {
@@ -37,8 +38,8 @@ pub(super) fn doubt(
     Fitness { name, status, seen, message, advice: Some(advice.into()) }
 }
 
-/// Returns the status `Bad` if the value exceeds the bound `bad`. Otherwise returns `Warning` if it exceeds the bound
-/// `warning`, and `None` if it exceeds neither.
+/// Returns the status `Bad` if the value exceeds the bound `bad`. Otherwise returns `Warning` if it exceeds
+/// the bound `warning`, and `None` if it exceeds neither.
 pub(super) fn graded(value: f64, warning: f64, bad: f64) -> Option<FitnessStatus> {
     if value > bad { Some(FitnessStatus::Bad) } else { (value > warning).then_some(FitnessStatus::Warning) }
 }

@@ -7,8 +7,8 @@ use hoptax_record::{Fitness, FitnessStatus};
 /// The first kernel that has `epoll_pwait2`, whose timeouts are in nanoseconds.
 const NEEDED: (u32, u32) = (5, 11);
 
-/// Bounds on the number of descriptors. The first bound is enough for a moderate load. Below the second bound, 1,000
-/// connections through a proxy fail, because a proxy needs two descriptors for each connection.
+/// Bounds on the number of descriptors. The first bound is enough for a moderate load. Below the second
+/// bound, 1,000 connections through a proxy fail, because a proxy needs two descriptors for each connection.
 const DESCRIPTORS: (u64, u64) = (16_384, 2_048);
 
 pub(super) fn version(host: &Host) -> Fitness {
@@ -39,7 +39,8 @@ pub(super) fn descriptors(host: &Host) -> Fitness {
     };
     let message =
         "Each connection needs one descriptor in the generator, one in the upstream and two in a gateway.";
-    let advice = "Raise the hard limit: `ulimit -Hn 1048576` as root, LimitNOFILE= in a unit, --ulimit nofile= for docker.";
+    let advice = "Raise the hard limit: `ulimit -Hn 1048576` as root, LimitNOFILE= in a unit, --ulimit \
+        nofile= for docker.";
     doubt("descriptors", status, seen, message, advice)
 }
 
@@ -47,8 +48,8 @@ fn count(descriptors: u64) -> String {
     if descriptors == u64::MAX { "unlimited".into() } else { descriptors.to_string() }
 }
 
-/// Highest value of `kernel.perf_event_paranoid` at which all users may profile their own processes, including the time
-/// in the kernel.
+/// Highest value of `kernel.perf_event_paranoid` at which all users may profile their own processes,
+/// including the time in the kernel.
 const OPEN_TO_ALL: i64 = 1;
 
 pub(super) fn perf(host: &Host) -> Fitness {

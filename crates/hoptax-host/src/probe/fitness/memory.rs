@@ -7,17 +7,17 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// Bounds on the available memory, in bytes. The first bound is several times the memory that an upstream, a generator
-/// with thousands of connections and a small gateway need together. Below the second bound, the kernel begins to evict
-/// pages that are in use.
+/// Bounds on the available memory, in bytes. The first bound is several times the memory that an upstream, a
+/// generator with thousands of connections and a small gateway need together. Below the second bound, the
+/// kernel begins to evict pages that are in use.
 const AVAILABLE: (u64, u64) = (1024 * MIB, 256 * MIB);
 
-/// Bound on the memory in swap, in bytes. Most machines with swap keep less than this in swap, and only pages that are
-/// never needed again.
+/// Bound on the memory in swap, in bytes. Most machines with swap keep less than this in swap, and only pages
+/// that are never needed again.
 const SWAPPED: u64 = 64 * MIB;
 
-/// Bounds on the free disk space, in bytes. A run with all its charts needs some MiB. Below the second bound, the
-/// results of a run's last trials may not fit.
+/// Bounds on the free disk space, in bytes. A run with all its charts needs some MiB. Below the second bound,
+/// the results of a run's last trials may not fit.
 const DISK: (u64, u64) = (1024 * MIB, 64 * MIB);
 
 /// Free bytes on the file system of `path`. The path need not exist yet.
@@ -90,8 +90,8 @@ pub(super) fn huge_pages(host: &Host) -> Fitness {
             NAME,
             FitnessStatus::Warning,
             "always",
-            "The kernel allocates memory in steps of 2 MiB, even if less is used, and pauses processes to build \
-             huge pages. So gateways appear to use more memory, and are sometimes slower.",
+            "The kernel allocates memory in steps of 2 MiB, even if less is used, and pauses processes to \
+             build huge pages. So gateways appear to use more memory, and are sometimes slower.",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         Some(chosen) => good(NAME, chosen),

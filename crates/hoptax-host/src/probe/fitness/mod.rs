@@ -1,5 +1,5 @@
-//! Checks whether this host is fit for measurements. `hoptax doctor` prints the results. Every run also performs some
-//! of these checks before its first trial and after its last.
+//! Checks whether this host is fit for measurements. `hoptax doctor` prints the results. Every run also
+//! performs some of these checks before its first trial and after its last.
 //!
 //! Files such as `/proc` are read below a root directory, so that tests can create a host of their own. All
 //! measurements are made once and kept in [`Host`]. The functions that judge them are pure.
@@ -28,8 +28,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Time for which `hoptax doctor` observes steal and foreign load. The kernel counts both in ticks of 10 ms. 1.5 s is
-/// long enough that 1 % of one CPU is at least one tick, and that bursts of a hypervisor occur several times.
+/// Time for which `hoptax doctor` observes steal and foreign load. The kernel counts both in ticks of 10 ms.
+/// 1.5 s is long enough that 1 % of one CPU is at least one tick, and that bursts of a hypervisor occur
+/// several times.
 pub const SAMPLED: Duration = Duration::from_millis(1500);
 
 /// Observes this host. `results` is the directory for results, which need not exist yet. Takes about 50 ms.
@@ -79,7 +80,8 @@ pub fn at(moment: Moment, results: &Path) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// Performs all checks. If `between` contains two snapshots, steal and foreign load are measured between them.
+/// Performs all checks. If `between` contains two snapshots, steal and foreign load are measured between
+/// them.
 pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     let mut items = lasting(host);
     let of_others = noise::between(between);

@@ -5,25 +5,25 @@ use super::item::{doubt, good, graded, unknown};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bounds on the number of local ports for connections to one address and port. The kernel's default is 28,232. Below
-/// the first bound, a load without keep-alive uses up all ports within one second, even at a moderate rate. Below the
-/// second bound, even the connections of a single load point use up all ports.
+/// Bounds on the number of local ports for connections to one address and port. The kernel's default is
+/// 28,232. Below the first bound, a load without keep-alive uses up all ports within one second, even at a
+/// moderate rate. Below the second bound, even the connections of a single load point use up all ports.
 const PORTS: (u64, u64) = (10_000, 1_024);
 
-/// Bounds on the share of ports in TIME_WAIT. Above the first bound, four times as many connections would use up the
-/// ports. Above the second bound, almost no port is free.
+/// Bounds on the share of ports in TIME_WAIT. Above the first bound, four times as many connections would use
+/// up the ports. Above the second bound, almost no port is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
-/// Minimum length of a queue of connections. It must be this long, because a load opens all its connections at once. If
-/// the queue is full, the kernel retries a connection only after a second.
+/// Minimum length of a queue of connections. It must be this long, because a load opens all its connections
+/// at once. If the queue is full, the kernel retries a connection only after a second.
 const LINE: u64 = 1_024;
 
 const DEVICE_BACKLOG: u64 = 1_000;
 
 /// Bounds on the share of the connection table that is in use. A full table drops packets of new connections.
 const TABLE: (f64, f64) = (0.5, 0.9);
-/// Minimum size of the connection table, in entries. Closed connections remain in the table for two minutes, so a small
-/// table fills up.
+/// Minimum size of the connection table, in entries. Closed connections remain in the table for two minutes,
+/// so a small table fills up.
 const LEAST_TABLE: u64 = 65_536;
 
 pub(super) fn ports(host: &Host) -> Fitness {
@@ -37,8 +37,8 @@ pub(super) fn ports(host: &Host) -> Fitness {
         _ if count < PORTS.0 => FitnessStatus::Warning,
         _ => return good("ports", seen),
     };
-    let message = "Each connection to an address uses a local port. The port stays in use for a minute after the \
-                   connection is closed.";
+    let message = "Each connection to an address uses a local port. The port stays in use for a minute \
+                   after the connection is closed.";
     doubt("ports", status, seen, message, "sudo sysctl net.ipv4.ip_local_port_range=\"1024 65535\"")
 }
 
@@ -66,9 +66,9 @@ pub(super) fn time_wait(host: &Host) -> Fitness {
     doubt("time-wait", status, seen, message, "Wait a minute, or widen net.ipv4.ip_local_port_range.")
 }
 
-/// Largest number of sockets in TIME_WAIT between one local address and one destination that can still be connected to.
-/// A port in TIME_WAIT blocks only connections between the same two ends, so what earlier runs left behind, to services
-/// that have ended, does no harm. `None` if the kernel does not list its sockets.
+/// Largest number of sockets in TIME_WAIT between one local address and one destination that can still be
+/// connected to. A port in TIME_WAIT blocks only connections between the same two ends, so what earlier runs
+/// left behind, to services that have ended, does no harm. `None` if the kernel does not list its sockets.
 fn most_to_one_destination(host: &Host) -> Option<u64> {
     let mut sockets = Vec::new();
     for table in ["proc/net/tcp", "proc/net/tcp6"] {
@@ -118,8 +118,8 @@ impl Socket {
     }
 }
 
-/// True for 127.0.0.0/8, also mapped into IPv6, and for `::1`. The kernel prints each group of four bytes as a number in
-/// the order of the machine, here with the lowest byte first.
+/// True for 127.0.0.0/8, also mapped into IPv6, and for `::1`. The kernel prints each group of four bytes as
+/// a number in the order of the machine, here with the lowest byte first.
 fn is_loopback(address: &str) -> bool {
     let is_v4 = |address: &str| address.len() == 8 && address.ends_with("7F");
     let mapped = address.strip_prefix("0000000000000000FFFF0000");
@@ -148,7 +148,8 @@ fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
         return good(name, length.to_string());
     }
     let message = format!(
-        "If more than {length} connections arrive at once ({key}), the kernel drops the rest, and clients retry a second later."
+        "If more than {length} connections arrive at once ({key}), the kernel drops the rest, and clients \
+        retry a second later."
     );
     doubt(name, FitnessStatus::Warning, length.to_string(), message, format!("sudo sysctl {key}=4096"))
 }

@@ -10,13 +10,13 @@ use std::path::Path;
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 const FOREIGN_LOAD: &str = "foreign-load";
 
-/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, intervals become wider. Above
-/// the second bound, noise dominates the percentiles above the median.
+/// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, intervals become
+/// wider. Above the second bound, noise dominates the percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
 
-/// Bounds on the number of runnable processes per CPU. On a quiet machine the number is below the first bound. At the
-/// second bound, no CPU time is left.
+/// Bounds on the number of runnable processes per CPU. On a quiet machine the number is below the first
+/// bound. At the second bound, no CPU time is left.
 const READY_BY_CPU: (f64, f64) = (0.25, 1.0);
 
 /// The kernel's counters at one moment, in ticks.
@@ -45,8 +45,8 @@ impl Snapshot {
     }
 }
 
-/// Returns the processes by process id, without this process. Each has its name, and the sum of its user and system
-/// time.
+/// Returns the processes by process id, without this process. Each has its name, and the sum of its user and
+/// system time.
 fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return BTreeMap::new() };
     let ours = std::process::id();
@@ -123,8 +123,8 @@ pub(super) fn is_high_load_average(item: &Fitness) -> bool {
     item.name == LOAD_AVERAGE && matches!(item.status, FitnessStatus::Warning | FitnessStatus::Bad)
 }
 
-/// A load average still contains what ended a minute ago, such as a build. If other processes use little CPU time now,
-/// according to `of_others`, the item becomes good.
+/// A load average still contains what ended a minute ago, such as a build. If other processes use little CPU
+/// time now, according to `of_others`, the item becomes good.
 pub(super) fn excuse_load_average(items: &mut [Fitness], of_others: &[Fitness]) {
     let is_quiet =
         of_others.iter().any(|item| item.name == FOREIGN_LOAD && item.status == FitnessStatus::Good);
@@ -144,8 +144,8 @@ pub(super) fn load_average(host: &Host) -> Fitness {
         return good(LOAD_AVERAGE, seen);
     };
     debug_assert_ne!(status, FitnessStatus::Good);
-    let message = "The load average is the number of processes that were ready to run at once. Other programs are \
-                   busy on this machine.";
+    let message = "The load average is the number of processes that were ready to run at once. Other \
+                   programs are busy on this machine.";
     doubt(
         LOAD_AVERAGE,
         status,

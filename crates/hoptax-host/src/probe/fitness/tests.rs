@@ -1,5 +1,5 @@
-//! Tests every check on simulated hosts, which are directories. In the first host everything is good. Every other host
-//! has one problem.
+//! Tests every check on simulated hosts, which are directories. In the first host everything is good. Every
+//! other host has one problem.
 
 use super::*;
 use FitnessStatus::{Bad, Good, Unknown, Warning};
@@ -82,7 +82,8 @@ impl Laid {
         let item = self.item(name);
         assert_eq!(item.status, status, "{item:?}");
         assert!(item.seen.contains(words), "`{words}` in {item:?}");
-        // A check with a result that is not good gives a reason and advice. A check with a good result gives no advice.
+        // A check with a result that is not good gives a reason and advice. A check with a good result gives
+        // no advice.
         let doubted = matches!(status, Bad | Warning);
         assert_eq!(item.advice.is_some(), doubted, "{item:?}");
         assert!(!doubted || (item.message.ends_with('.') && !item.message.is_empty()), "{item:?}");
@@ -284,7 +285,8 @@ fn the_network() {
         laid.write("proc/net/sockstat", &format!("TCP: inuse 4 orphan 0 tw {waiting} alloc 5 mem 1\n"));
         laid.is("time-wait", status, &format!("{waiting} sockets"));
     }
-    // Nobody listens on the first destination any more. The second is beyond this machine. The third still listens.
+    // Nobody listens on the first destination any more. The second is beyond this machine. The third still
+    // listens.
     for (remote, status) in [("0100007F:1F90", Good), ("0100000A:1F90", Bad), ("0100007F:1F91", Bad)] {
         let line = |socket: u32| format!("{socket}: 0100007F:{socket:04X} {remote} 06 00000000:00000000\n");
         let listener = "0: 00000000:1F91 00000000:0000 0A 00000000:00000000\n".to_owned();
@@ -319,7 +321,10 @@ fn memory_and_disk() {
         let free = 1_048_576 - swapped;
         laid.write(
             "proc/meminfo",
-            &format!("MemTotal: 8388608 kB\nMemAvailable: {available} kB\nSwapTotal: 1048576 kB\nSwapFree: {free} kB\n"),
+            &format!(
+                "MemTotal: 8388608 kB\nMemAvailable: {available} kB\nSwapTotal: 1048576 kB\nSwapFree: \
+                {free} kB\n"
+            ),
         );
     };
     set_memory(900_000, 10_000);

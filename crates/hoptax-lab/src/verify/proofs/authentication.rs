@@ -11,8 +11,9 @@ const REVIEWED: u64 = 3;
 /// Status for a refused request, unless the gateway's pack names another one.
 const REFUSED: u16 = 401;
 
-/// The gateway must refuse requests without a credential and requests with a wrong credential. If its pack says that it
-/// passes on requests without a credential, the upstream must receive such a request, unless the gateway refuses it.
+/// The gateway must refuse requests without a credential and requests with a wrong credential. If its pack
+/// says that it passes on requests without a credential, the upstream must receive such a request, unless the
+/// gateway refuses it.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
@@ -54,8 +55,8 @@ pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -
     Ok(())
 }
 
-/// Without a cache, the upstream must review the token of each request. With a cache, the number of reviews must be
-/// smaller than the number of requests. A wrong token must be rejected.
+/// Without a cache, the upstream must review the token of each request. With a cache, the number of reviews
+/// must be smaller than the number of requests. A wrong token must be rejected.
 pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) -> Proof {
     prove(scene, feature)?;
     if !scene.echoes {
@@ -110,8 +111,8 @@ fn other_digit(digit: char) -> char {
     if digit == '0' { '1' } else { '0' }
 }
 
-/// A token with the same claims and a wrong signature. The first character of the signature is changed, because
-/// decoders ignore some bits of the last character.
+/// A token with the same claims and a wrong signature. The first character of the signature is changed,
+/// because decoders ignore some bits of the last character.
 fn with_bad_signature(token: &str) -> String {
     let (text, signature) = token.rsplit_once('.').unwrap_or((token, ""));
     let first = if signature.starts_with('A') { 'B' } else { 'A' };

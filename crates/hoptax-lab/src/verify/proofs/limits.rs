@@ -14,8 +14,8 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Number of requests that must all succeed if the rate limit is too high to be reached.
 const LET_THROUGH: u32 = 20;
 
-/// The highest limit, in requests per second, that this proof can exceed. For a higher limit, the only evidence is the
-/// number of responses with status 429 during trials.
+/// The highest limit, in requests per second, that this proof can exceed. For a higher limit, the only
+/// evidence is the number of responses with status 429 during trials.
 const REACHABLE: u32 = 500;
 
 const TRIED: Duration = Duration::from_secs(20);
@@ -23,8 +23,8 @@ const TRIED: Duration = Duration::from_secs(20);
 /// The proof tries at least this long, because some limiters count at intervals.
 const TRIED_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// The proof sends at most this many requests more than the limit allows, and then gives up. This number must be larger
-/// than any burst that a limiter allows.
+/// The proof sends at most this many requests more than the limit allows, and then gives up. This number must
+/// be larger than any burst that a limiter allows.
 const BEYOND: u64 = 300;
 
 const ASKERS: usize = 8;
@@ -41,8 +41,8 @@ pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     scene.must_refuse(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
-/// If requests can reach the limit, the gateway must reject some of them. If the limit is too high to be reached, the
-/// gateway must let all requests through.
+/// If requests can reach the limit, the gateway must reject some of them. If the limit is too high to be
+/// reached, the gateway must let all requests through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= DEFAULT_RATE_LIMIT {
         for _ in 0..LET_THROUGH {
@@ -81,8 +81,8 @@ struct Asking {
 }
 
 impl Asking {
-    /// Sends `request` again and again until the limit bites, or further requests are in vain. Connections stay open,
-    /// because handshakes would make the requests too slow to reach a limit.
+    /// Sends `request` again and again until the limit bites, or further requests are in vain. Connections
+    /// stay open, because handshakes would make the requests too slow to reach a limit.
     fn ask(&self, scene: &Scene<'_>, request: &Request) -> anyhow::Result<()> {
         let (client, bytes) = scene.client(request)?;
         let mut kept: Option<HttpConnection> = None;
@@ -105,8 +105,8 @@ impl Asking {
 
     fn is_worth_trying(&self) -> bool {
         let (answered, tried) = (self.answered.load(Ordering::Relaxed), self.begun.elapsed());
-        // Number of requests that the limit can have allowed so far: `per_second` for each second, times 3 because some
-        // limiters count inexactly.
+        // Number of requests that the limit can have allowed so far: `per_second` for each second, times 3
+        // because some limiters count inexactly.
         let accepted = 3.0 * f64::from(self.per_second) * tried.as_secs_f64().max(1.0);
         tried < TRIED_AT_LEAST || (tried < TRIED && (answered as f64) < accepted + BEYOND as f64)
     }
@@ -128,8 +128,8 @@ fn unproved(
     }
     let why = error.map_or_else(String::new, |error| format!(" A request failed: {error:#}."));
     let message = format!(
-        "cannot prove that feature `{feature}` is on: hoptax asked too slowly. It got {answered} answers in {seconds:.1} s, \
-         {:.0} per second, and none was 429.{why} Set a limit that is lower than this rate",
+        "cannot prove that feature `{feature}` is on: hoptax asked too slowly. It got {answered} answers in \
+         {seconds:.1} s, {:.0} per second, and none was 429.{why} Set a limit that is lower than this rate",
         answered as f64 / seconds.max(f64::EPSILON)
     );
     Failure { stage: Stage::Verify, message, detail: String::new() }
@@ -151,8 +151,8 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
             return Err(not_on(feature, &what, &[]));
         }
         std::thread::sleep(PAUSE);
-        // Varnish and others write the log in a separate process. This process needs time to find the gateway and does
-        // not log earlier requests. So send another request.
+        // Varnish and others write the log in a separate process. This process needs time to find the gateway
+        // and does not log earlier requests. So send another request.
         if asked.elapsed() > ASK_AGAIN {
             asked = Instant::now();
             scene.must_accept(feature, &scene.request("echo"))?;

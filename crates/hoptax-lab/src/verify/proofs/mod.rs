@@ -1,9 +1,9 @@
 //! Proofs that each feature of a gateway is on. They run before the first trial.
 //!
-//! A feature that is configured but does nothing would seem to cost nothing. So each proof tests behavior that only a
-//! gateway with the feature has. For example, the gateway rejects a request without a key, or the upstream receives a
-//! header that the client did not send. The built-in upstream echoes the requests that it receives. With another
-//! upstream, the proofs can use only the responses.
+//! A feature that is configured but does nothing would seem to cost nothing. So each proof tests behavior
+//! that only a gateway with the feature has. For example, the gateway rejects a request without a key, or the
+//! upstream receives a header that the client did not send. The built-in upstream echoes the requests that it
+//! receives. With another upstream, the proofs can use only the responses.
 
 mod authentication;
 mod limits;
@@ -20,8 +20,8 @@ use hoptax_record::Failure;
 use scene::{Proof, Scene};
 use std::time::Duration;
 
-/// Proves that every feature in `change` is on. `upstreams` are the addresses of all upstream instances. `timeout` is
-/// the time limit for each response.
+/// Proves that every feature in `change` is on. `upstreams` are the addresses of all upstream instances.
+/// `timeout` is the time limit for each response.
 ///
 /// # Errors
 /// If a feature is not on. The error contains the requests and responses.

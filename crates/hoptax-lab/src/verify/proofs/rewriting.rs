@@ -53,8 +53,8 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, right, &what, &[("it answered", &answer)])
 }
 
-/// The allowed origin must get the CORS header, also in the response to a preflight request. Another origin must not
-/// get this header.
+/// The allowed origin must get the CORS header, also in the response to a preflight request. Another origin
+/// must not get this header.
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
     let answer = scene.must_accept(feature, &request)?;
@@ -79,8 +79,8 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, origin != "*" && origin != OTHER_ORIGIN, &what, &[("it answered", &answer)])
 }
 
-/// Responses must be compressed only for clients that accept compression. The decompressed body must equal the
-/// uncompressed body.
+/// Responses must be compressed only for clients that accept compression. The decompressed body must equal
+/// the uncompressed body.
 pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request(LARGE);
     let packed = scene.must_accept(feature, &request)?;

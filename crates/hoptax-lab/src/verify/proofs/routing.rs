@@ -6,9 +6,9 @@ use crate::features::route_prefix;
 use hoptax_plan::Feature;
 use std::collections::BTreeSet;
 
-/// Number of requests that the proof sends per instance. An instance that receives none of these requests counts as
-/// unused. One request per instance would not be enough, because each worker of a gateway chooses instances
-/// independently.
+/// Number of requests that the proof sends per instance. An instance that receives none of these requests
+/// counts as unused. One request per instance would not be enough, because each worker of a gateway chooses
+/// instances independently.
 const REQUESTS_PER_INSTANCE: usize = 50;
 
 /// The first, the middle and the last route must exist; an unknown path must get 404.

@@ -70,8 +70,8 @@ impl Echo {
 pub(super) type Proof = Result<(), Failure>;
 
 impl Scene<'_> {
-    /// A request that satisfies all features. If the upstream echoes requests, the request is for `path`; otherwise it
-    /// is for the plan's target.
+    /// A request that satisfies all features. If the upstream echoes requests, the request is for `path`;
+    /// otherwise it is for the plan's target.
     pub(super) fn request(&self, path: &str) -> Request {
         let target = &self.requests.targets[0];
         let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
@@ -117,8 +117,8 @@ impl Scene<'_> {
         client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 
-    /// The response to `request`, with any status. If the rate limit is expected to reject some requests, a request
-    /// that got 429 is repeated.
+    /// The response to `request`, with any status. If the rate limit is expected to reject some requests, a
+    /// request that got 429 is repeated.
     pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
         let deadline = Instant::now() + self.timeout;
         loop {

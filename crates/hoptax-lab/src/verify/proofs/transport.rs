@@ -11,14 +11,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const VERSION: &str = "TLSv1_3";
 /// The header in which gateways name the client to the upstream.
 const FORWARDED_FOR: &str = "x-forwarded-for";
-/// Addresses of clients that do not exist (RFC 5737, RFC 3849). Only the header of the connection can name them.
+/// Addresses of clients that do not exist (RFC 5737, RFC 3849). Only the header of the connection can name
+/// them.
 const CLIENT_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const CLIENT_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7));
 /// The same version in the upstream's spelling.
 const VERSION_AT_UPSTREAM: &str = "TLSv1.3";
 
-/// All gateways must use the same TLS version and cipher suite, and must refuse requests without TLS. The handshake
-/// itself verifies the certificate.
+/// All gateways must use the same TLS version and cipher suite, and must refuse requests without TLS. The
+/// handshake itself verifies the certificate.
 pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let (answer, agreed) = scene
@@ -72,7 +73,8 @@ pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version:
     let (echo, answer) = scene.echo(feature, &request)?;
     let passed_on = echo.header(FORWARDED_FOR).unwrap_or("nothing");
     let what = format!(
-        "of a connection whose header names the client {}, the upstream received `{FORWARDED_FOR}: {passed_on}`",
+        "of a connection whose header names the client {}, the upstream received `{FORWARDED_FOR}: \
+        {passed_on}`",
         source.ip()
     );
     is(feature, passed_on == source.ip().to_string(), &what, &[("it answered", &answer)])

@@ -20,7 +20,8 @@ pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
     Some(String::from_utf8(seen).expect("our own requests are text"))
 }
 
-/// True if the request requires the server to close the connection after its response (RFC 9112, section 9.3).
+/// True if the request requires the server to close the connection after its response (RFC 9112, section
+/// 9.3).
 pub(super) fn asks_to_close(head: &str) -> bool {
     match head.contains(" HTTP/1.0\r\n") {
         true => !head.contains("\r\nconnection: keep-alive\r\n"),
@@ -28,8 +29,8 @@ pub(super) fn asks_to_close(head: &str) -> bool {
     }
 }
 
-/// Behaviour of a server that answers requests. If `obedient` is true, the server closes a connection when the request
-/// requires this. Otherwise it never closes a connection.
+/// Behaviour of a server that answers requests. If `obedient` is true, the server closes a connection when
+/// the request requires this. Otherwise it never closes a connection.
 fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let heads = Arc::clone(heads);
     move |mut connection, _| {
@@ -48,8 +49,8 @@ fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clo
     }
 }
 
-/// Waits until `connections` connections have ended. Returns the heads of the requests that the server received on
-/// each of them.
+/// Waits until `connections` connections have ended. Returns the heads of the requests that the server
+/// received on each of them.
 fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
     loop {
         let seen = heads.lock().expect("not poisoned");
@@ -110,14 +111,14 @@ fn a_server_that_does_not_close_delays_no_request() {
     let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
     let record = load(&until_done(300, spec));
     assert_eq!(record.counts.completed, 300);
-    // The first four requests use the connections that are already open. If a server that does not close caused a
-    // delay, it would affect all other requests.
+    // The first four requests use the connections that are already open. If a server that does not close
+    // caused a delay, it would affect all other requests.
     assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "requests are delayed");
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
 
-/// Serves one connection at a time. Answers the first request on each with `answer`, and then waits until the client
-/// closes.
+/// Serves one connection at a time. Answers the first request on each with `answer`, and then waits until the
+/// client closes.
 fn patient(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -186,8 +187,8 @@ fn responses_of_http_1_0_end_with_their_connection() {
         let record = load(&until_done(50, spec));
         assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
         assert_eq!(record.bytes.body, 50 * 12);
-        // If the load uses keep-alive, the server closes connections unexpectedly, and each of these closes is
-        // counted.
+        // If the load uses keep-alive, the server closes connections unexpectedly, and each of these closes
+        // is counted.
         assert_eq!(record.connections.closed_by_peer, if unexpected { 50 } else { 0 });
     }
 }
@@ -304,8 +305,8 @@ fn each_time_measures_its_own_part() {
         let whole = quantile(&histograms.service_time, 0.0);
         assert!(whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)), "{whole}");
         assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
-        // The delays of the server begin after the connect, because the kernel completes the connect without the
-        // server.
+        // The delays of the server begin after the connect, because the kernel completes the connect without
+        // the server.
         assert!(quantile(&histograms.connect, 0.0) < least(FIRST));
     }
 }
@@ -332,8 +333,9 @@ fn each_part_has_its_own_timeout() {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // If the machine is disturbed, both timeouts can expire before the load notices, or the server can start
-            // its response too late. The load may then report another timeout, and the test measures again.
+            // If the machine is disturbed, both timeouts can expire before the load notices, or the server
+            // can start its response too late. The load may then report another timeout, and the test
+            // measures again.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;

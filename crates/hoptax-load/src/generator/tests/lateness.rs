@@ -1,5 +1,5 @@
-//! Effects of a stalled server. The whole delay must be visible, and requests that could not be sent must be counted
-//! as unsent.
+//! Effects of a stalled server. The whole delay must be visible, and requests that could not be sent must be
+//! counted as unsent.
 
 use super::*;
 use std::sync::Mutex;
@@ -41,8 +41,8 @@ impl Staller {
     }
 }
 
-/// Runs a load during which the server stalls. Returns its record, or an error if the machine was so slow that the
-/// server never stalled.
+/// Runs a load during which the server stalls. Returns its record, or an error if the machine was so slow
+/// that the server never stalled.
 fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Log), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
@@ -67,14 +67,15 @@ fn within(found: u64, expected: u64, share: f64) -> bool {
     found.abs_diff(expected) as f64 <= expected as f64 * share
 }
 
-/// Checks that the whole delay is visible. This must be true for any stall of one second, even on a busy machine.
+/// Checks that the whole delay is visible. This must be true for any stall of one second, even on a busy
+/// machine.
 fn hides_nothing(record: &LoadRecord, log: &Log) {
     let (began, ended) = log.stall.expect("it stalled");
     let histogram = record.histograms.response_time.decode().expect("our own");
     let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, log));
     assert!(found as f64 >= expected as f64 * 0.98, "p99: {found} ns, not {expected}");
-    // A request that was due during the stall, but not in its last 50 ms, is more than 50 ms late. If the machine
-    // prolonged the stall, it can end after the last request was due.
+    // A request that was due during the stall, but not in its last 50 ms, is more than 50 ms late. If the
+    // machine prolonged the stall, it can end after the last request was due.
     let late = histogram.count_between(50 * MILLISECOND, u64::MAX);
     let last = (ended - 50 * MILLISECOND).min(record.started_ns + record.measured_ns);
     let surely = last.saturating_sub(began) * RATE / SECOND;
@@ -83,19 +84,21 @@ fn hides_nothing(record: &LoadRecord, log: &Log) {
     assert!(ended - began >= SECOND, "a stall of a second");
 }
 
-/// Calculates the p99 from the length of the stall. The first requests that were due after the stall began are the
-/// slowest 1 % of all requests.
+/// Calculates the p99 from the length of the stall. The first requests that were due after the stall began
+/// are the slowest 1 % of all requests.
 fn p99_of_stall(record: &LoadRecord, log: &Log) -> u64 {
     let (began, ended) = log.stall.expect("it stalled");
     let slowest = record.counts.completed - (0.99 * record.counts.completed as f64).ceil() as u64;
     ended - began - slowest * SECOND / RATE
 }
 
-/// Checks the record, assuming that the stall was the only delay. The quantiles must be within 2 % of the calculated
-/// quantiles. The number of late responses may be at most 2 % above the number in the server's log.
+/// Checks the record, assuming that the stall was the only delay. The quantiles must be within 2 % of the
+/// calculated quantiles. The number of late responses may be at most 2 % above the number in the server's
+/// log.
 fn is_right(record: &LoadRecord, log: &Log) -> Result<(), String> {
     let histogram = record.histograms.response_time.decode().expect("our own");
-    // Calculate the delays from the server's log. The server answers requests in the order in which they were due.
+    // Calculate the delays from the server's log. The server answers requests in the order in which they were
+    // due.
     let mut waited: Vec<u64> =
         (0..).zip(&log.answered).map(|(index, answered)| answered - due(record, index)).collect();
     waited.sort_unstable();
@@ -134,8 +137,8 @@ fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
         let late = over(response_time, 50);
         seen(late * SECOND / RATE + 55 * MILLISECOND >= ended - began, || format!("{late} late"))?;
-        // During the stall, the server had at most one request per connection. A response time is the sum of queueing
-        // time and service time.
+        // During the stall, the server had at most one request per connection. A response time is the sum of
+        // queueing time and service time.
         let with_server = over(service_time, 25);
         assert!(over(send_lag, 24) + with_server >= late);
         seen(with_server >= 16 && with_server < late / 4, || format!("{with_server} of {late}"))
@@ -144,15 +147,15 @@ fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
 
 #[test]
 fn requests_that_were_not_sent_are_unsent() {
-    // The stall is longer than the rest of the measured time. After the measured time, the generator only waits for
-    // requests that are already on a connection.
+    // The stall is longer than the rest of the measured time. After the measured time, the generator only
+    // waits for requests that are already on a connection.
     retry_if_disturbed(|| {
         let (record, log) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
         let (began, ended) = log.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);
         assert_eq!(record.counts.scheduled, 400);
-        // Queued requests are not sent during the drain, so there are responses only to requests that were sent before
-        // it.
+        // Queued requests are not sent during the drain, so there are responses only to requests that were
+        // sent before it.
         assert!(record.histograms.response_time.decode().expect("our own").max() >= ended - began);
         assert!(record.counts.completed <= 116, "requests before the stall, and one per connection");
         // Both counts are lower if the stall began near the end of the measured time.

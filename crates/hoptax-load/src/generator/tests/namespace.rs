@@ -1,5 +1,6 @@
-//! Tests that need a network of their own, for exhausted ports and unreachable addresses. Each test creates a network
-//! namespace for its threads, which requires root. Without root, the test prints a note and is skipped.
+//! Tests that need a network of their own, for exhausted ports and unreachable addresses. Each test creates a
+//! network namespace for its threads, which requires root. Without root, the test prints a note and is
+//! skipped.
 
 use super::connections::{asks_to_close, head};
 use super::*;
@@ -59,8 +60,8 @@ fn two_sources_allow_more_connections_than_one_source_has_ports() {
         };
         for (addresses, sources) in [
             (&[server.address][..], sources(&[2, 3])),
-            // A local port can be used for several destinations at the same time. (The ports of the first two loads
-            // are still in TIME_WAIT.)
+            // A local port can be used for several destinations at the same time. (The ports of the first two
+            // loads are still in TIME_WAIT.)
             (&[server.address, other.address], sources(&[4])),
         ] {
             let record = many(addresses, sources);
@@ -83,15 +84,16 @@ fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
             let started = Instant::now();
             let spec = LoadSpec { sources, shape, connections: PORTS * 10, ..spec(&[server.address]) };
             let record = load(&spec);
-            // The generator may try to open connections for up to 10 s. It must stop earlier here, because connecting
-            // is hopeless.
+            // The generator may try to open connections for up to 10 s. It must stop earlier here, because
+            // connecting is hopeless.
             assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
             let (counts, connections) = (&record.counts, &record.connections);
             // For nine tenths of the slots, no port is free. The other slots must continue.
             assert_eq!(connections.established, u64::from(PORTS), "{connections:?}");
             assert!(counts.completed > 0, "{counts:?}");
             assert_eq!(counts.causes, [(Cause::PortsExhausted, counts.connect_errors)].into(), "{counts:?}");
-            // There must be at most one attempt per millisecond, even while other connections receive responses.
+            // There must be at most one attempt per millisecond, even while other connections receive
+            // responses.
             let elapsed = started.elapsed().as_millis() as u64;
             assert!((1..=elapsed).contains(&counts.connect_errors), "{elapsed} ms: {counts:?}");
         }

@@ -1,9 +1,10 @@
-//! Servers that close a connection after its first response without announcing this, and requests that are sent again.
+//! Servers that close a connection after its first response without announcing this, and requests that are
+//! sent again.
 
 use super::*;
 
-/// Behaviour of a server that answers the first request on each connection. It closes the connection when the second
-/// request has arrived and `delay` is over.
+/// Behaviour of a server that answers the first request on each connection. It closes the connection when the
+/// second request has arrived and `delay` is over.
 fn answer_first(delay: Duration) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, answered| {
         if request(&mut connection) && connection.write_all(OK).is_ok() {
@@ -69,7 +70,8 @@ fn a_request_on_a_connection_that_the_server_closes_is_sent_again() {
         assert!((96..100).contains(&counts.retried), "{counts:?}");
         assert_eq!((connections.closed_on_reuse, connections.reused), (counts.retried, counts.retried));
         assert_eq!(connections.closed_after_first, counts.retried);
-        // A request counts once, like its response of the server. The ratio of both gives the extra upstream requests.
+        // A request counts once, like its response of the server. The ratio of both gives the extra upstream
+        // requests.
         assert_eq!((record.lifetime.sent, record.lifetime.completed), (100, 100));
         assert_eq!(server.requests.load(Ordering::Relaxed) - before, 100);
         assert_eq!(record.windows.iter().map(|window| window.errors).sum::<u64>(), 0);

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn stages_run_in_sequence() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    // 100 requests are due while the rate rises, 100 at a constant rate, none in the pause, and 50 while the rate
-    // falls.
+    // 100 requests are due while the rate rises, 100 at a constant rate, none in the pause, and 50 while the
+    // rate falls.
     let part = 200 * MILLISECOND;
     let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
     for workers in [1, 3] {

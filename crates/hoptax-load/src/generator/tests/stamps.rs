@@ -4,7 +4,8 @@ use super::*;
 use crate::clock;
 use crate::stamp::{BLANK, HEADER, LENGTH, Stamp};
 
-/// Adds timestamps to its responses, except to one of every `every` responses. Also adds up the server's own time.
+/// Adds timestamps to its responses, except to one of every `every` responses. Also adds up the server's own
+/// time.
 fn stamping(every: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let head = format!("HTTP/1.1 200 OK\r\n{HEADER}: {BLANK}\r\ncontent-length: 5\r\n\r\nhello").into_bytes();
     move |mut connection, own_time| {

@@ -55,8 +55,9 @@ fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     error.to_string()
 }
 
-/// Sends half of the connections to `bad`. All failures on these connections must have the cause `cause`. The timeout
-/// is short only if the handshake is expected to stall, because a busy machine could delay other handshakes.
+/// Sends half of the connections to `bad`. All failures on these connections must have the cause `cause`. The
+/// timeout is short only if the handshake is expected to stall, because a busy machine could delay other
+/// handshakes.
 fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());
@@ -113,7 +114,8 @@ fn a_connection_per_request_resumes_if_enabled() {
     for version in BOTH {
         let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
             if request(&mut stream) {
-                // If the client has closed the connection, writing fails here. The client counts the failure itself.
+                // If the client has closed the connection, writing fails here. The client counts the failure
+                // itself.
                 let _ =
                     stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
             }

@@ -1,5 +1,5 @@
-//! Failing servers. Each failure must have the right cause, a failing server must not be flooded, and the load must
-//! continue when a server returns.
+//! Failing servers. Each failure must have the right cause, a failing server must not be flooded, and the
+//! load must continue when a server returns.
 
 use super::*;
 use rustix::net::sockopt;
@@ -18,7 +18,8 @@ fn breaks_off(
     move |mut connection, connections| {
         connections.fetch_add(1, Ordering::Relaxed);
         if request(&mut connection) {
-            // If the client has closed the connection, writing fails here. The client counts the failure itself.
+            // If the client has closed the connection, writing fails here. The client counts the failure
+            // itself.
             let _ = connection.write_all(part);
             if by_reset {
                 reset(connection);
@@ -69,16 +70,16 @@ fn failed_connects_have_their_causes() {
     }
 }
 
-/// Maximum number of connects while connections fail: one per millisecond and worker, plus the connects that were in
-/// progress when the failures began.
+/// Maximum number of connects while connections fail: one per millisecond and worker, plus the connects that
+/// were in progress when the failures began.
 fn bound(workers: u32, elapsed: Duration) -> u64 {
     u64::from(workers) * (elapsed.as_millis() as u64 + 1 + 128)
 }
 
 #[test]
 fn a_failing_server_is_not_flooded() {
-    // Number of slots. If each slot only waited on its own, all slots together would connect far more often than the
-    // limit allows.
+    // Number of slots. If each slot only waited on its own, all slots together would connect far more often
+    // than the limit allows.
     const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
@@ -110,8 +111,8 @@ fn a_server_that_is_gone_is_not_flooded_and_is_found_when_it_returns() {
     retry_if_disturbed(gone_and_back);
 }
 
-/// Runs a load while its server stops and starts again. Returns an error if a step took too long, which a slow machine
-/// can cause.
+/// Runs a load while its server stops and starts again. Returns an error if a step took too long, which a
+/// slow machine can cause.
 fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -123,7 +124,8 @@ fn gone_and_back() -> Result<(), String> {
         let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
         begun.recv().expect("it begins");
         leave.send(clock::now()).expect("the receiver waits");
-        // The server stops: nothing listens, and open connections are reset. After a while, the server starts again.
+        // The server stops: nothing listens, and open connections are reset. After a while, the server starts
+        // again.
         drop(listener);
         first.into_iter().for_each(reset);
         thread::sleep(Duration::from_millis(400));
@@ -140,7 +142,8 @@ fn gone_and_back() -> Result<(), String> {
     let record = record.expect("connections were established");
     adds_up(&record);
     drop(server.join().expect("it returned"));
-    // A slot waits at most 1 s. Because the rate of connects is limited, the last slot connects up to a second later.
+    // A slot waits at most 1 s. Because the rate of connects is limited, the last slot connects up to a
+    // second later.
     let opened = record.lifetime.opened;
     assert!(opened <= 2 * u64::from(MANY), "{opened} for {MANY} that were lost once");
     seen(opened == 2 * u64::from(MANY), || format!("only {opened} have connected"))?;
@@ -166,8 +169,8 @@ fn an_address_without_listener_fails_at_once_for_many_connections_too() {
         let started = Instant::now();
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-        // With five attempts for each of the 5,000 connections, at one attempt per millisecond and worker, the load
-        // would take longer than 5 s.
+        // With five attempts for each of the 5,000 connections, at one attempt per millisecond and worker,
+        // the load would take longer than 5 s.
         let took = started.elapsed();
         seen(took < Duration::from_secs(5), || format!("{took:?}"))
     });

@@ -1,4 +1,5 @@
-//! Loads through tunnels of a forward proxy. The proxy and the server behind it are one thread for each connection.
+//! Loads through tunnels of a forward proxy. The proxy and the server behind it are one thread for each
+//! connection.
 
 use super::*;
 use crate::tunnel::Tunnel;

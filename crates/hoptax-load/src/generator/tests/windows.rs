@@ -1,11 +1,11 @@
-//! Windows that are reported during a trial. Each window must be reported once, in order and soon after its end. The
-//! reports must not cause additional wake-ups.
+//! Windows that are reported during a trial. Each window must be reported once, in order and soon after its
+//! end. The reports must not cause additional wake-ups.
 
 use super::*;
 use crate::record::{WINDOW_NS, Window};
 
-/// Runs `spec`, and interrupts the load after window `last`. Returns the record, and each reported window with the time
-/// of its report.
+/// Runs `spec`, and interrupts the load after window `last`. Returns the record, and each reported window
+/// with the time of its report.
 fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window, u64)>) {
     let interrupt = AtomicBool::new(false);
     let (mut reported, mut phases) = (Vec::new(), Vec::new());
@@ -129,8 +129,8 @@ fn reporting_windows_causes_no_additional_wake_ups() {
         let (before, began) = (sleeps(), clock::now());
         run(&spec, &AtomicBool::new(false), watch, |_| {}).expect("a load");
         let (slept, took) = (sleeps() - before, clock::now() - began);
-        // The starting thread may sleep once per 50 ms. In addition, it may sleep for starting, opening, ending and
-        // joining each worker. If it also woke for each window, it would sleep forty more times.
+        // The starting thread may sleep once per 50 ms. In addition, it may sleep for starting, opening,
+        // ending and joining each worker. If it also woke for each window, it would sleep forty more times.
         let allowed = took / LOOK + 4 * 4 + 4;
         assert!(slept <= allowed, "{watch:?}: {slept} times, {allowed} allowed");
     }

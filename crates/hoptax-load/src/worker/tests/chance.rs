@@ -1,6 +1,6 @@
-//! Tests a worker on a simulated network with random but reproducible events. No test waits, because the clock is
-//! advanced instead. After each turn, the state of the worker must be consistent. Once the failures have ended, every
-//! slot must carry requests again.
+//! Tests a worker on a simulated network with random but reproducible events. No test waits, because the
+//! clock is advanced instead. After each turn, the state of the worker must be consistent. Once the failures
+//! have ended, every slot must carry requests again.
 
 use super::*;
 use crate::pacer::Share;
@@ -15,11 +15,15 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 const SLOTS: u32 = 6;
-/// Responses of a failing server. If the second value is true, the server closes the connection after the response,
-/// even if the request did not ask the server to close it.
+/// Responses of a failing server. If the second value is true, the server closes the connection after the
+/// response, even if the request did not ask the server to close it.
 const ANSWERS: [(&[u8], bool); 8] = [
     (OK, false),
-    (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),
+    (
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: \
+        chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        false,
+    ),
     (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", true),
     (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", true),
     (b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\ncut off", true),

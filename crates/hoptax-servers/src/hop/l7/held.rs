@@ -1,5 +1,5 @@
-//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over. A planted
-//! warm-up is spent here too.
+//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over. A
+//! planted warm-up is spent here too.
 
 use super::holds::Timer;
 use super::proxy::Proxy;
@@ -11,8 +11,8 @@ use hoptax_wire::http1::RequestHead;
 use std::mem;
 
 impl Proxy {
-    /// Called when the head of a request has been read. Spends the request's share of the warm-up. Then decides whether
-    /// to delay the request. If so, keeps the head and returns true.
+    /// Called when the head of a request has been read. Spends the request's share of the warm-up. Then
+    /// decides whether to delay the request. If so, keeps the head and returns true.
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
         self.holds.warm_up();
         let delay = self.holds.draw();
@@ -24,8 +24,8 @@ impl Proxy {
         true
     }
 
-    /// Called when the first bytes of a response arrive. Decides whether to delay the response. Returns true if the
-    /// response waits.
+    /// Called when the first bytes of a response arrive. Decides whether to delay the response. Returns true
+    /// if the response waits.
     pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let Some(delay) = self.holds.delay else { return false };
         let Some(upstream) = self.slots.upstream(token) else { return false };
@@ -45,8 +45,8 @@ impl Proxy {
         true
     }
 
-    /// Forwards all delayed requests and responses that are due. If a connection was closed meanwhile, its timer is
-    /// skipped, because the timer's id no longer matches.
+    /// Forwards all delayed requests and responses that are due. If a connection was closed meanwhile, its
+    /// timer is skipped, because the timer's id no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.slots.get(token) {

@@ -1,7 +1,8 @@
-//! Timers of planted delays: requests wait before they are forwarded, responses before they are sent to the client.
+//! Timers of planted delays: requests wait before they are forwarded, responses before they are sent to the
+//! client.
 //!
-//! The delay of a request starts at the end of its head. The delay of a response starts at its first byte. Both last
-//! exactly the given time. Later bytes of the same message wait until the delay is over.
+//! The delay of a request starts at the end of its head. The delay of a response starts at its first byte.
+//! Both last exactly the given time. Later bytes of the same message wait until the delay is over.
 
 use super::warming::Warming;
 use hoptax_load::clock;
@@ -13,14 +14,15 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Length of the final part of a delay, in which a worker with its own CPU polls instead of sleeping. Waking up from
-/// sleep would take tens of µs on an idle CPU. The generator does the same before a request is due.
+/// Length of the final part of a delay, in which a worker with its own CPU polls instead of sleeping. Waking
+/// up from sleep would take tens of µs on an idle CPU. The generator does the same before a request is due.
 const POLL_NS: u64 = 50_000;
 
 #[derive(Debug)]
 pub(in crate::hop) struct Holds {
     pub(super) delay: Option<HopDelay>,
-    /// `None` if there is no warm-up, or if it is over. A warm hop then costs no more than a hop without a warm-up.
+    /// `None` if there is no warm-up, or if it is over. A warm hop then costs no more than a hop without a
+    /// warm-up.
     warming: Option<Arc<Warming>>,
     random: Random,
     polls: bool,
@@ -46,7 +48,8 @@ impl Holds {
         polls: bool,
     ) -> Self {
         Self {
-            // A hop that only warms up has zero delays. Without them, it costs no more than any hop when it is warm.
+            // A hop that only warms up has zero delays. Without them, it costs no more than any hop when it
+            // is warm.
             delay: delay.filter(|delay| !delay.is_zero()),
             warming,
             random: Random::stream(seed, worker as u64),
@@ -75,8 +78,8 @@ impl Holds {
         (self.random.unit() < delay.share).then_some(delay)
     }
 
-    /// Applies a delay. If `how` is `Spin`, waits here and returns `None`. Otherwise starts a timer and returns its
-    /// id.
+    /// Applies a delay. If `how` is `Spin`, waits here and returns `None`. Otherwise starts a timer and
+    /// returns its id.
     pub(super) fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
         if time.is_zero() {
             return None;

@@ -1,4 +1,5 @@
-//! `hop-l7`: parses HTTP/1.1, forwards each request over a pooled upstream connection, and streams the response back.
+//! `hop-l7`: parses HTTP/1.1, forwards each request over a pooled upstream connection, and streams the
+//! response back.
 //!
 //! A client's requests are answered one after another. An *exchange* is one request with its response:
 //!
@@ -10,8 +11,9 @@
 //! An upstream connection serves one exchange at a time. Between exchanges it is in the pool. Invariants:
 //! * a client with an exchange has at most one upstream connection, and each refers to the other;
 //! * a client whose request is delayed has no exchange yet, and nothing after that request is read;
-//! * the event loop never calls a handler while a handler calls the loop, so only the functions below advance an
-//!   exchange. A call to the loop may close a connection, so the caller looks the connection up again afterwards.
+//! * the event loop never calls a handler while a handler calls the loop, so only the functions below advance
+//!   an exchange. A call to the loop may close a connection, so the caller looks the connection up again
+//!   afterwards.
 
 mod held;
 mod holds;

@@ -12,13 +12,13 @@ pub(super) struct Proxy {
     pub(super) turns: Turns,
     pub(super) tokens: Tokens,
     pub(super) slots: Slots,
-    /// Idle connections, indexed by upstream. The most recently used connection is taken first, so that surplus
-    /// connections stay idle and time out.
+    /// Idle connections, indexed by upstream. The most recently used connection is taken first, so that
+    /// surplus connections stay idle and time out.
     pub(super) idle: Vec<Vec<Token>>,
     pub(super) request_heads: HeadCache<RequestHead>,
     pub(super) response_heads: HeadCache<ParsedResponse>,
-    /// Cache of the last rewritten request head. The key is the upstream, because the head may contain the upstream's
-    /// address.
+    /// Cache of the last rewritten request head. The key is the upstream, because the head may contain the
+    /// upstream's address.
     pub(super) requests: Last<usize>,
     pub(super) responses: Last<(rewrite::Client, bool)>,
     /// Buffer for the next send; empty between sends.

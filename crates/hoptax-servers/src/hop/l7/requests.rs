@@ -11,13 +11,13 @@ use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, 
 use std::io;
 use std::mem;
 
-/// A client may send further requests before the current request is finished. This is the maximum number of bytes of
-/// such requests that the hop keeps.
+/// A client may send further requests before the current request is finished. This is the maximum number of
+/// bytes of such requests that the hop keeps.
 const LONGEST_QUEUE: usize = 64 * 1024;
 
 impl Proxy {
-    /// Forwards requests from the front of `input`. Stops at a request that must wait for an earlier response.
-    /// Returns the number of bytes consumed.
+    /// Forwards requests from the front of `input`. Stops at a request that must wait for an earlier
+    /// response. Returns the number of bytes consumed.
     pub(super) fn read_requests(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
@@ -153,8 +153,9 @@ impl Proxy {
         self.out.clear();
     }
 
-    /// Reads the bytes that a client has already sent. Called after an exchange has ended, after responses were sent,
-    /// and when a delayed request continues. In the last case, the head of the delayed request is in `self.out`.
+    /// Reads the bytes that a client has already sent. Called after an exchange has ended, after responses
+    /// were sent, and when a delayed request continues. In the last case, the head of the delayed request is
+    /// in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
@@ -169,8 +170,8 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Pauses reading from the client while its upstream is slow, or while many unread bytes of the client are waiting.
-    /// Otherwise, resumes reading.
+    /// Pauses reading from the client while its upstream is slow, or while many unread bytes of the client
+    /// are waiting. Otherwise, resumes reading.
     pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
         let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
         let backlog = upstream.map_or(0, |upstream| {
@@ -186,7 +187,8 @@ impl Proxy {
         }
     }
 
-    /// Closes a client that has ended its side or received its last response, once all bytes have been sent to it.
+    /// Closes a client that has ended its side or received its last response, once all bytes have been sent
+    /// to it.
     pub(super) fn close_if_done(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(client) = self.slots.client(token) else { return };
         if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
@@ -237,14 +239,15 @@ impl Proxy {
         self.close_if_done(io, token);
     }
 
-    /// Answers the exchange with 502, whose body says why, and keeps the client's connection. `index` is the upstream's.
-    /// The upstream connection is already closed.
+    /// Answers the exchange with 502, whose body says why, and keeps the client's connection. `index` is the
+    /// upstream's. The upstream connection is already closed.
     pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token, index: usize, lost: &Lost) {
         let text = lost.describe(self.turns.address(index));
         let Some(exchange) = self.slots.exchange(token) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
-        // An HTTP/1.0 client would need a keep-alive header in the response. Closing the connection is simpler.
+        // An HTTP/1.0 client would need a keep-alive header in the response. Closing the connection is
+        // simpler.
         exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
         let (stays, is_head) = (exchange.stays, exchange.is_head);
         let answer = own_answer(502, &text, stays, is_head);
@@ -259,8 +262,8 @@ impl Proxy {
         let Some(client) = self.slots.client(token) else { return };
         let Some(exchange) = &client.exchange else { return };
         if exchange.response_done && !exchange.stays {
-            // The rest of the request is discarded. Closing the connection now could reset it before the client has
-            // read the response.
+            // The rest of the request is discarded. Closing the connection now could reset it before the
+            // client has read the response.
             client.discarding = !exchange.request_done;
             client.last = true;
             client.exchange = None;

@@ -1,4 +1,5 @@
-//! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream connections.
+//! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream
+//! connections.
 
 use super::proxy::Proxy;
 use super::rewrite;
@@ -38,8 +39,9 @@ impl Lost {
 }
 
 impl Proxy {
-    /// Streams a response to its client. `input` holds all bytes that were received and not consumed. Returns the
-    /// number of bytes consumed, which is all of them if the response is complete or the connection is lost.
+    /// Streams a response to its client. `input` holds all bytes that were received and not consumed. Returns
+    /// the number of bytes consumed, which is all of them if the response is complete or the connection is
+    /// lost.
     pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         if self.hold_answer(io, token) {
             return 0;
@@ -59,8 +61,8 @@ impl Proxy {
                     return input.len();
                 }
                 Err(malformed) => {
-                    // The response is malformed, or there is no request for it. The bytes before the error are still
-                    // sent, so that the client sees where the response ended.
+                    // The response is malformed, or there is no request for it. The bytes before the error
+                    // are still sent, so that the client sees where the response ended.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
                     if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
@@ -73,7 +75,8 @@ impl Proxy {
         }
     }
 
-    /// Processes one step of the response at the front of `input`, and leaves the bytes for the client in `self.out`.
+    /// Processes one step of the response at the front of `input`, and leaves the bytes for the client in
+    /// `self.out`.
     fn pass_on(&mut self, token: Token, input: &[u8]) -> Result<Passed, Malformed> {
         let upstream = self.slots.upstream(token).ok_or(Malformed::UnexpectedBytes)?;
         let client = upstream.client.ok_or(Malformed::UnexpectedBytes)?;
@@ -110,8 +113,8 @@ impl Proxy {
         })
     }
 
-    /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet. Otherwise, `over`
-    /// is true if the upstream connection may be used again.
+    /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet.
+    /// Otherwise, `over` is true if the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
@@ -166,9 +169,10 @@ impl Proxy {
         }
     }
 
-    /// Handles an upstream connection that has ended early. A pooled connection may have been closed before the request
-    /// reached the upstream. In this case, a repeatable request is sent once more on a new connection. Otherwise, the
-    /// client gets a 502 response, or its connection is closed if the response has already begun.
+    /// Handles an upstream connection that has ended early. A pooled connection may have been closed before
+    /// the request reached the upstream. In this case, a repeatable request is sent once more on a new
+    /// connection. Otherwise, the client gets a 502 response, or its connection is closed if the response has
+    /// already begun.
     pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token, lost: &Lost) {
         let Some(upstream) = self.slots.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);

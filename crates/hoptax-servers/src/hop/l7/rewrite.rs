@@ -79,8 +79,8 @@ pub(super) fn response(
         // HTTP/1.0 has no chunks; the end of the connection ends the body.
         (Framing::Chunked | Framing::UntilClose, Version::Http10) => Coding::Raw,
         (Framing::UntilClose, Version::Http11) => frame(out, Framing::Chunked),
-        // There is no body (HEAD, 304). The length in the head is that of the body that a GET would return, so it is
-        // kept.
+        // There is no body (HEAD, 304). The length in the head is that of the body that a GET would return,
+        // so it is kept.
         (Framing::None, _) => {
             let mut length = None;
             fields(raw, |field| {
@@ -120,8 +120,8 @@ fn status_line(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Appends all fields except hop-by-hop fields (RFC 9110 §7.6.1) and framing fields, which are written separately.
-/// Returns true if the head has a host field.
+/// Appends all fields except hop-by-hop fields (RFC 9110 §7.6.1) and framing fields, which are written
+/// separately. Returns true if the head has a host field.
 fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut named = Vec::new();
     fields(raw, |field| {
@@ -132,8 +132,8 @@ fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
     let mut host = false;
     fields(raw, |field| {
         let is_host = field.name.eq_ignore_ascii_case("host");
-        // Leave out hop-by-hop fields and fields listed in `connection`. Always keep the host, because it routes the
-        // request.
+        // Leave out hop-by-hop fields and fields listed in `connection`. Always keep the host, because it
+        // routes the request.
         let ends_here = of_one_connection(field.name)
             || (!is_host && named.iter().any(|list| has_token(list, field.name)));
         if !ends_here {
@@ -171,8 +171,8 @@ fn frame(out: &mut Vec<u8>, framing: Framing) -> Coding {
     }
 }
 
-/// Caches the last rewritten head, because usually the same head arrives again. Also stores the kind of recipient for
-/// which the head was rewritten.
+/// Caches the last rewritten head, because usually the same head arrives again. Also stores the kind of
+/// recipient for which the head was rewritten.
 #[derive(Debug)]
 pub(super) struct Last<K> {
     raw: Vec<u8>,
@@ -186,8 +186,8 @@ impl<K> Default for Last<K> {
 }
 
 impl<K: PartialEq> Last<K> {
-    /// Appends the head `raw`, rewritten for `kind`. Takes the rewritten head from the cache if possible, and otherwise
-    /// calls `rewrite`.
+    /// Appends the head `raw`, rewritten for `kind`. Takes the rewritten head from the cache if possible, and
+    /// otherwise calls `rewrite`.
     pub(super) fn or_rewrite(
         &mut self,
         out: &mut Vec<u8>,
@@ -238,7 +238,8 @@ mod tests {
     #[test]
     fn passes_on_end_to_end_fields() {
         let (text, coding) = request_of(
-            "GET /a HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive, X-Mine, host\r\nx-mine: 1\r\n\
+            "GET /a HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive, X-Mine, host\r\nx-mine: \
+             1\r\n\
              Keep-Alive: 5\r\nProxy-Connection: y\r\nTE: trailers\r\nUpgrade: h2c\r\nX-Other: 2\r\n\r\n",
         );
         assert_eq!(text, "GET /a HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nX-Other: 2\r\n\r\n");

@@ -13,8 +13,8 @@ pub(super) struct Exchange {
     pub(super) keep_alive: bool,
     /// Whether the request may be sent again. Such a request consists of its head only.
     pub(super) repeatable: bool,
-    /// The upstream connection. Absent once the response is complete or the upstream is lost; the rest of the request
-    /// is then discarded.
+    /// The upstream connection. Absent once the response is complete or the upstream is lost; the rest of the
+    /// request is then discarded.
     pub(super) upstream: Option<Token>,
     pub(super) to_upstream: Coding,
     pub(super) request_done: bool,
@@ -51,7 +51,8 @@ pub(super) struct HeldRequest {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) decoder: RequestDecoder,
-    /// Input that was received but not read yet. It is almost always empty, and then no memory is allocated for it.
+    /// Input that was received but not read yet. It is almost always empty, and then no memory is allocated
+    /// for it.
     pub(super) kept: Vec<u8>,
     pub(super) exchange: Option<Exchange>,
     /// Head of the current request as it was forwarded, kept in order to send the request again.
@@ -62,8 +63,8 @@ pub(super) struct Client {
     pub(super) paused: bool,
     pub(super) ended: bool,
     pub(super) last: bool,
-    /// True if further bytes from the client are discarded until it closes. If the hop closed first, the connection
-    /// could be reset before the client has read the response.
+    /// True if further bytes from the client are discarded until it closes. If the hop closed first, the
+    /// connection could be reset before the client has read the response.
     pub(super) discarding: bool,
 }
 
@@ -77,7 +78,8 @@ pub(super) struct Upstream {
     pub(super) connected: bool,
     pub(super) waiting: Vec<u8>,
     pub(super) paused: bool,
-    /// Id of the timer of a delayed response. Nothing more is read from the connection until the timer expires.
+    /// Id of the timer of a delayed response. Nothing more is read from the connection until the timer
+    /// expires.
     pub(super) held: Option<u64>,
     pub(super) reused: bool,
     pub(super) heard: bool,

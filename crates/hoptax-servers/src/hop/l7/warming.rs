@@ -22,7 +22,8 @@ impl Warming {
     }
 }
 
-/// Extra CPU time of a request. The first request is request 0. Returns `None` if the warm-up ended before the request.
+/// Extra CPU time of a request. The first request is request 0. Returns `None` if the warm-up ended before
+/// the request.
 fn extra(planted: &HopWarming, request: u64) -> Option<Duration> {
     let left = planted.requests.checked_sub(request).filter(|left| *left > 0)?;
     let full = planted.extra.as_nanos() as u64;

@@ -1,11 +1,12 @@
-//! The agent itself: `hoptax agent`. It does on its host what a run without hosts does on the runner's: the same driver, the
-//! same generator, the same probes.
+//! The agent itself: `hoptax agent`. It does on its host what a run without hosts does on the runner's: the
+//! same driver, the same generator, the same probes.
 //!
-//! The main thread owns the services and handles requests in order. Requests that take as long as a load have threads of
-//! their own, so that others can be answered meanwhile. A further thread reads the input, and one writes the output.
+//! The main thread owns the services and handles requests in order. Requests that take as long as a load have
+//! threads of their own, so that others can be answered meanwhile. A further thread reads the input, and one
+//! writes the output.
 //!
-//! When the input ends, or the runner is silent for too long, the agent stops everything that it has started. If it is
-//! killed, the guards of its services notice that, as they notice the death of a runner.
+//! When the input ends, or the runner is silent for too long, the agent stops everything that it has started.
+//! If it is killed, the guards of its services notice that, as they notice the death of a runner.
 
 mod answers;
 mod input;
@@ -24,12 +25,12 @@ use std::os::fd::AsFd as _;
 use std::thread;
 use std::time::Duration;
 
-/// Time for stopping services in the ordinary way after the runner has gone. After that, this process exits, and the guards
-/// stop what remains within a second.
+/// Time for stopping services in the ordinary way after the runner has gone. After that, this process exits,
+/// and the guards stop what remains within a second.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Serves the runner at the other end of standard input and output. Returns when the input has ended and everything that the
-/// agent started has been stopped.
+/// Serves the runner at the other end of standard input and output. Returns when the input has ended and
+/// everything that the agent started has been stopped.
 ///
 /// # Errors
 /// If standard input and output cannot be used.
@@ -52,8 +53,8 @@ pub fn serve() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes standard input and output away from everything else in this process, and from its children. Otherwise a child could
-/// read the runner's messages, or write between ours.
+/// Takes standard input and output away from everything else in this process, and from its children.
+/// Otherwise a child could read the runner's messages, or write between ours.
 fn take_standard_streams() -> std::io::Result<(File, File)> {
     let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;

@@ -1,4 +1,5 @@
-//! The place of a run on a host: a lock, so that there is only one run at a time, and a directory for its files.
+//! The place of a run on a host: a lock, so that there is only one run at a time, and a directory for its
+//! files.
 
 use crate::agent::message::RunId;
 use hoptax_load::clock;
@@ -19,8 +20,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// Name of the file that is locked.
 const LOCK: &str = "lock";
 
-/// The lock and the directory. When this value is dropped, the directory is removed, and the lock is released. If the process
-/// is killed, the kernel releases the lock, and the next run removes the directory.
+/// The lock and the directory. When this value is dropped, the directory is removed, and the lock is
+/// released. If the process is killed, the kernel releases the lock, and the next run removes the directory.
 #[derive(Debug)]
 pub(super) struct Place {
     directory: PathBuf,
@@ -128,14 +129,16 @@ fn taken(holder: Option<Holder>) -> String {
     };
     let since = SystemTime::UNIX_EPOCH + Duration::from_nanos(run.started_unix_ns);
     format!(
-        "another run uses this host: `{}` of {}, since {} (its agent here is process {pid}). Wait until it ends, or stop it",
+        "another run uses this host: `{}` of {}, since {} (its agent here is process {pid}). Wait until it \
+        ends, or stop it",
         run.name,
         run.runner,
         humantime::format_rfc3339_seconds(since)
     )
 }
 
-/// Creates a directory that only this user may read or enter. An existing directory is accepted only if it is one.
+/// Creates a directory that only this user may read or enter. An existing directory is accepted only if it is
+/// one.
 fn private_directory(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -30,7 +30,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// An agent's main thread. Fields are dropped in this order: the files of services are needed until they have stopped.
+/// An agent's main thread. Fields are dropped in this order: the files of services are needed until they have
+/// stopped.
 pub(super) struct Session {
     answers: Answers,
     /// Interrupts starts of services.

@@ -20,14 +20,14 @@ pub(super) struct Document<'a> {
     schema: u32,
     /// `found`, `unchanged` or `unclear`.
     outcome: &'static str,
-    /// One of these commits made the change. There are several only if some of them cannot be measured, and none if none
-    /// was found.
+    /// One of these commits made the change. There are several only if some of them cannot be measured, and
+    /// none if none was found.
     commits: Vec<Named<'a>>,
     /// How sure the search is that it is one of `commits`.
     probability: Option<f64>,
     metric: Metric,
-    /// The change with its 95 % interval, in the metric's unit, with the CPUs placed as in the last measurement. Absent if the
-    /// bad commit was not measured.
+    /// The change with its 95 % interval, in the metric's unit, with the CPUs placed as in the last
+    /// measurement. Absent if the bad commit was not measured.
     change: Option<Change>,
     measurements: usize,
     skipped: &'a [Skipped],
@@ -115,8 +115,8 @@ fn moved(measurements: &[Measurement]) -> Option<String> {
         .next()?;
     let [one, other] = now.cpus;
     Some(format!(
-        "the hypervisor moved CPU {one} or {other}: a cache line takes {:.0} ns to the other and back, and took {:.0} ns. The \
-         change can have another size now, so the bad commit is measured again",
+        "the hypervisor moved CPU {one} or {other}: a cache line takes {:.0} ns to the other and back, and \
+         took {:.0} ns. The change can have another size now, so the bad commit is measured again",
         now.ns, then.ns
     ))
 }
@@ -143,8 +143,8 @@ pub(super) fn end(
                     format!("{one}\n  changed {} by {change}; {sure} certain after {counts}\n", metric.name())
                 }
                 several => format!(
-                    "One of {} commits changed {} by {change}; {sure} certain after {counts}. Only the last one can be \
-                     measured:\n  {}\n",
+                    "One of {} commits changed {} by {change}; {sure} certain after {counts}. Only the last \
+                     one can be measured:\n  {}\n",
                     several.len(),
                     metric.name(),
                     several.join("\n  ")
@@ -159,8 +159,8 @@ pub(super) fn end(
             question.commits.last().map_or("", |commit| short(&commit.name))
         ),
         Step::Unclear | Step::Measure(_) => format!(
-            "No commit is {:.0} % certain: {} changed by {change} after {counts}. The same command measures more; a longer \
-             --time makes each measurement more precise\n",
+            "No commit is {:.0} % certain: {} changed by {change} after {counts}. The same command measures \
+             more; a longer --time makes each measurement more precise\n",
             100.0 * SURE,
             metric.name()
         ),

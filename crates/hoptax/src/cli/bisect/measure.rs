@@ -48,7 +48,8 @@ pub(super) enum Measured {
 /// Maximum number of runs of a commit in a row that have `void` findings.
 const MOST_VOID: u32 = 3;
 
-/// Number of failures of a commit to start, or to serve, after which it is skipped. A single failure can be the machine's.
+/// Number of failures of a commit to start, or to serve, after which it is skipped. A single failure can be
+/// the machine's.
 const MOST_FAILURES: u32 = 2;
 
 /// A gateway that was not measured.
@@ -59,7 +60,8 @@ struct Failed {
 }
 
 impl Failed {
-    /// The first of the gateways that was not measured. One that failed only in some trials counts if the run has no figures.
+    /// The first of the gateways that was not measured. One that failed only in some trials counts if the run
+    /// has no figures.
     fn of(run: &ReadRun, [good, suspect]: [&str; 2], has_figures: bool) -> Option<Self> {
         [good, suspect].into_iter().find_map(|label| {
             let contender = run.record.contenders.iter().find(|one| one.label == label);
@@ -104,11 +106,12 @@ struct Quiet;
 impl Progress for Quiet {}
 
 impl Measurer<'_> {
-    /// Measures the commit with this number. A commit that does not start is measured once more, and so is a run with
-    /// `void` findings, up to [`MOST_VOID`] runs.
+    /// Measures the commit with this number. A commit that does not start is measured once more, and so is a
+    /// run with `void` findings, up to [`MOST_VOID`] runs.
     ///
     /// # Errors
-    /// If the good commit cannot be measured, or the machine has a problem that says nothing about the commit.
+    /// If the good commit cannot be measured, or the machine has a problem that says nothing about the
+    /// commit.
     pub(super) fn measure(&self, commit: usize) -> anyhow::Result<Measured> {
         let name = &self.question.commits[commit].name;
         let (good, suspect) = (self.question.at(&self.question.good), self.question.at(name));
@@ -151,8 +154,8 @@ impl Measurer<'_> {
             void += 1;
             anyhow::ensure!(
                 void < MOST_VOID,
-                "{MOST_VOID} runs of {} in a row have `void` findings, the last one {codes}; see {report}. Follow their \
-                 advice, or use such runs with --accept-void",
+                "{MOST_VOID} runs of {} in a row have `void` findings, the last one {codes}; see {report}. \
+                 Follow their advice, or use such runs with --accept-void",
                 suspect.label
             );
             eprintln!("     this run has `void` findings ({codes}) and is left out; measuring again");
@@ -199,7 +202,8 @@ impl Measurer<'_> {
         (plan.gateways, plan.budget) = (vec![good.clone(), suspect.clone()], Vec::new());
         // The replacements name gateways that are not measured, and a profile would not change the answer.
         (plan.replacements, plan.cpu_profile) = (Vec::new(), None);
-        // Each measurement has its own order of trials, so that an order that favours one of the two does not repeat.
+        // Each measurement has its own order of trials, so that an order that favours one of the two does not
+        // repeat.
         let seed = random::from_system() >> 32;
         plan.seed = Some(seed);
         let polling = polling(&plan)?;

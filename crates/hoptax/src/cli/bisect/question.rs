@@ -44,7 +44,8 @@ pub(super) enum Least {
 }
 
 impl Least {
-    /// The change in the metric's unit. Before the good commit has a figure, a share is unknown and counts as zero.
+    /// The change in the metric's unit. Before the good commit has a figure, a share is unknown and counts as
+    /// zero.
     pub(super) fn of(self, good: Option<f64>) -> f64 {
         match self {
             Self::Share(share) => share * good.unwrap_or(0.0).abs(),
@@ -70,8 +71,8 @@ const FEWEST_ROUNDS: u32 = 2;
 /// Rejects a plan whose rounds can give no interval.
 fn enough_rounds(plan: &Plan) -> Result<(), String> {
     if plan.trials.at_most() < FEWEST_ROUNDS {
-        return Err("a measurement needs at least 2 rounds, because one round gives no interval. Write `trials: 5`, or \
-                    leave out `trials`"
+        return Err("a measurement needs at least 2 rounds, because one round gives no interval. Write \
+                    `trials: 5`, or leave out `trials`"
             .to_owned());
     }
     if let (Trials::Auto(auto), None) = (&plan.trials, plan.load[0].requests) {
@@ -80,8 +81,8 @@ fn enough_rounds(plan: &Plan) -> Result<(), String> {
         if auto.at_most < rounds {
             let [time, rounds] = [auto.at_most, rounds].map(units::show_duration);
             return Err(format!(
-                "a measurement of {time} has no interval, because two rounds take at least {rounds}. Choose a longer --time, \
-                 or a shorter `duration` in the plan"
+                "a measurement of {time} has no interval, because two rounds take at least {rounds}. Choose \
+                 a longer --time, or a shorter `duration` in the plan"
             ));
         }
     }
@@ -107,8 +108,8 @@ impl Question {
     /// Finds the gateway in the plan, and the commits in its repository.
     ///
     /// # Errors
-    /// If the plan does not have exactly one such gateway and one load point, or the commits do not exist. The message says
-    /// what to do.
+    /// If the plan does not have exactly one such gateway and one load point, or the commits do not exist.
+    /// The message says what to do.
     pub(super) fn new(
         plan: &Plan,
         label: Option<&str>,
@@ -172,8 +173,8 @@ fn gateway(plan: &Plan, label: Option<&str>) -> Result<Gateway, String> {
         return Err("several gateways of the plan have `git`; choose one with --gateway LABEL".to_owned());
     }
     if all.is_empty() {
-        return Err("bisect needs a gateway with `git` in the plan: { name: …, git: { repository: …, refs: HEAD, build: \
-                    …, binary: … } }"
+        return Err("bisect needs a gateway with `git` in the plan: { name: …, git: { repository: …, refs: \
+                    HEAD, build: …, binary: … } }"
             .to_owned());
     }
     Ok(all.swap_remove(0))

@@ -1,4 +1,5 @@
-//! The state of a search on disk. It is written after each measurement, so that a search can be interrupted at any time.
+//! The state of a search on disk. It is written after each measurement, so that a search can be interrupted
+//! at any time.
 
 use super::question::Question;
 use anyhow::Context as _;
@@ -67,8 +68,8 @@ impl Distance {
 }
 
 impl Measurement {
-    /// The measurement of the commit with this number, in the machine's state with this number. Starts of the processes
-    /// shift the difference by `of_starts` (standard deviation), in addition to its interval.
+    /// The measurement of the commit with this number, in the machine's state with this number. Starts of the
+    /// processes shift the difference by `of_starts` (standard deviation), in addition to its interval.
     pub(super) fn weighed(&self, commit: usize, state: usize, of_starts: f64) -> Option<Measured> {
         let (low, high) = (Some(self.low), Some(self.high));
         let difference = Estimate { estimate: self.difference, low, high, trials: self.rounds };
@@ -82,7 +83,8 @@ impl Measurement {
     }
 }
 
-/// For each measurement, the number of the state that the machine was in. Two states differ in the placement of the CPUs.
+/// For each measurement, the number of the state that the machine was in. Two states differ in the placement
+/// of the CPUs.
 pub(super) fn states(measurements: &[Measurement]) -> Vec<usize> {
     let mut states: Vec<usize> = Vec::new();
     for one in measurements {

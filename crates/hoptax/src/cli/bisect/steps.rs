@@ -7,12 +7,12 @@ use std::ops::Range;
 /// Probability at which a search ends.
 pub(super) const SURE: f64 = 0.95;
 
-/// Maximum number of measurements of the bad commit before the search begins, in one invocation. If the change is still not
-/// clear then, the other commits would not show it either.
+/// Maximum number of measurements of the bad commit before the search begins, in one invocation. If the
+/// change is still not clear then, the other commits would not show it either.
 const MOST_OF_BAD: usize = 6;
 
-/// Maximum number of measurements of one invocation. A search of 1,000 commits needs about 20 if their noise is a quarter of
-/// the change.
+/// Maximum number of measurements of one invocation. A search of 1,000 commits needs about 20 if their noise
+/// is a quarter of the change.
 const MOST: usize = 100;
 
 /// The next step of a search.
@@ -82,7 +82,8 @@ impl Situation {
         }
     }
 
-    /// Measures the bad commit until the change is clear, and once in each further state of the machine. `None` once it is.
+    /// Measures the bad commit until the change is clear, and once in each further state of the machine.
+    /// `None` once it is.
     fn before_search(&self, last: usize) -> Option<Step> {
         let of_bad = self.measured.iter().filter(|one| one.commit == last);
         let of_bad: Vec<Measured> = of_bad.map(|one| Measured { commit: 0, ..*one }).collect();
@@ -112,7 +113,8 @@ impl Situation {
         self.measured.get(self.earlier..).unwrap_or_default()
     }
 
-    /// The commits, each with those before it that cannot be measured, because no measurement can distinguish them.
+    /// The commits, each with those before it that cannot be measured, because no measurement can distinguish
+    /// them.
     pub(super) fn groups(&self) -> Vec<Range<usize>> {
         let mut first = 0;
         let mut groups = Vec::new();

@@ -1,4 +1,5 @@
-//! Text output of `hoptax doctor`: one line for each check. If the check is not good, the reason and the advice follow.
+//! Text output of `hoptax doctor`: one line for each check. If the check is not good, the reason and the
+//! advice follow.
 
 use super::diagnosis::Diagnosis;
 use crate::cli::paint::{Ink, Paint};
@@ -7,7 +8,8 @@ use std::fmt::Write as _;
 
 const WIDTH: usize = 80;
 
-/// The whole text, wrapped at 80 columns. A line is longer only if it contains a word of more than 80 characters.
+/// The whole text, wrapped at 80 columns. A line is longer only if it contains a word of more than 80
+/// characters.
 pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
     let plan_items = diagnosis.plan.iter().flat_map(|plan| &plan.items);
     let all: Vec<&Fitness> = diagnosis.items.iter().chain(plan_items).collect();
@@ -76,7 +78,8 @@ fn verdict(items: &[&Fitness]) -> String {
     }
 }
 
-/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line of its own.
+/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line
+/// of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Size of a trial on disk without its windows, in bytes. This consists of counts, and of compressed histograms of the
-/// whole trial.
+/// Size of a trial on disk without its windows, in bytes. This consists of counts, and of compressed
+/// histograms of the whole trial.
 const BYTES_PER_TRIAL: u64 = 8 * 1024;
-/// Size of one window (100 ms) on disk, in bytes. A window consists of a sparse histogram, and of the CPU time and
-/// memory of each role.
+/// Size of one window (100 ms) on disk, in bytes. A window consists of a sparse histogram, and of the CPU
+/// time and memory of each role.
 const BYTES_PER_WINDOW: u64 = 512;
 /// Windows per second.
 const WINDOWS: f64 = 10.0;
@@ -62,8 +62,8 @@ fn most_connections(plan: &Plan) -> u32 {
     plan.load.iter().map(|point| point.connections).max().unwrap_or(0)
 }
 
-/// Checks that the limits of open files and of ports allow the connections of every load point. Marks those that a run
-/// would leave out. `hoptax check` does the same check.
+/// Checks that the limits of open files and of ports allow the connections of every load point. Marks those
+/// that a run would leave out. `hoptax check` does the same check.
 fn connections(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> Fitness {
     let seen = format!("{} at most", most_connections(plan));
     match limits::leave_out(plan, packs, limits) {
@@ -73,8 +73,8 @@ fn connections(plan: &mut Plan, packs: &PackSet, limits: RoleLimits) -> Fitness 
     }
 }
 
-/// Checks that there are enough local ports. Each connection to the same destination needs a local port of its own, and
-/// each source address has a separate range of ports.
+/// Checks that there are enough local ports. Each connection to the same destination needs a local port of
+/// its own, and each source address has a separate range of ports.
 fn ports(plan: &Plan, host: &Host) -> Fitness {
     let Some(ports) = host.local_ports() else {
         let message = "The range of local ports (net.ipv4.ip_local_port_range) cannot be read.";
@@ -84,8 +84,8 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     let connections = u64::from(most_connections(plan));
     let seen = format!("{connections} of {}", ports * sources);
     if connections > ports * sources {
-        let message = "The plan has more connections than the source addresses have ports, so further connection \
-                       attempts fail.";
+        let message = "The plan has more connections than the source addresses have ports, so further \
+                       connection attempts fail.";
         let advice = "Give the generator more addresses (`sources: [127.0.0.2, 127.0.0.3]`), or widen \
                       net.ipv4.ip_local_port_range.";
         let some_fit = plan.load.iter().any(|point| u64::from(point.connections) <= ports * sources);
@@ -93,7 +93,8 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
         return item("source-ports", status, seen, message, advice);
     }
     if connections > ports {
-        let message = "A gateway connects to its upstream from one address, which has fewer ports than the plan has connections.";
+        let message = "A gateway connects to its upstream from one address, which has fewer ports than the \
+            plan has connections.";
         return item(
             "source-ports",
             FitnessStatus::Warning,
@@ -110,7 +111,8 @@ fn idle(plan: &Plan, host: &Host) -> Idle {
     plan.idle.unwrap_or(if host.can_poll.is_ok() { Idle::Poll } else { Idle::Sleep })
 }
 
-/// Checks the CPUs that the plan assigns to roles. These CPUs must exist, and no two roles should share a CPU.
+/// Checks the CPUs that the plan assigns to roles. These CPUs must exist, and no two roles should share a
+/// CPU.
 fn roles(plan: &Plan, allowed: &[u32], idle: Idle) -> Fitness {
     const NAME: &str = "roles";
     let sets = cpus::resolve(plan, allowed, idle);
@@ -208,8 +210,8 @@ fn takes(plan: &Plan) -> Fitness {
     good("takes-about", shown)
 }
 
-/// Checks that the disk has space for the results. The estimated size of the results is right within a factor of about
-/// two.
+/// Checks that the disk has space for the results. The estimated size of the results is right within a factor
+/// of about two.
 fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
     let rounds = u64::from(schedule::expected_rounds(plan));
@@ -220,7 +222,8 @@ fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let seen = format!("about {} MiB", bytes.div_ceil(1 << 20));
     match free {
         Some(free) if bytes > free => {
-            let message = "The disk of the results directory has less free space. A run ends when a trial cannot be written.";
+            let message = "The disk of the results directory has less free space. A run ends when a trial \
+                cannot be written.";
             item(
                 "results",
                 FitnessStatus::Bad,

@@ -32,15 +32,17 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
     let (run, never_run): (Vec<&Pack>, Vec<&Pack>) =
         packs.partition(|pack| pack.manifest().last_run_for_real.is_some());
     let mut page = String::from(
-        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs. A page's notes say \
-         where the pack configures features. Users also put them elsewhere; whether the place changes the price was \
-         measured for APISIX only.\n\nThe same for every gateway, if it has such settings: workers, version and cipher \
-         of TLS, types, level and least size of gzip, access logs, and connections that stay open.\n\n",
+        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the \
+         packs. A page's notes say where the pack configures features. Users also put them elsewhere; \
+         whether the place changes the price was measured for APISIX only.\n\nThe same for every gateway, \
+         if it has such settings: workers, version and cipher of TLS, types, level and least size of gzip, \
+         access logs, and connections that stay open.\n\n",
     );
     index_table(&mut page, &run);
     if !never_run.is_empty() {
         page.push_str(
-            "\n## Never run\n\nThese packs are written from the product's documentation. Nobody has started their gateways.\n\n",
+            "\n## Never run\n\nThese packs are written from the product's documentation. Nobody has started \
+            their gateways.\n\n",
         );
         index_table(&mut page, &never_run);
     }

@@ -11,7 +11,8 @@ use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_report::wrapped;
 
-/// The metrics of gateways that are examined unless the user chooses one. They are those that decide a comparison.
+/// The metrics of gateways that are examined unless the user chooses one. They are those that decide a
+/// comparison.
 const EXAMINED: [Metric; 6] = [
     Metric::AddedP50,
     Metric::AddedP99,
@@ -38,7 +39,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 
-    /// Metric [default: the taxes that decide a comparison, the times of starts, capacities, and p50 of direct]
+    /// Metric [default: the taxes that decide a comparison, the times of starts, capacities, and p50 of
+    /// direct]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 

@@ -31,8 +31,8 @@ pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
     text
 }
 
-/// Draws the line of a run. An ID is never cut, because users copy IDs. If the tags do not fit next to the ID, they go
-/// on a line below.
+/// Draws the line of a run. An ID is never cut, because users copy IDs. If the tags do not fit next to the
+/// ID, they go on a line below.
 fn row(run: &Entry, ids: usize, width: usize) -> String {
     let trials = match trials(run) {
         trials if trials.is_empty() => trials,

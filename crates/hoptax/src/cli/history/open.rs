@@ -65,7 +65,8 @@ impl History {
     }
 }
 
-/// Converts an error of the history. Most of these errors become [`BadInput`], because the user can correct them.
+/// Converts an error of the history. Most of these errors become [`BadInput`], because the user can correct
+/// them.
 pub(super) fn as_error(error: HistoryError) -> anyhow::Error {
     match error {
         HistoryError::Change { .. } | HistoryError::Index(_) => error.into(),

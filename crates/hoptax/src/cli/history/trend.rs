@@ -28,7 +28,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 
-    /// Metric [default: added_p50; p50 for direct; ready for starts; throughput, which is the capacity, for a search]
+    /// Metric [default: added_p50; p50 for direct; ready for starts; throughput, which is the capacity, for a
+    /// search]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 
@@ -139,7 +140,8 @@ impl Args {
     }
 }
 
-/// The error for a name that does not exist. It suggests the most similar known name, or lists all known names.
+/// The error for a name that does not exist. It suggests the most similar known name, or lists all known
+/// names.
 pub(super) fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
     let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
     let help = match nearest(typed, known.iter().copied()) {
@@ -156,8 +158,8 @@ pub(super) fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &
     BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }
 
-/// Draws one line per run. The line contains the value, the position of the value between the lowest and the highest
-/// value, and the verdict. If something changed before a run, the changes are listed above the line.
+/// Draws one line per run. The line contains the value, the position of the value between the lowest and the
+/// highest value, and the verdict. If something changed before a run, the changes are listed above the line.
 fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     let width = usize::from(width);
     let title = format!("{} of {} in {}: {}", query.metric.name(), query.gateway, query.name, query.load);
@@ -206,8 +208,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// The scale for these points, `columns` wide. If there are fewer than five columns, the scale has no columns,
-    /// because such a narrow drawing shows nothing.
+    /// The scale for these points, `columns` wide. If there are fewer than five columns, the scale has no
+    /// columns, because such a narrow drawing shows nothing.
     fn new(points: &[Point], columns: usize) -> Self {
         let ends = points.iter().flat_map(|point| {
             let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));

@@ -13,9 +13,9 @@ use crate::cli::help;
 
 /// Send load to one URL and print throughput, response times and failures
 ///
-/// Without --rate, each connection sends its next request when the previous response ends (closed loop). With --rate,
-/// requests are due at scheduled times, and response times count from these (open loop). Workers that are pinned with
-/// --cpus then keep their CPUs busy shortly before each due time.
+/// Without --rate, each connection sends its next request when the previous response ends (closed loop). With
+/// --rate, requests are due at scheduled times, and response times count from these (open loop). Workers that
+/// are pinned with --cpus then keep their CPUs busy shortly before each due time.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
@@ -35,8 +35,8 @@ pub(in crate::cli) struct Args {
     pub(super) limits: LimitArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output,
-    /// the phases to standard error. Excludes other options
+    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard
+    /// output, the phases to standard error. Excludes other options
     #[arg(long, value_name = "FILE|-", exclusive = true, help_heading = "Output")]
     pub(super) spec: Option<PathBuf>,
     /// Same as --spec, and also print a JSON document for each second; `hoptax run` uses this for live views
@@ -50,14 +50,15 @@ pub(super) struct LoadArgs {
     /// Number of connections, divided among the workers
     #[arg(short, long, default_value = "10", value_parser = values::count32, value_name = "N")]
     pub(super) connections: u32,
-    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until all are done; with stages:
-    /// their total duration]
+    /// Measure for this long, such as 10s or 500ms [default: 10s; with --requests: until all are done; with
+    /// stages: their total duration]
     #[arg(short, long, value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
     /// Stop after this many requests, such as 100000 or 100k
     #[arg(short = 'n', long, value_parser = values::count, value_name = "N")]
     pub(super) requests: Option<u64>,
-    /// Open loop with this rate, such as 1000/s, or with stages, such as '100/s for 10s, ramp to 5000/s over 1m'
+    /// Open loop with this rate, such as 1000/s, or with stages, such as '100/s for 10s, ramp to 5000/s over
+    /// 1m'
     #[arg(short, long, value_parser = units::pace, value_name = "RATE")]
     pub(super) rate: Option<Rate>,
     /// Spacing of due times: constant, jitter, jitter(20%) or poisson [default: constant]
@@ -72,8 +73,8 @@ pub(super) struct LoadArgs {
     /// Time limit from sending a request to the first byte of its response [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) first_byte_timeout: Option<Duration>,
-    /// Time limit for each connect. The TLS handshake that follows has a separate limit of the same length [default:
-    /// same as --timeout]
+    /// Time limit for each connect. The TLS handshake that follows has a separate limit of the same length
+    /// [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) connect_timeout: Option<Duration>,
 }
@@ -81,8 +82,8 @@ pub(super) struct LoadArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
-    /// Request the targets in this file: a YAML or JSON list like `target` in a plan. The URL then has no path, and
-    /// -H adds its header to each target that lacks it
+    /// Request the targets in this file: a YAML or JSON list like `target` in a plan. The URL then has no
+    /// path, and -H adds its header to each target that lacks it
     #[arg(long, value_name = "FILE")]
     pub(super) targets: Option<PathBuf>,
     /// Add this header to each request; can be repeated, and can contain templates
@@ -109,7 +110,8 @@ pub(super) struct RequestArgs {
     /// Do not expand templates: send {{ unchanged in path, headers and body
     #[arg(long)]
     pub(super) no_templates: bool,
-    /// Count a response as a success only if it has one of these statuses, such as 200,2xx,300-399 [default: 200-399]
+    /// Count a response as a success only if it has one of these statuses, such as 200,2xx,300-399 [default:
+    /// 200-399]
     #[arg(long, value_parser = values::statuses, value_name = "STATUS,…")]
     pub(super) expect_status: Option<Check>,
     /// Count a response as a success only if its body contains this text; can be repeated
@@ -121,7 +123,8 @@ pub(super) struct RequestArgs {
     /// Count a response as a success only if its body has this length: 1KiB, or a range such as 1B-64KiB
     #[arg(long, value_parser = values::lengths, value_name = "SIZE[-SIZE]")]
     pub(super) expect_length: Option<Check>,
-    /// Count a response as a success only if it has this header, with this value if a value is given; can be repeated
+    /// Count a response as a success only if it has this header, with this value if a value is given; can be
+    /// repeated
     #[arg(long, value_parser = values::expected_header, value_name = "NAME[: VALUE]")]
     pub(super) expect_header: Vec<Check>,
 }
@@ -132,14 +135,15 @@ pub(super) struct ConnectionArgs {
     /// Connect to this address instead of the URL's host; if repeated, the addresses are used in turn
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) connect_to: Vec<String>,
-    /// Which addresses of a name to connect to: `all` that accept connections, in turn, or only the `first` of them
+    /// Which addresses of a name to connect to: `all` that accept connections, in turn, or only the `first`
+    /// of them
     #[arg(long, default_value = "all", value_parser = values::resolve, value_name = "WHICH")]
     pub(super) resolve: Use,
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "source"])]
     pub(super) unix: Option<PathBuf>,
-    /// Send the requests to this forward proxy, http://[USER:PASSWORD@]HOST:PORT: with their whole URL, or through CONNECT
-    /// tunnels if the URL is https
+    /// Send the requests to this forward proxy, http://[USER:PASSWORD@]HOST:PORT: with their whole URL, or
+    /// through CONNECT tunnels if the URL is https
     #[arg(short = 'x', long, value_name = "URL", conflicts_with_all = ["unix", "connect_to"])]
     pub(super) proxy: Option<String>,
     /// Also use CONNECT tunnels for http URLs
@@ -160,8 +164,8 @@ pub(super) struct ConnectionArgs {
     /// Replace a connection after this many requests
     #[arg(long, value_parser = values::count32, value_name = "N")]
     pub(super) requests_per_connection: Option<u32>,
-    /// Send a request again, once and on a new connection, if the server closes its reused connection before the
-    /// response: off or idle-close; only GET, HEAD, OPTIONS, PUT, DELETE and TRACE
+    /// Send a request again, once and on a new connection, if the server closes its reused connection before
+    /// the response: off or idle-close; only GET, HEAD, OPTIONS, PUT, DELETE and TRACE
     #[arg(long, default_value = "off", value_parser = values::retry, value_name = "WHEN")]
     pub(super) retry: Retry,
 }

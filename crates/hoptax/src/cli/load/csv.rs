@@ -1,5 +1,5 @@
-//! `--csv`: a time series with one row per window. Times are in microseconds. If a window has no responses, the times
-//! in its row are empty.
+//! `--csv`: a time series with one row per window. Times are in microseconds. If a window has no responses,
+//! the times in its row are empty.
 
 use super::outcome::LoadOutcome;
 use hoptax_load::histogram::Encoded;

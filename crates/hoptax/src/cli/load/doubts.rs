@@ -1,4 +1,5 @@
-//! Warnings about results of a load that users easily misread. Each warning has advice that follows from what was seen.
+//! Warnings about results of a load that users easily misread. Each warning has advice that follows from what
+//! was seen.
 //!
 //! The limits are the same as in the findings of `hoptax-analysis/src/checks`.
 
@@ -17,11 +18,11 @@ pub(super) use lateness::Late;
 const BUSY: f64 = 0.85;
 /// Minimum number of requests per connection. Below this limit, keep-alive does not work.
 const KEPT: u64 = 10;
-/// Maximum share of failed requests. If more requests fail, the response times do not show the requested load but a
-/// lighter load.
+/// Maximum share of failed requests. If more requests fail, the response times do not show the requested load
+/// but a lighter load.
 const FAILED: f64 = 0.01;
-/// Mean number of responses of the connections that got any. Above this limit, a connection without any was not served. It
-/// did not just have bad luck.
+/// Mean number of responses of the connections that got any. Above this limit, a connection without any was
+/// not served. It did not just have bad luck.
 const SERVED: u64 = 3;
 /// A silence matters if it is at least this long, and is this share of the measured time or [`LONG`].
 const SILENT: u64 = 250_000_000;
@@ -52,13 +53,14 @@ pub(super) enum Doubt {
     SentLate { p99_ns: u64, late: Late },
     /// The server closes connections instead of keeping them alive.
     NotKeptAlive { opened: u64, requests: u64 },
-    /// The server closes most connections after their first response without announcing this, and `lost` requests were
-    /// on such connections. `can_retry` is true if such requests can be sent again, but were not.
+    /// The server closes most connections after their first response without announcing this, and `lost`
+    /// requests were on such connections. `can_retry` is true if such requests can be sent again, but were
+    /// not.
     ClosedUnannounced { closed: u64, lost: u64, can_retry: bool },
     /// The server answered this many requests with status 421. `over_tls` is true if the load uses TLS.
     Misdirected { count: u64, over_tls: bool },
-    /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS, and
-    /// `proxied` if it sends headers of the PROXY protocol.
+    /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS,
+    /// and `proxied` if it sends headers of the PROXY protocol.
     NeverAnswered { over_tls: bool, proxied: bool },
     /// Many requests failed, most of them with this cause.
     Failures { failed: u64, scheduled: u64, most: Option<Cause> },

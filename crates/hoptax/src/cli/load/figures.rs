@@ -2,7 +2,8 @@
 
 use hoptax_load::histogram::LOWEST;
 
-/// Nanoseconds in a readable unit. Values below [`LOWEST`] are 0, because histograms cannot distinguish them from zero.
+/// Nanoseconds in a readable unit. Values below [`LOWEST`] are 0, because histograms cannot distinguish them
+/// from zero.
 pub(in crate::cli) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < LOWEST as f64 => "0".to_owned(),
@@ -68,8 +69,8 @@ pub(in crate::cli) fn short(value: f64) -> String {
     }
 }
 
-/// Formats a share as a percentage. `0 %` always means none and `100 %` always means all, because no other share is
-/// rounded to `0 %` or `100 %`.
+/// Formats a share as a percentage. `0 %` always means none and `100 %` always means all, because no other
+/// share is rounded to `0 %` or `100 %`.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) => "0 %".to_owned(),

@@ -1,5 +1,5 @@
-//! `hoptax load --json`: the same members as for a case in `hoptax report --format json`. Intervals are null, because
-//! there is only one trial.
+//! `hoptax load --json`: the same members as for a case in `hoptax report --format json`. Intervals are null,
+//! because there is only one trial.
 
 use super::limits::Judged;
 use super::outcome::LoadOutcome;

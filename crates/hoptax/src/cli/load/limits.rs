@@ -1,4 +1,5 @@
-//! Limits that the user sets for a load: failed requests, response times, throughput. They decide the exit code.
+//! Limits that the user sets for a load: failed requests, response times, throughput. They decide the exit
+//! code.
 
 use super::doubts::{self, Doubt};
 use super::figures::{decimals, percent, time};
@@ -10,8 +11,8 @@ use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{Figure, Objective, Term};
 use serde::Serialize;
 
-/// Share of failed requests that a load without limits allows. Above it, the figures describe failures. The finding
-/// `errors` of a run is void from the same share on.
+/// Share of failed requests that a load without limits allows. Above it, the figures describe failures. The
+/// finding `errors` of a run is void from the same share on.
 const ALLOWED: f64 = 0.5;
 
 /// A limit from the command line.
@@ -118,7 +119,8 @@ impl Limit {
                     Figure::Mean => response_time.mean(),
                     Figure::Max => response_time.max() as f64,
                 });
-                // A histogram has three digits, so a value that equals the limit can be listed slightly above it.
+                // A histogram has three digits, so a value that equals the limit can be listed slightly above
+                // it.
                 let kept = value.is_some_and(|value| {
                     value <= most || response_time.equivalent(value as u64, most as u64)
                 });

@@ -1,8 +1,8 @@
-//! The live view of a load. A thread draws the generator's progress on the terminal that standard error is connected
-//! to.
+//! The live view of a load. A thread draws the generator's progress on the terminal that standard error is
+//! connected to.
 //!
-//! To disturb the generator as little as possible, the generator only sends its progress into a channel. The thread
-//! avoids the CPUs of the workers and draws a few frames per second.
+//! To disturb the generator as little as possible, the generator only sends its progress into a channel. The
+//! thread avoids the CPUs of the workers and draws a few frames per second.
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
@@ -25,8 +25,8 @@ const FRAME: Duration = Duration::from_millis(150);
 /// Time before the first frame. If a shorter load had a view, the view would only flicker.
 const FIRST_FRAME: Duration = Duration::from_millis(250);
 
-/// True if the view must be shown: the user did not give `--no-live`, and the output goes to a terminal that can show
-/// the view.
+/// True if the view must be shown: the user did not give `--no-live`, and the output goes to a terminal that
+/// can show the view.
 pub(super) fn is_wanted(args: &OutputArgs) -> bool {
     !args.no_live && terminal::can_show() && std::io::stdout().is_terminal()
 }

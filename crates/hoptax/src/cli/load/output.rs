@@ -21,8 +21,8 @@ enum Format {
     Csv,
 }
 
-/// Files to write. They are opened before the load starts, so that the user learns of a wrong path at once, and not
-/// after an hour of load.
+/// Files to write. They are opened before the load starts, so that the user learns of a wrong path at once,
+/// and not after an hour of load.
 #[derive(Debug)]
 pub(super) struct Files {
     format: Format,
@@ -41,7 +41,8 @@ impl Files {
     /// Opens the files without changing their content.
     ///
     /// # Errors
-    /// If a file cannot be written, two files are the same, or `--output` is given without `--json` or `--csv`.
+    /// If a file cannot be written, two files are the same, or `--output` is given without `--json` or
+    /// `--csv`.
     pub(super) fn open(args: &OutputArgs) -> Result<Self, BadInput> {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,

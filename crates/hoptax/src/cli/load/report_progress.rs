@@ -1,5 +1,6 @@
-//! Reports the progress of a generator that `hoptax run` started. It prints lines of JSON to standard error. There is a
-//! line at the beginning of each phase. If the run has a viewer, there is also a line for each second.
+//! Reports the progress of a generator that `hoptax run` started. It prints lines of JSON to standard error.
+//! There is a line at the beginning of each phase. If the run has a viewer, there is also a line for each
+//! second.
 
 use hoptax_host::cpus;
 use hoptax_load::clock;
@@ -11,8 +12,8 @@ use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-/// Prints a phase at once, on the generator's thread, because `hoptax run` uses the arrival of this line to time its
-/// samples.
+/// Prints a phase at once, on the generator's thread, because `hoptax run` uses the arrival of this line to
+/// time its samples.
 pub(super) fn phase(progress: &Progress) {
     if let Progress::Phase(line) = progress {
         print(line);
@@ -24,8 +25,8 @@ fn print<T: Serialize>(line: &T) {
     let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }
 
-/// Prints the results of each second from a thread that avoids the CPUs of the workers. When this value is dropped, the
-/// drop waits until all results are printed.
+/// Prints the results of each second from a thread that avoids the CPUs of the workers. When this value is
+/// dropped, the drop waits until all results are printed.
 #[derive(Debug)]
 pub(super) struct SecondReporter {
     progress: Option<Sender<Progress>>,

@@ -23,12 +23,12 @@ const SERIES: [&[f64]; 6] = [
     &[1.0],
 ];
 
-/// Quantile up to which bars are as fine as the number of rows allows. Without this limit, a few very slow responses
-/// would push all other samples into one bar.
+/// Quantile up to which bars are as fine as the number of rows allows. Without this limit, a few very slow
+/// responses would push all other samples into one bar.
 const BODY: f64 = 0.99;
 
-/// Divides `histogram` into at most `rows` bars. There are fine bars for 99 % of the samples, and one bar for all
-/// slower samples. Empty if the histogram is empty or `rows` is 0.
+/// Divides `histogram` into at most `rows` bars. There are fine bars for 99 % of the samples, and one bar for
+/// all slower samples. Empty if the histogram is empty or `rows` is 0.
 pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
@@ -54,8 +54,8 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     bars
 }
 
-/// Thins out `decades` to at most `rows` elements. Keeps every n-th element, with the smallest n that is enough, and
-/// also the last element.
+/// Thins out `decades` to at most `rows` elements. Keeps every n-th element, with the smallest n that is
+/// enough, and also the last element.
 fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     if rows < 2 {
         return decades[..1].to_vec();
@@ -69,7 +69,8 @@ fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     steps.map(every).find(|edges| edges.len() <= rows).unwrap_or_else(|| decades[..1].to_vec())
 }
 
-/// Round numbers in ascending order. The first number is at or below `least`, and only the last number is above `most`.
+/// Round numbers in ascending order. The first number is at or below `least`, and only the last number is
+/// above `most`.
 fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
     let mut edges = Vec::new();
     for decade in (least.log10().floor() as i32 - 1)..=(most.log10().floor() as i32 + 1) {
@@ -87,8 +88,8 @@ fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
     edges
 }
 
-/// A bar that fills `share` (0 to 1) of `width` columns, in steps of an eighth of a column. A share above 0 is always
-/// visible.
+/// A bar that fills `share` (0 to 1) of `width` columns, in steps of an eighth of a column. A share above 0
+/// is always visible.
 pub(in crate::cli) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;

@@ -228,7 +228,8 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:LABEL$}{text}")
 }
 
-/// Writes `text` in lines of at most [`WIDTH`] characters. All lines except the first line start with `indent`.
+/// Writes `text` in lines of at most [`WIDTH`] characters. All lines except the first line start with
+/// `indent`.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::Result {
     for (index, line) in wrapped(text, WIDTH - indent.len()).iter().enumerate() {
         writeln!(f, "{}{line}", if index == 0 { "" } else { indent })?;
@@ -236,7 +237,8 @@ fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::R
     Ok(())
 }
 
-/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line of its own.
+/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line
+/// of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

@@ -113,8 +113,8 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     let first_byte = args.first_byte_timeout.unwrap_or(args.timeout);
     if first_byte > args.timeout {
         return Err(BadInput(format!(
-            "--first-byte-timeout {} is longer than --timeout {} and would have no effect; make it shorter, or make --timeout \
-             longer",
+            "--first-byte-timeout {} is longer than --timeout {} and would have no effect; make it shorter, \
+             or make --timeout longer",
             show_duration(first_byte),
             show_duration(args.timeout)
         )));
@@ -126,7 +126,8 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     })
 }
 
-/// Reads the spec in `file`, or on standard input if `file` is `-`. Also returns whether standard input goes on after the spec.
+/// Reads the spec in `file`, or on standard input if `file` is `-`. Also returns whether standard input goes
+/// on after the spec.
 ///
 /// # Errors
 /// [`BadInput`] if the content is not a load spec. Another error if the content cannot be read.

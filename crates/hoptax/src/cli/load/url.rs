@@ -11,7 +11,8 @@ pub(super) struct Url {
     pub(super) host: String,
     /// Port; 80 or 443 if the URL has none.
     pub(super) port: u16,
-    /// Value of the `host` header: the host as the user typed it, and the port unless it is the scheme's default.
+    /// Value of the `host` header: the host as the user typed it, and the port unless it is the scheme's
+    /// default.
     pub(super) authority: String,
     /// Path and query, beginning with `/`.
     pub(super) path: String,
@@ -47,11 +48,15 @@ impl Url {
         }
         if authority.contains("{{") {
             return Err(format!(
-                "{text}: the host cannot contain a template; use templates in the path, in headers or in the body"
+                "{text}: the host cannot contain a template; use templates in the path, in headers or in the \
+                body"
             ));
         }
         let (host, port) = split_authority(authority).ok_or_else(|| {
-            format!("{text}: {authority:?} is not a valid host; use http://HOST:PORT/PATH, with an IPv6 address in brackets")
+            format!(
+                "{text}: {authority:?} is not a valid host; use http://HOST:PORT/PATH, with an IPv6 \
+                address in brackets"
+            )
         })?;
         let path = read_path(path, templates).map_err(|wrong| format!("{text}: {wrong}"))?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
@@ -96,7 +101,8 @@ fn read_path(typed: &str, templates: bool) -> Result<String, String> {
     Ok(path)
 }
 
-/// Length in bytes of the template at the start of `text`. `None` if the template has no end. Templates can be nested.
+/// Length in bytes of the template at the start of `text`. `None` if the template has no end. Templates can
+/// be nested.
 fn template_end(text: &str) -> Option<usize> {
     let mut depth = 0;
     let mut at = 0;

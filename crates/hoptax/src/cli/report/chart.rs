@@ -17,7 +17,8 @@ const LIST: &str = "list";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ChartArgs {
-    /// Draw only this chart: tax, percentiles, time, sweep-p99, frontier, …; `list` lists the charts of this run
+    /// Draw only this chart: tax, percentiles, time, sweep-p99, frontier, …; `list` lists the charts of this
+    /// run
     #[arg(long, value_name = "NAME")]
     pub(super) chart: Option<String>,
 
@@ -67,8 +68,8 @@ impl ChartArgs {
         Ok(Exit::Success)
     }
 
-    /// The load point that the user typed. If the user typed no load point, this is the first load point that has this
-    /// chart.
+    /// The load point that the user typed. If the user typed no load point, this is the first load point that
+    /// has this chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
         let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
@@ -98,7 +99,8 @@ impl ChartArgs {
     }
 }
 
-/// The format of the chart. It is the value of `--format`, or else the extension of the output file, or else svg.
+/// The format of the chart. It is the value of `--format`, or else the extension of the output file, or else
+/// svg.
 fn chart_format(
     format: Option<&'static Format>,
     output: Option<&Path>,
@@ -143,8 +145,8 @@ fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
     ))
 }
 
-/// Lists the charts that this run has, with their titles. Then lists the other charts, with the data that each chart
-/// needs.
+/// Lists the charts that this run has, with their titles. Then lists the other charts, with the data that
+/// each chart needs.
 fn list(model: &Model) -> String {
     let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);

@@ -1,4 +1,5 @@
-//! Reports in the formats of other tools, with one file per case. This module chooses the cases and their files.
+//! Reports in the formats of other tools, with one file per case. This module chooses the cases and their
+//! files.
 
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
@@ -19,7 +20,8 @@ pub(super) struct Document {
     pub(super) draw: DrawCase,
 }
 
-/// Writes the document of one case to a file or to standard output, or the documents of all cases to a directory.
+/// Writes the document of one case to a file or to standard output, or the documents of all cases to a
+/// directory.
 pub(super) fn each(
     run: &Run,
     document: &Document,
@@ -34,7 +36,8 @@ pub(super) fn each(
         (None, several, Some(folder)) => all(run, document, several, folder)?,
         (None, several, None) => {
             return Err(BadInput(format!(
-                "--format {} writes one file for each of the {} cases; name a directory with --output, or one case with --case: {}",
+                "--format {} writes one file for each of the {} cases; name a directory with --output, or \
+                one case with --case: {}",
                 document.format,
                 several.len(),
                 names(several)
@@ -53,7 +56,8 @@ pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     let cases = Pooled::all(&run.record, &run.trials);
     if cases.is_empty() {
         return Err(BadInput(format!(
-            "{}: the run has no measured case (searches for capacity are not cases); `hoptax report {}` shows what the run has",
+            "{}: the run has no measured case (searches for capacity are not cases); `hoptax report {}` \
+            shows what the run has",
             run.path.display(),
             run.path.display()
         )));
@@ -111,7 +115,8 @@ fn one(run: &Run, document: &Document, case: &Pooled, output: Option<&Path>) -> 
 fn all(run: &Run, document: &Document, cases: &[Pooled], folder: &Path) -> anyhow::Result<()> {
     if folder.is_file() {
         return Err(BadInput(format!(
-            "--output {} is a file, but --format {} writes one file per case; name a directory, or choose one case with --case",
+            "--output {} is a file, but --format {} writes one file per case; name a directory, or choose \
+            one case with --case",
             folder.display(),
             document.format
         ))

@@ -89,8 +89,9 @@ impl Found {
         let missing: Vec<String> = self.gateways.missing(plan).into_iter().map(one).collect();
         anyhow::ensure!(
             missing.is_empty(),
-            "these gateways are not installed{}:\n{}\nhelp: install them, or leave them out with --skip-missing. If one is \
-             installed in another place, add its directory to PATH. If one runs already, name it as `external`",
+            "these gateways are not installed{}:\n{}\nhelp: install them, or leave them out with \
+             --skip-missing. If one is installed in another place, add its directory to PATH. If one runs \
+             already, name it as `external`",
             self.place,
             missing.join("\n")
         );

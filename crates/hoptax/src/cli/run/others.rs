@@ -6,7 +6,8 @@ use std::path::Path;
 /// Verbs that send load.
 const VERBS: [&str; 4] = ["run", "profile", "bisect", "load"];
 
-/// A warning for each other `hoptax` that measures on this machine. `proc` is `/proc`, and `own` this process.
+/// A warning for each other `hoptax` that measures on this machine. `proc` is `/proc`, and `own` this
+/// process.
 pub(super) fn warnings(proc: &Path, own: u32) -> Vec<String> {
     let ancestors = ancestors(proc, own);
     let mut found: Vec<(u32, String)> = fs::read_dir(proc)
@@ -19,15 +20,15 @@ pub(super) fn warnings(proc: &Path, own: u32) -> Vec<String> {
     found.sort_unstable();
     let words = |(pid, command): (u32, String)| {
         format!(
-            "process {pid} measures on this machine too: `{command}`. Each run then measures the other's load. Stop one \
-             of them, or wait until it has ended"
+            "process {pid} measures on this machine too: `{command}`. Each run then measures the other's \
+             load. Stop one of them, or wait until it has ended"
         )
     };
     found.into_iter().map(words).collect()
 }
 
-/// The command line of a process if it is a `hoptax` that measures. A generator of a run gets its load from standard input,
-/// and is a part of that run.
+/// The command line of a process if it is a `hoptax` that measures. A generator of a run gets its load from
+/// standard input, and is a part of that run.
 fn measuring(proc: &Path, pid: u32) -> Option<String> {
     let line = fs::read(proc.join(pid.to_string()).join("cmdline")).ok()?;
     let words: Vec<String> =

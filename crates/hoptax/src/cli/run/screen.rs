@@ -1,8 +1,8 @@
-//! The screen of a run. A thread updates the times on the board. The thread also draws the board on the terminal that
-//! standard error is connected to.
+//! The screen of a run. A thread updates the times on the board. The thread also draws the board on the
+//! terminal that standard error is connected to.
 //!
-//! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers, and draws
-//! only twice a second.
+//! To disturb the measurement as little as possible, the thread avoids the CPUs of the generator's workers,
+//! and draws only twice a second.
 
 use crate::cli::terminal::{self, enter, leave, screen};
 use crate::watch::Clock;
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 mod draw;
 
-/// Time between two frames, and time before the first frame. If a shorter run had a screen, the screen would only
-/// flicker.
+/// Time between two frames, and time before the first frame. If a shorter run had a screen, the screen would
+/// only flicker.
 const FRAME: Duration = Duration::from_millis(500);
 
 /// The view. When this value is dropped, the view closes.
@@ -27,7 +27,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Starts a thread that updates `board` with `clock`. If `on_terminal` is true, the thread also draws the board.
+    /// Starts a thread that updates `board` with `clock`. If `on_terminal` is true, the thread also draws the
+    /// board.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -71,8 +72,8 @@ fn next_frame(stopped: &Receiver<()>) -> bool {
     stopped.recv_timeout(FRAME) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Draws frames on the terminal. The view enters the alternate screen when it draws the first frame while the process
-/// is in the foreground.
+/// Draws frames on the terminal. The view enters the alternate screen when it draws the first frame while the
+/// process is in the foreground.
 #[derive(Default)]
 struct Drawing {
     terminal: Option<Terminal<screen::Ansi>>,

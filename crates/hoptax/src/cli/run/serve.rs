@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
-    /// Also show the run in a browser; prints the address before the run starts [default if no value: a free port on
-    /// loopback]
+    /// Also show the run in a browser; prints the address before the run starts [default if no value: a free
+    /// port on loopback]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0")]
     serve: Option<SocketAddr>,
     #[arg(long, value_name = "FILE", requires = "serve", help = help::TOKEN_FILE)]
@@ -38,8 +38,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts a server for the runs in `root` and for the run on `board`, and prints its address. The server's threads
-    /// avoid the CPUs of the generator's `workers`.
+    /// Starts a server for the runs in `root` and for the run on `board`, and prints its address. The
+    /// server's threads avoid the CPUs of the generator's `workers`.
     ///
     /// # Errors
     /// If the server cannot listen on the address.

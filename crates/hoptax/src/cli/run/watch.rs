@@ -1,4 +1,5 @@
-//! Shows a run in progress, either on a full screen or as plain lines. Also updates the board that the server reads.
+//! Shows a run in progress, either on a full screen or as plain lines. Also updates the board that the server
+//! reads.
 
 use super::screen::View;
 use super::words;
@@ -27,8 +28,8 @@ pub(super) struct Viewers {
 }
 
 impl Viewers {
-    /// True if a viewer shows each second of a trial. Without such a viewer, only the end of a trial is shown, as a
-    /// line.
+    /// True if a viewer shows each second of a trial. Without such a viewer, only the end of a trial is
+    /// shown, as a line.
     pub(super) fn need_seconds(self) -> bool {
         self.screen || self.served
     }
@@ -88,7 +89,8 @@ impl Watch {
     }
 }
 
-/// The failures so far. Variants of a gateway often fail with the same cause, so each cause is printed in full only once.
+/// The failures so far. Variants of a gateway often fail with the same cause, so each cause is printed in
+/// full only once.
 #[derive(Debug)]
 struct Causes {
     /// The pack of each gateway, by label.
@@ -129,8 +131,8 @@ fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The key that decides whether a finding was already printed. A `void` finding is printed once per case, and any other
-/// finding once per run. The report lists all cases.
+/// The key that decides whether a finding was already printed. A `void` finding is printed once per case, and
+/// any other finding once per run. The report lists all cases.
 fn finding_key(finding: &Finding) -> (String, Option<String>) {
     let case = finding.case.clone().filter(|_| finding.severity == Severity::Void);
     (finding.code.clone(), case)

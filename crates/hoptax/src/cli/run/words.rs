@@ -65,8 +65,8 @@ pub(super) fn phase(trial: &Trial) -> String {
     }
 }
 
-/// One line for a trial that has ended. `figures` contains its rate (requests/s). If there were responses, it also
-/// contains p50 and p99 (µs).
+/// One line for a trial that has ended. `figures` contains its rate (requests/s). If there were responses, it
+/// also contains p50 and p99 (µs).
 pub(super) fn trial_line(
     state: &State,
     record: &TrialRecord,

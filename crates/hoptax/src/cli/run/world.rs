@@ -88,8 +88,9 @@ impl World {
     }
 }
 
-/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it. Without a
-/// wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and records so.
+/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it.
+/// Without a wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and
+/// records so.
 pub(in crate::cli) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
     match plan.idle {
         Some(Idle::Sleep) => Ok(None),

@@ -1,5 +1,5 @@
-//! The terminal of a live view. This module enters the alternate screen, draws, and restores the terminal when the
-//! process is suspended or ends.
+//! The terminal of a live view. This module enters the alternate screen, draws, and restores the terminal
+//! when the process is suspended or ends.
 
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
@@ -17,14 +17,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// State of the terminal. It is a static because the process has one terminal, and because the panic hook needs it.
+/// State of the terminal. It is a static because the process has one terminal, and because the panic hook
+/// needs it.
 static TERMINAL: Mutex<Held> = Mutex::new(Held { phase: Phase::Free, is_blank: false, before: None });
 
 #[derive(Debug)]
 struct Held {
     phase: Phase,
-    /// True if the view has entered the screen since the last frame. The screen is then blank, because earlier frames
-    /// are lost.
+    /// True if the view has entered the screen since the last frame. The screen is then blank, because
+    /// earlier frames are lost.
     is_blank: bool,
     /// Terminal settings to restore.
     before: Option<Termios>,
@@ -47,8 +48,8 @@ fn held() -> MutexGuard<'static, Held> {
     TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Enters the alternate screen and switches echo off, unless the view has already done this. Does nothing if the
-/// process is in the background, because another job uses the terminal then.
+/// Enters the alternate screen and switches echo off, unless the view has already done this. Does nothing if
+/// the process is in the background, because another job uses the terminal then.
 pub(in crate::cli) fn enter() -> io::Result<()> {
     let mut held = held();
     if held.phase != Phase::Free || is_in_background() {
@@ -83,7 +84,8 @@ pub(super) fn suspend() {
     held().release(Phase::Suspended);
 }
 
-/// Lets the next frame enter the alternate screen again. Called when the process continues after it was suspended.
+/// Lets the next frame enter the alternate screen again. Called when the process continues after it was
+/// suspended.
 pub(super) fn resume() {
     let mut held = held();
     if held.phase == Phase::Suspended {
@@ -107,8 +109,8 @@ impl Held {
     }
 }
 
-/// True if another job is in the foreground. If this process then changed the terminal, the kernel would stop this
-/// process. False if the terminal does not belong to the session of this process.
+/// True if another job is in the foreground. If this process then changed the terminal, the kernel would stop
+/// this process. False if the terminal does not belong to the session of this process.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp())
 }

@@ -60,7 +60,8 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Draws a graph of `rows` rows. Bars show the throughput, and marks above the bars show the rate that was due.
+    /// Draws a graph of `rows` rows. Bars show the throughput, and marks above the bars show the rate that
+    /// was due.
     pub(in crate::cli) fn graph(&mut self, rows: u16, (throughput, due): &(Vec<f64>, Option<Vec<f64>>)) {
         let rows = rows.min(self.rows_left());
         let due = due.as_deref().unwrap_or_default();

@@ -9,9 +9,9 @@ use signal_hook::low_level::emulate_default_handler;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Returns a flag that the first of these `signals` sets. A second signal restores the terminal and ends the process.
-/// Ctrl-Z restores the terminal until the process continues in the foreground. A separate thread handles these signals,
-/// because a signal handler may not write to the terminal.
+/// Returns a flag that the first of these `signals` sets. A second signal restores the terminal and ends the
+/// process. Ctrl-Z restores the terminal until the process continues in the foreground. A separate thread
+/// handles these signals, because a signal handler may not write to the terminal.
 ///
 /// # Errors
 /// If the signal handlers cannot be installed.

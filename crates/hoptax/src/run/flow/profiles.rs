@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 const MOST_FAILURES: u32 = 2;
 
 impl Flow<'_> {
-    /// Profiles every gateway at every load point, if the plan says so, until a signal arrives. `number` is the number of
-    /// trials so far. Each pass is on disk before the next begins. After a signal, some gateways may never have been
-    /// started.
+    /// Profiles every gateway at every load point, if the plan says so, until a signal arrives. `number` is
+    /// the number of trials so far. Each pass is on disk before the next begins. After a signal, some
+    /// gateways may never have been started.
     ///
     /// # Errors
     /// If a pass cannot be written.

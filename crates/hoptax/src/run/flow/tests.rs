@@ -1,5 +1,5 @@
-//! Tests of the flow of a run when something is missing, wrong, killed or interrupted. All services and traffic are
-//! fakes.
+//! Tests of the flow of a run when something is missing, wrong, killed or interrupted. All services and
+//! traffic are fakes.
 
 use super::*;
 use crate::run::Contents;
@@ -215,7 +215,8 @@ impl Scene {
         };
         let mut driver =
             FakeDriver::new([("hop-l4", script(HOP_L4, "4.0")), ("hop-l7", script(HOP_L7, "7.0"))]);
-        // The ledger is read before and after each of the eight trials. It grows by 100 requests between two readings.
+        // The ledger is read before and after each of the eight trials. It grows by 100 requests between two
+        // readings.
         let ledger = |reading: u64| Ledger {
             instances: vec![InstanceCounts {
                 requests: reading.div_ceil(2) * 100,
@@ -565,7 +566,8 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
 fn a_step_of_a_search_has_its_own_rate_and_duration() {
     use hoptax_load::spec::{Rate, Shape};
     use hoptax_record::{SearchStep, StepPurpose};
-    let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: 900/s } }]\n";
+    let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
+        900/s } }]\n";
     let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
     let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
     let interrupted = AtomicBool::new(false);

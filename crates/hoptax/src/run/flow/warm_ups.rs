@@ -9,7 +9,8 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DeathDuring;
 
 impl Flow<'_> {
-    /// Warms up the upstream and every gateway that runs, in turn. While one has its burst, the others have a pause.
+    /// Warms up the upstream and every gateway that runs, in turn. While one has its burst, the others have a
+    /// pause.
     pub(super) fn warm_up_together(&mut self) {
         let Some(limits) = self.run.plan.until_settled else { return };
         let gateways = self.gateways.iter().enumerate();
@@ -54,8 +55,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Warms up a process that was started again, before the trial with this number. Returns `None` if the plan has a
-    /// fixed warm-up.
+    /// Warms up a process that was started again, before the trial with this number. Returns `None` if the
+    /// plan has a fixed warm-up.
     pub(super) fn warm_up_alone(
         &mut self,
         index: usize,

@@ -19,8 +19,8 @@ pub(super) struct Turn {
     pub(super) traffic: StartTraffic,
 }
 
-/// All turns of all rounds, in order. Each round shuffles its turns, so that slow changes of the machine affect all
-/// contenders alike.
+/// All turns of all rounds, in order. Each round shuffles its turns, so that slow changes of the machine
+/// affect all contenders alike.
 pub(super) fn all(gateways: usize, rounds: u32, seed: u64) -> impl Iterator<Item = Turn> {
     let mut random = Random::stream(seed, STARTS);
     (0..rounds).flat_map(move |round| {

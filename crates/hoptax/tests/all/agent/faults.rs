@@ -138,8 +138,8 @@ fn errors_name_the_host_the_command_and_what_to_try() {
     assert_eq!(
         failure.message,
         format!(
-            "host edge: `{ssh} edge hoptax agent` ended with status 255: edge: Permission denied (publickey). Check that \
-             `{ssh} edge true` works without a password"
+            "host edge: `{ssh} edge hoptax agent` ended with status 255: edge: Permission denied \
+             (publickey). Check that `{ssh} edge true` works without a password"
         )
     );
     assert_eq!(

@@ -224,7 +224,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same time.
+    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same
+    /// time.
     #[track_caller]
     pub(super) fn make(number: u8) -> Option<Self> {
         let name = format!("hoptax-{}-{number}", std::process::id());

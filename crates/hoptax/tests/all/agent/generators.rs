@@ -147,7 +147,8 @@ fn generators_with_different_clocks_begin_together() {
     assert!(far.usage.as_ref().is_some_and(|usage| usage.idle < 1.0), "a machine of its own: {far:?}");
 }
 
-/// Checks that all requests were answered. On a busy machine, the end can come before the last ones are sent or answered.
+/// Checks that all requests were answered. On a busy machine, the end can come before the last ones are sent
+/// or answered.
 fn assert_all_but_the_last(counts: &Counts, scheduled: u64) {
     assert_eq!(
         (counts.scheduled, counts.ok + counts.in_flight + counts.unsent),
@@ -329,7 +330,7 @@ fn a_load_that_cannot_be_divided_is_refused_before_anything_starts() {
         sites[0].try_prepare(&plan, &hosts(clients(&sites), sites[0].here())).expect_err("1 connection");
     assert_eq!(
         error.to_string(),
-        "1 connection cannot be divided between 2 generators, because each needs at least one. Write at least 2 \
-         `connections`, or use fewer generators"
+        "1 connection cannot be divided between 2 generators, because each needs at least one. Write at \
+         least 2 `connections`, or use fewer generators"
     );
 }

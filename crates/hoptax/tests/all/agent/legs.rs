@@ -28,7 +28,8 @@ struct Wire {
 }
 
 impl Wire {
-    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same time.
+    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same
+    /// time.
     #[track_caller]
     fn make(number: u8) -> Option<Self> {
         let name = format!("hoptax-{}-{number}", std::process::id());

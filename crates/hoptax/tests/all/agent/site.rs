@@ -1,4 +1,5 @@
-//! Agents for tests: each test has a temporary directory of its own, so that its agents do not meet those of other tests.
+//! Agents for tests: each test has a temporary directory of its own, so that its agents do not meet those of
+//! other tests.
 
 use crate::support::{Scratch, skip};
 use crate::world::{exe, packs};
@@ -57,8 +58,8 @@ impl Site {
         self.connect(name, &[])
     }
 
-    /// A host that is a machine of its own to its agent: with processes of its own, and with another clock. `None` if this
-    /// user cannot make one.
+    /// A host that is a machine of its own to its agent: with processes of its own, and with another clock.
+    /// `None` if this user cannot make one.
     #[track_caller]
     pub(super) fn elsewhere(&self, name: &str) -> Option<Arc<Host>> {
         let seconds = (AHEAD_NS / clock::SECOND).to_string();

@@ -47,7 +47,8 @@ fn has_frame(graph: usize, name: &str) -> String {
 fn search(browser: &mut Browser, graph: usize, text: &str) {
     let field = format!("{}[0]", of_graph(graph, "input[type=search]"));
     browser.ask(&format!(
-        "(() => {{ const field = {field}; field.value = '{text}'; field.dispatchEvent(new Event('input')); }})()"
+        "(() => {{ const field = {field}; field.value = '{text}'; field.dispatchEvent(new Event('input')); \
+        }})()"
     ));
 }
 
@@ -55,8 +56,8 @@ fn search(browser: &mut Browser, graph: usize, text: &str) {
 fn press(browser: &mut Browser, graph: usize, name: &str) {
     let place = browser.ask(&format!(
         "(() => {{ const frame = {}.find((one) => one.textContent.startsWith('{name}')); \
-         frame.scrollIntoView({{ block: 'center', behavior: 'instant' }}); const box = frame.getBoundingClientRect(); \
-         return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
+         frame.scrollIntoView({{ block: 'center', behavior: 'instant' }}); const box = \
+         frame.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
         of_graph(graph, "svg text")
     ));
     browser.click_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));

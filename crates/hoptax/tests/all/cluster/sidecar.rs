@@ -1,5 +1,6 @@
-//! Istio's inbound sidecar in a pod: the real Envoy with the configuration of the pack `istio-sidecar`. The kernel redirects one
-//! of the application's ports to it, and leaves out the other one. So one pod is measured with and without its sidecar.
+//! Istio's inbound sidecar in a pod: the real Envoy with the configuration of the pack `istio-sidecar`. The
+//! kernel redirects one of the application's ports to it, and leaves out the other one. So one pod is
+//! measured with and without its sidecar.
 
 use super::{Object, container, image, kubectl};
 use crate::run::{run_to_success, text, trials};
@@ -28,7 +29,8 @@ fn of_this_machine(program: &Path, arguments: &[&str]) -> Vec<String> {
 
 /// The sidecar's configuration, as a run would write it.
 fn configuration(scratch: &Scratch) -> String {
-    let plan = "gateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\nload: [{ loop: closed, connections: 2 }]\n";
+    let plan = "gateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\nload: [{ loop: closed, \
+        connections: 2 }]\n";
     let plan = scratch.file("sidecar.yaml", plan);
     let output = hoptax().arg("render").arg(plan).args(["--gateway", "sidecar"]).output().expect("it runs");
     assert!(output.status.success(), "{}", text(&output.stderr));

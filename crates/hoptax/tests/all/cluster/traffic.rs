@@ -1,4 +1,5 @@
-//! A gateway in the cluster, with generators and the upstream that hoptax creates there. All traffic stays in the cluster.
+//! A gateway in the cluster, with generators and the upstream that hoptax creates there. All traffic stays in
+//! the cluster.
 
 use super::{Object, container, image, kubectl};
 use crate::run::{report, run_to_success, trials};

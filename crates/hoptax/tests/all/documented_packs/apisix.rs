@@ -31,8 +31,8 @@ fn reads_its_standalone_file() {
         }
         for consumer in list(&file["consumers"]) {
             case.keys(consumer, &["username"], &["plugins"]);
-            // schema_def.lua: before version 3.11 the pattern was `^[a-zA-Z0-9_]+$`. Since then a hyphen is also
-            // allowed.
+            // schema_def.lua: before version 3.11 the pattern was `^[a-zA-Z0-9_]+$`. Since then a hyphen is
+            // also allowed.
             let name = consumer["username"].as_str().expect("text");
             assert!(name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_'), "{name}");
             for (plugin, config) in consumer["plugins"].as_object().expect("its credentials") {
@@ -92,7 +92,8 @@ fn adds_no_charset() {
     }
 }
 
-/// APISIX's `status` server is missing before 3.13, and answers 503 forever in 3.13 and 3.14 with a configuration file.
+/// APISIX's `status` server is missing before 3.13, and answers 503 forever in 3.13 and 3.14 with a
+/// configuration file.
 #[test]
 fn is_ready_by_a_server_of_nginx() {
     let ready = &pack("apisix").manifest().ready;

@@ -5,8 +5,8 @@ use hoptax_plan::Profile;
 
 const APPLICATIONS: [(&str, &str); 2] = [("ocelot", "Ocelot.csproj"), ("yarp", "Yarp.csproj")];
 
-/// Sources for Ocelot 25: the public properties of `FileConfiguration`, of `FileRoute` and of their classes, below
-/// `src/Configuration/File`. A route requires both path templates, a method and a destination.
+/// Sources for Ocelot 25: the public properties of `FileConfiguration`, of `FileRoute` and of their classes,
+/// below `src/Configuration/File`. A route requires both path templates, a method and a destination.
 #[test]
 fn ocelot_reads_its_routes() {
     for case in cases("ocelot") {
@@ -53,8 +53,9 @@ fn ocelot_reads_its_routes() {
     }
 }
 
-/// Sources for YARP 2.3: the keys of its configuration provider and of its built-in transforms. Each route requires
-/// `ClusterId` and `Match`. Each cluster requires `Destinations`, and each destination requires an `Address`.
+/// Sources for YARP 2.3: the keys of its configuration provider and of its built-in transforms. Each route
+/// requires `ClusterId` and `Match`. Each cluster requires `Destinations`, and each destination requires an
+/// `Address`.
 #[test]
 fn yarp_reads_its_routes_and_clusters() {
     for case in cases("yarp") {
@@ -148,8 +149,8 @@ fn they_log_errors_to_standard_error() {
     }
 }
 
-/// The application, the images that build and run it, and the instructions must name the same release of .NET. .NET 8 is
-/// no longer supported.
+/// The application, the images that build and run it, and the instructions must name the same release of
+/// .NET. .NET 8 is no longer supported.
 #[test]
 fn they_use_one_supported_release_of_dotnet() {
     for (name, project) in APPLICATIONS {
@@ -180,8 +181,8 @@ fn their_versions_have_three_parts() {
     }
 }
 
-/// Since 25.0, Ocelot answers 503 to clients without the header that `ClientIdHeader` names. `PeriodTimespan` closes the
-/// gateway for a second after each excess.
+/// Since 25.0, Ocelot answers 503 to clients without the header that `ClientIdHeader` names. `PeriodTimespan`
+/// closes the gateway for a second after each excess.
 #[test]
 fn ocelot_limits_rates_without_a_header_of_its_own() {
     let mut limited = 0;

@@ -3,8 +3,8 @@
 use super::{cases, lacks, list, pack, refusal_of};
 use serde_json::json;
 
-/// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes, upstreams
-/// and targets below `kong/db/schema/entities`; `schema.lua` and `daos.lua` of each bundled plugin.
+/// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes,
+/// upstreams and targets below `kong/db/schema/entities`; `schema.lua` and `daos.lua` of each bundled plugin.
 #[test]
 fn reads_its_declarative_file() {
     for case in cases("kong") {

@@ -3,8 +3,9 @@
 use super::{cases, lacks, list, refusal_of};
 use serde_json::json;
 
-/// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version` is 3. An
-/// endpoint requires `endpoint` and `backend`. A backend requires `url_pattern`. Unknown members are not allowed.
+/// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version`
+/// is 3. An endpoint requires `endpoint` and `backend`. A backend requires `url_pattern`. Unknown members are
+/// not allowed.
 #[test]
 fn accepts_its_file_by_its_schema() {
     for case in cases("krakend") {

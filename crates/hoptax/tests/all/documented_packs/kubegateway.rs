@@ -19,7 +19,8 @@ fn accepts_its_cluster() {
         let spec = &cluster["spec"];
         case.keys(spec, &["servers", "clientConfig", "dispatchPolicies"], &["flowControl", "logging"]);
         assert_eq!(list(&spec["servers"]).len(), case.upstreams, "{}", case.what);
-        // pkg/apis/proxy/v1alpha1/validation: with TLS, the cluster requires an authority and a client credential.
+        // pkg/apis/proxy/v1alpha1/validation: with TLS, the cluster requires an authority and a client
+        // credential.
         let secure: &[&str] = if case.has("upstream-tls") { &["caData", "serverName"] } else { &[] };
         let client = &spec["clientConfig"];
         case.keys(client, &[&["insecure"], secure].concat(), &["bearerToken", "certData", "keyData"]);
@@ -35,7 +36,8 @@ fn accepts_its_cluster() {
     }
 }
 
-/// The first instance answers as the measured one does. So it listens on another address, and hoptax cannot verify it.
+/// The first instance answers as the measured one does. So it listens on another address, and hoptax cannot
+/// verify it.
 #[test]
 fn the_first_instance_has_an_address_of_its_own() {
     for case in cases("kubegateway") {
@@ -64,8 +66,9 @@ fn the_access_log_is_on_in_the_cluster_too() {
     }
 }
 
-/// The gateway accepts connections before it knows its cluster. A request through the cluster, by its name as Host, then
-/// gets 503 and not 200. `pkg/gateway/endpoints/filters/upstreaminfo.go`: only requests by name use a cluster.
+/// The gateway accepts connections before it knows its cluster. A request through the cluster, by its name as
+/// Host, then gets 503 and not 200. `pkg/gateway/endpoints/filters/upstreaminfo.go`: only requests by name
+/// use a cluster.
 #[test]
 fn is_ready_when_the_cluster_passes_requests_on() {
     let ready = &pack("kubegateway").manifest().ready;
@@ -75,8 +78,8 @@ fn is_ready_when_the_cluster_passes_requests_on() {
     }
 }
 
-/// A client without a certificate must not be accepted as `system:anonymous`. Nobody has run the feature with the readiness
-/// check that it needs.
+/// A client without a certificate must not be accepted as `system:anonymous`. Nobody has run the feature with
+/// the readiness check that it needs.
 #[test]
 fn mtls_excludes_anonymous_clients() {
     let manifest = pack("kubegateway").manifest();

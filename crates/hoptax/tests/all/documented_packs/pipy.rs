@@ -5,8 +5,8 @@ use super::{cases, complaint, pack};
 /// Pipy's language has JavaScript's syntax, so Node.js can check it.
 #[test]
 fn pipys_script_is_javascript() {
-    // Node.js starts slowly, so only some cases are checked: without features, with all features, and with each feature
-    // alone.
+    // Node.js starts slowly, so only some cases are checked: without features, with all features, and with
+    // each feature alone.
     for case in cases("pipy").iter().filter(|case| case.upstreams == 2 && case.what.ends_with("log: true")) {
         let script = case.text("main.js");
         assert_eq!(complaint("node", &["--check", "-"], script), None, "{}\n{script}", case.what);

@@ -94,8 +94,8 @@ fn is_ready_by_a_route_of_its_dynamic_file() {
     }
 }
 
-/// TLS options with another name apply only to routers with a rule for `Host`: no version was set, and clients without a
-/// certificate were accepted.
+/// TLS options with another name apply only to routers with a rule for `Host`: no version was set, and
+/// clients without a certificate were accepted.
 #[test]
 fn has_only_default_options_of_tls() {
     let mut with_tls = 0;

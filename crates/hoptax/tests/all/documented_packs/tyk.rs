@@ -4,9 +4,9 @@ use super::{cases, list, pack};
 use hoptax_plan::Profile;
 use serde_json::json;
 
-/// Source for Tyk 5.8: `apidef/schema.json`. It requires `name`, `proxy` (with `target_url`) and `version_data` (with
-/// `not_versioned` and `versions`). A `definition` requires `key` and `location`. Unknown members are not allowed. The
-/// source for policies is `user/policy.go`.
+/// Source for Tyk 5.8: `apidef/schema.json`. It requires `name`, `proxy` (with `target_url`) and
+/// `version_data` (with `not_versioned` and `versions`). A `definition` requires `key` and `location`.
+/// Unknown members are not allowed. The source for policies is `user/policy.go`.
 #[test]
 fn accepts_its_api_definition_by_its_schema() {
     for case in cases("tyk") {
@@ -99,8 +99,9 @@ fn uses_tls_1_3_to_upstreams() {
     }
 }
 
-/// The pack's stock must be Tyk as shipped, or report how it differs. Source for the values: `ci/install/data/tyk.standalone.conf`
-/// of Tyk, which its packages install; keys that neither affect a request nor are true by default are left out.
+/// The pack's stock must be Tyk as shipped, or report how it differs. Source for the values:
+/// `ci/install/data/tyk.standalone.conf` of Tyk, which its packages install; keys that neither affect a
+/// request nor are true by default are left out.
 #[test]
 fn stock_is_as_the_file_that_tyk_ships() {
     let shipped = [

@@ -11,7 +11,8 @@ use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Plan};
 use hoptax_record::{Failure, Stage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
-/// Every address in 127.0.0.0/8 belongs to this machine, but a listener on one does not get connections to another.
+/// Every address in 127.0.0.0/8 belongs to this machine, but a listener on one does not get connections to
+/// another.
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 const IPV6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -121,7 +122,8 @@ fn launched_services_answer_at_their_address() {
     }
 }
 
-/// Starts nginx from a pack whose template has 127.0.0.1 in its listeners, and returns its address once it answered.
+/// Starts nginx from a pack whose template has 127.0.0.1 in its listeners, and returns its address once it
+/// answered.
 fn start_literal(address: Option<IpAddr>) -> Result<SocketAddr, Failure> {
     let folder = planted_pack::packs(&[]);
     planted_pack::change(&folder, "gateway.yaml", "port: admin }", "port: admin, timeout: 2s }");

@@ -32,8 +32,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
     let scratch = Scratch::new();
     let mut command = hoptax();
     command.arg("run").arg(plan()).arg("--out").arg(scratch.path()).args(["--skip-missing", "--accept-void"]);
-    // Limits the number of requests instead of the duration, because Java needs a long time to answer its first
-    // request.
+    // Limits the number of requests instead of the duration, because Java needs a long time to answer its
+    // first request.
     command.args(["--set", "trials=1", "--set", "warmup=100ms", "--set", "timeout=60s"]);
     for point in 0..2 {
         for set in ["requests=100", "duration=60s"] {
@@ -54,8 +54,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
         let lifetime = &trial["load_record"]["lifetime"];
         let (sent, completed) = (lifetime["sent"].as_u64().unwrap(), lifetime["completed"].as_u64().unwrap());
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        // Requests that are in flight at the end may or may not have reached the upstream. No request may be duplicated
-        // or cached.
+        // Requests that are in flight at the end may or may not have reached the upstream. No request may be
+        // duplicated or cached.
         assert!(completed >= 100, "{who}: {completed}");
         assert!((completed..=sent).contains(&upstream), "{who}: {upstream} of {completed}..={sent}");
         measured.insert(who);

@@ -110,8 +110,8 @@ fn access_log(gateway: &Extra) {
 fn tls(gateway: &Extra) {
     assert_eq!(gateway.ask("/x").status, 200, "TLS 1.3 with the one cipher suite that is offered");
     let plain = gateway.send_over(&Request { path: "/x", ..Request::default() }, None);
-    // The result is an error, no response, or a refusal: usually a 400 that says that the port needs TLS, but Traefik
-    // finds no route.
+    // The result is an error, no response, or a refusal: usually a 400 that says that the port needs TLS, but
+    // Traefik finds no route.
     assert!(plain.as_ref().map_or(true, |answer| [400, 404].contains(&answer.status)), "{plain:?}");
 }
 

@@ -88,7 +88,8 @@ impl Extra {
     pub(super) fn send_over(&self, request: &Request<'_>, tls: Option<&TlsSpec>) -> std::io::Result<Answer> {
         let prefix = if request.without_prefix { "" } else { self.change.prefix.as_str() };
         let mut text = format!("{} {prefix}{} HTTP/1.1\r\n", request.method.unwrap_or("GET"), request.path);
-        // Without `connection: close`: Express Gateway passes it on to the upstream, and may still use that connection again.
+        // Without `connection: close`: Express Gateway passes it on to the upstream, and may still use that
+        // connection again.
         text += "host: echo.com\r\n";
         let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
         for (name, value) in own.chain(&request.with) {
@@ -117,9 +118,9 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Requests `path` again and again until the access log contains it. One request is not enough for two reasons.
-    /// Gateways buffer log lines. And the separate program varnishncsa, which writes Varnish's log, logs only requests
-    /// that arrive after it has found varnishd.
+    /// Requests `path` again and again until the access log contains it. One request is not enough for two
+    /// reasons. Gateways buffer log lines. And the separate program varnishncsa, which writes Varnish's log,
+    /// logs only requests that arrive after it has found varnishd.
     pub(super) fn logged(&self, path: &str) {
         wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);

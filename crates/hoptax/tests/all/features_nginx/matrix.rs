@@ -1,5 +1,5 @@
-//! Tests of combined features and of single features. One test enables all features that do not exclude each other.
-//! Another test is a run that measures each feature alone.
+//! Tests of combined features and of single features. One test enables all features that do not exclude each
+//! other. Another test is a run that measures each feature alone.
 
 use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
@@ -9,8 +9,8 @@ use hoptax_lab::features::KEY_HEADER;
 use hoptax_plan::{Feature, Profile, RoutePosition};
 use std::collections::BTreeSet;
 
-/// All features of `pack` that can be combined with the feature `authorization`. Upstream TLS is left out, because the
-/// upstream here has no TLS.
+/// All features of `pack` that can be combined with the feature `authorization`. Upstream TLS is left out,
+/// because the upstream here has no TLS.
 fn together(pack: &str, authorization: &str) -> Vec<Feature> {
     let packs = crate::world::packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
@@ -105,8 +105,8 @@ fn every_feature_records_its_settings() {
         let origin = Origin::start("one");
         let bare = start(pack, Profile::Equalised, &[], &[&origin]).service.0.facts().settings.len();
         for name in &packs.get(pack).expect("a pack").manifest().features {
-            // The feature `consumers` has no setting, because it only adds lines to the files of an authentication
-            // feature.
+            // The feature `consumers` has no setting, because it only adds lines to the files of an
+            // authentication feature.
             assert!(
                 name == "consumers" || reported.contains_key(name),
                 "{pack} records no setting for {name}"
@@ -129,8 +129,8 @@ fn every_feature_records_its_settings() {
     }
 }
 
-/// Every feature of the pack must be measured, and every request must be answered with 200. With token reviews, each
-/// request must cause two upstream requests.
+/// Every feature of the pack must be measured, and every request must be answered with 200. With token
+/// reviews, each request must cause two upstream requests.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {
     if is_missing("nginx") {

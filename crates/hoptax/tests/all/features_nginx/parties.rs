@@ -1,5 +1,5 @@
-//! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client. The client
-//! can use TLS and other source addresses.
+//! Helpers for tests of features: an upstream that stores requests, a gateway with features, and a client.
+//! The client can use TLS and other source addresses.
 
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{self, Response, Server};
@@ -19,8 +19,8 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// An upstream that stores requests. It also reviews tokens, and accepts only one token. A posted review of the token
-/// `refused` gets status 403. A review of any other token says that the token is not authenticated.
+/// An upstream that stores requests. It also reviews tokens, and accepts only one token. A posted review of
+/// the token `refused` gets status 403. A review of any other token says that the token is not authenticated.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     server: Server,

@@ -1,5 +1,6 @@
-//! Machines for tests: each has a network address, processes, a host name, a home directory and a `/tmp` of its own, and a real
-//! `sshd`. They are namespaces of this machine, and a switch connects them. One of them has no `sshd`: there hoptax runs.
+//! Machines for tests: each has a network address, processes, a host name, a home directory and a `/tmp` of
+//! its own, and a real `sshd`. They are namespaces of this machine, and a switch connects them. One of them
+//! has no `sshd`: there hoptax runs.
 
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
@@ -154,14 +155,16 @@ impl Network {
         let own = ["root:x:0:0:root:/tmp/home:/bin/sh", "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"];
         let users: String = own.into_iter().chain(others).map(|line| format!("{line}\n")).collect();
         fs::write(directory.join("passwd"), users).expect("written");
-        let config = "Port 22\nHostKey /tmp/host_key\nAuthorizedKeysFile /tmp/authorized_keys\nStrictModes no\n\
+        let config = "Port 22\nHostKey /tmp/host_key\nAuthorizedKeysFile /tmp/authorized_keys\nStrictModes \
+                      no\n\
                       PermitRootLogin yes\nUsePAM no\nPidFile none\n";
         fs::write(directory.join("sshd_config"), config).expect("written");
         fs::write(directory.join("hoptax"), "").expect("written");
         let (shown, program) = (directory.display(), env!("CARGO_BIN_EXE_hoptax"));
         let sshd = find_in("sshd", &search_path()).expect("installed");
         let script = format!(
-            "set -e\nhostname {name}\nmount --bind {program} {shown}/hoptax\nmount --bind {shown}/passwd /etc/passwd\n\
+            "set -e\nhostname {name}\nmount --bind {program} {shown}/hoptax\nmount --bind {shown}/passwd \
+             /etc/passwd\n\
              mount -t tmpfs -o mode=755 tmpfs /run\nmkdir /run/sshd\nmount --rbind {shown} /tmp\n\
              exec {} -D -e -f /tmp/sshd_config\n",
             sshd.display()
@@ -218,8 +221,8 @@ impl Network {
         ip(&words);
     }
 
-    /// Makes packets between two machines take this long in each direction. Those to and from other machines are not
-    /// delayed. `None` if this user cannot do it. The delay ends when the result is dropped.
+    /// Makes packets between two machines take this long in each direction. Those to and from other machines
+    /// are not delayed. `None` if this user cannot do it. The delay ends when the result is dropped.
     #[track_caller]
     pub(super) fn delay(&self, one: &str, other: &str, ms: u64) -> Option<Delay> {
         let (near, far) = (format!("to-{other}"), format!("to-{one}"));

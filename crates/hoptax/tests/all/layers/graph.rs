@@ -1,8 +1,8 @@
-//! Reads from the source which files of a crate use which other files. This finds cycles between modules and between
-//! files.
+//! Reads from the source which files of a crate use which other files. This finds cycles between modules and
+//! between files.
 //!
-//! A file uses another file if it names an item that is defined there. A re-export (`pub use`) does not count as a use,
-//! because it only adds a second name. Code that is only for tests is left out.
+//! A file uses another file if it names an item that is defined there. A re-export (`pub use`) does not count
+//! as a use, because it only adds a second name. Code that is only for tests is left out.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use syn::visit::Visit;
 pub(crate) struct Graph {
     /// Paths relative to `src`, without `.rs`.
     pub(crate) files: BTreeSet<String>,
-    /// Maps each file to the files that it uses. Each used file is mapped to one path in the code that refers to it, as
-    /// an example.
+    /// Maps each file to the files that it uses. Each used file is mapped to one path in the code that refers
+    /// to it, as an example.
     pub(crate) uses: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -73,8 +73,8 @@ fn top(file: &str) -> String {
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Groups of more than one node (strongly connected components). Within a group, every node can be reached from every
-/// other node.
+/// Groups of more than one node (strongly connected components). Within a group, every node can be reached
+/// from every other node.
 fn cycles(edges: &Edges) -> Vec<BTreeSet<String>> {
     let reachable: BTreeMap<&String, BTreeSet<String>> =
         edges.keys().map(|from| (from, reached_from(edges, from))).collect();
@@ -189,10 +189,11 @@ impl Modules {
         index
     }
 
-    /// The file that defines the item `path`, as seen from the module `from`. `None` if another crate defines the item.
+    /// The file that defines the item `path`, as seen from the module `from`. `None` if another crate defines
+    /// the item.
     fn file_of(&self, from: usize, path: &[String], depth: usize) -> Option<String> {
-        // Globs that refer to each other would make this recursion endless, so its depth is limited. Real chains of
-        // aliases are shorter than the limit.
+        // Globs that refer to each other would make this recursion endless, so its depth is limited. Real
+        // chains of aliases are shorter than the limit.
         if depth > 12 {
             return None;
         }
@@ -349,8 +350,8 @@ impl<'ast> Visit<'ast> for Names {
 }
 
 impl Names {
-    /// Collects paths from the arguments of a macro. A path is a group of words joined by `::`, or a single word that
-    /// begins with a capital letter.
+    /// Collects paths from the arguments of a macro. A path is a group of words joined by `::`, or a single
+    /// word that begins with a capital letter.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

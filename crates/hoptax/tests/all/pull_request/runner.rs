@@ -1,5 +1,5 @@
-//! Runs a job of a workflow as GitHub does: its shell steps, the steps of our own actions, and stand-ins for the actions of
-//! others. It knows only the expressions that our files contain, and panics on any other.
+//! Runs a job of a workflow as GitHub does: its shell steps, the steps of our own actions, and stand-ins for
+//! the actions of others. It knows only the expressions that our files contain, and panics on any other.
 
 use crate::support::{Json, Scratch};
 use crate::workflows::{parsed, root};

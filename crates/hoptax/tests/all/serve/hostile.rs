@@ -1,4 +1,5 @@
-//! Attacks on the server: pages of other sites in the same browser, odd names, and clients that never finish a request.
+//! Attacks on the server: pages of other sites in the same browser, odd names, and clients that never finish
+//! a request.
 
 use super::lab::{Answer, TOKEN, exchange, get, history, options, request, served};
 use crate::support::{PATIENCE, Scratch, wait_until};
@@ -179,11 +180,13 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
     let to = server.address();
     let own = [JSON, ("X-Hoptax", "1")];
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
-    // The client may fail to send before it reads the answer, because the server does not read the whole request.
+    // The client may fail to send before it reads the answer, because the server does not read the whole
+    // request.
     assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
     // The server must also stop reading an endless body.
     let endless = format!(
-        "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
+        "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: \
+        1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
     );
     assert_eq!(exchange(to, endless.as_bytes()).status, 413);
     let long = format!("/{}", "a".repeat(200_000));
@@ -235,8 +238,8 @@ fn silent_clients_do_not_block_others() {
     let to = server.address();
     let mut silent: Vec<TcpStream> = (0..40).map(|_| open(to, HALF_A_HEAD)).collect();
     assert_eq!(get(to, "/api/v1/tags").status, 200);
-    // The server closes each of these connections after some seconds. If the server is stopped, it exits at once, even
-    // while all these connections are open.
+    // The server closes each of these connections after some seconds. If the server is stopped, it exits at
+    // once, even while all these connections are open.
     let mut first = silent.swap_remove(0);
     first.set_read_timeout(Some(PATIENCE * 2)).expect("set");
     let mut rest = Vec::new();
@@ -247,7 +250,8 @@ fn silent_clients_do_not_block_others() {
     assert!(TcpStream::connect(to).is_err(), "it still listens");
 }
 
-/// Opens a connection and sends these bytes. The server may have closed the connection already for a newer one.
+/// Opens a connection and sends these bytes. The server may have closed the connection already for a newer
+/// one.
 fn open(to: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(to).expect("it listens");
     let _ = stream.write_all(bytes);
@@ -256,8 +260,8 @@ fn open(to: SocketAddr, bytes: &[u8]) -> TcpStream {
 
 const HALF_A_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: local";
 
-/// Opens connections as often as the server has slots, sends one request on each and reads the response. The connections
-/// remain open.
+/// Opens connections as often as the server has slots, sends one request on each and reads the response. The
+/// connections remain open.
 fn idle_connections(to: SocketAddr) -> Vec<TcpStream> {
     let asked = |_| {
         let mut stream = open(
@@ -274,7 +278,8 @@ fn idle_connections(to: SocketAddr) -> Vec<TcpStream> {
     (0..128).map(asked).collect()
 }
 
-/// Longest time that a client waits if others occupy all slots. They have a grace of 0.25 s; the rest is for a slow machine.
+/// Longest time that a client waits if others occupy all slots. They have a grace of 0.25 s; the rest is for
+/// a slow machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 #[test]
@@ -366,8 +371,8 @@ fn with_a_token_requests_without_it_are_refused() {
     );
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(request(to, "GET", "/", &[("Cookie", pair)], "").status, 200);
-    // The cookie alone must not permit a change, because a browser can also send it with requests of another site's
-    // page.
+    // The cookie alone must not permit a change, because a browser can also send it with requests of another
+    // site's page.
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("Origin", "http://evil.example")]).status, 403);
     assert_eq!(tag(to, &[("Cookie", pair), JSON, ("X-Hoptax", "1")]).status, 200);
 }

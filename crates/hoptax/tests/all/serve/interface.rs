@@ -163,7 +163,8 @@ fn the_current_run_is_reported() {
     assert_eq!(get(server.address(), "/api/v1/live").json()["trials_done"], 4);
 }
 
-/// Compares a value with a schema: types, members and references. Returns a description of the first mismatch.
+/// Compares a value with a schema: types, members and references. Returns a description of the first
+/// mismatch.
 fn mismatch(value: &Json, schema: &Json, all: &Json, place: &str) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = &all["components"]["schemas"][name.rsplit('/').next().expect("a name")];

@@ -214,7 +214,8 @@ pub(super) fn get(to: SocketAddr, path: &str) -> Answer {
     request(to, "GET", path, &[], "")
 }
 
-/// Analyses every run, with its own server. A server that also shows a current run would postpone the analysis.
+/// Analyses every run, with its own server. A server that also shows a current run would postpone the
+/// analysis.
 pub(super) fn analyse(root: &Path) {
     analysed(served(root, None).address());
 }

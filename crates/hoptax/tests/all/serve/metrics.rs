@@ -80,8 +80,8 @@ fn the_last_complete_run_of_each_case_is_shown() {
     assert!(!text.contains("hoptax_trial_"), "{text}");
 }
 
-/// Names of the metrics in a PromQL expression, each with the names of its labels. Functions and quoted text are left
-/// out.
+/// Names of the metrics in a PromQL expression, each with the names of its labels. Functions and quoted text
+/// are left out.
 fn names(expression: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in expression.match_indices("hoptax_") {

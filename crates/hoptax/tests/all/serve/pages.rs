@@ -51,7 +51,8 @@ impl Page {
         }
     }
 
-    /// Asserts that the page logged no error, requested nothing from other servers, and is not wider than the window.
+    /// Asserts that the page logged no error, requested nothing from other servers, and is not wider than the
+    /// window.
     fn assert_no_problems(&mut self) {
         assert_eq!(self.browser.complaints(), [""; 0]);
         let other_origin: Vec<String> =
@@ -87,8 +88,11 @@ fn the_list_is_filtered_while_typing() {
     );
     page.browser.until(&format!("{SHOWN}.length === 2"));
     assert_eq!(page.ask("location.search"), "?text=nightly+1.24");
-    page.ask("(() => { const box = document.querySelector('[name=text]'); box.value = ''; const state = \
-         document.querySelector('[name=state]'); state.value = 'broken'; state.dispatchEvent(new Event('input', { bubbles: true })); })()");
+    page.ask(
+        "(() => { const box = document.querySelector('[name=text]'); box.value = ''; const state = \
+         document.querySelector('[name=state]'); state.value = 'broken'; state.dispatchEvent(new \
+         Event('input', { bubbles: true })); })()",
+    );
     page.browser.until(&format!("{SHOWN}.length === 1"));
     assert_eq!(page.ask("document.querySelector('.run .badge').textContent"), "broken");
     // The address contains the search, so that the user can open the same search again.
@@ -148,8 +152,8 @@ const CHANGED: &str = "a=20261101T000000Z-nightly&b=20261104T000000Z-nightly";
 /// Script that reads the chart of a comparison, as drawn on the page.
 const DRAWN: &str = include_str!("drawn.js");
 
-/// Rows of the comparison from the JSON interface, in the order of the chart. If `all` is false, returns only the rows
-/// that the chart shows at first.
+/// Rows of the comparison from the JSON interface, in the order of the chart. If `all` is false, returns only
+/// the rows that the chart shows at first.
 fn rows_of(server: &Server, query: &str, all: bool) -> Vec<Json> {
     let reported = get(server.address(), &format!("/api/v1/compare?{query}")).json();
     let called = |row: &Json| row["verdict"] != "not distinguishable";
@@ -163,8 +167,8 @@ fn is_significant(row: &Json) -> bool {
     row["headline"] == true && row["verdict"] != "not distinguishable"
 }
 
-/// Compares the chart with the rows of the JSON interface. Each row must be drawn once and in the same order. Its mark
-/// must be at the right place on the axis.
+/// Compares the chart with the rows of the JSON interface. Each row must be drawn once and in the same order.
+/// Its mark must be at the right place on the axis.
 fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     let list = |name: &str| drawn[name].as_array().unwrap_or_else(|| panic!("{name}: {drawn}")).clone();
     let number = |value: &Json| value.as_f64().expect("a number");
@@ -256,16 +260,20 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     page.visit(&format!("/compare?{CHANGED}"));
     page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
     let reported = page.ask(
-        "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => row.innerText.includes('added p50')); \
-         const [before, after, change] = [...row.cells].slice(2, 5).map((cell) => \
-         `${cell.firstChild.textContent} (${cell.querySelector('small').textContent})`); \
-         return ['nginx, closed loop, 32 connections', 'added p50', `before ${before}`, `after ${after}`, `change ${change}`, 'worse']; })()",
+        "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => \
+         row.innerText.includes('added p50')); const [before, after, change] = [...row.cells].slice(2, \
+         5).map((cell) => `${cell.firstChild.textContent} (${cell.querySelector('small').textContent})`); \
+         return ['nginx, closed loop, 32 connections', 'added p50', `before ${before}`, `after ${after}`, \
+         `change ${change}`, 'worse']; })()",
     );
     let lines: Vec<&str> = reported.as_array().expect("lines").iter().filter_map(Json::as_str).collect();
     assert!(lines[2].contains(" µs (") && lines[4].starts_with("change +80.2 % ("), "{lines:?}");
     // The tooltip must appear when the pointer is anywhere in the row. This place is far from the mark.
-    let place = page.ask(&format!("(() => {{ const drawn = {DRAWN}; const all = document.querySelector('#changes svg').getBoundingClientRect(); return [all.x + 30, \
-         all.y + drawn.names[1].y]; }})()"));
+    let place = page.ask(&format!(
+        "(() => {{ const drawn = {DRAWN}; const all = \
+         document.querySelector('#changes svg').getBoundingClientRect(); return [all.x + 30, all.y + \
+         drawn.names[1].y]; }})()"
+    ));
     page.browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
     let tip = "document.querySelector('#changes .tip')?.innerText.trim().split('\\n')";
     page.browser.until(&format!("Boolean({tip}?.includes('added p50'))"));
@@ -297,8 +305,9 @@ fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
     page.ask("document.getElementById('all-changes').click()");
     page.browser.press("End");
     let seen = format!(
-        "(() => {{ const all = document.querySelector('#changes svg').getBoundingClientRect(); const {{ names }} = {DRAWN}; \
-         return [names.length, Math.round(all.top), all.top + names.at(-1).y > 60 && all.top + names.at(-1).y + 150 < innerHeight]; }})()"
+        "(() => {{ const all = document.querySelector('#changes svg').getBoundingClientRect(); const {{ \
+         names }} = {DRAWN}; return [names.length, Math.round(all.top), all.top + names.at(-1).y > 60 && \
+         all.top + names.at(-1).y + 150 < innerHeight]; }})()"
     );
     let end = page.ask(&seen);
     assert!(end[0].as_u64() > Some(30) && end[1].as_i64() < Some(-300) && end[2] == true, "{end}");
@@ -381,8 +390,8 @@ fn one_trial_is_a_mark_without_an_interval() {
 
 #[test]
 fn a_verdict_that_its_percentage_does_not_show_is_explained() {
-    // In seven rounds, nginx uses half of haproxy's CPU time. In the last round, haproxy's CPU time is tiny, and nginx
-    // uses a hundred times as much.
+    // In seven rounds, nginx uses half of haproxy's CPU time. In the last round, haproxy's CPU time is tiny,
+    // and nginx uses a hundred times as much.
     let mut run = Run::steady(8, 100, &[("haproxy", 150), ("nginx", 150)]);
     for trial in run.trials.iter_mut().filter(|trial| trial.contender != "direct") {
         let us = match (trial.contender.as_str(), trial.round) {
@@ -427,8 +436,10 @@ fn a_run_is_read_tagged_and_deleted() {
     page.visit("/runs/20261103T000000Z-nightly");
     page.browser.until("document.getElementById('report') !== null");
     page.picture("run-dark");
-    page.ask("(() => { const form = document.getElementById('annotate'); form.elements.tags.value = 'slow, kernel'; \
-         form.elements.note.value = 'after <b>'; form.requestSubmit(); })()");
+    page.ask(
+        "(() => { const form = document.getElementById('annotate'); form.elements.tags.value = 'slow, \
+         kernel'; form.elements.note.value = 'after <b>'; form.requestSubmit(); })()",
+    );
     page.browser.until("document.getElementById('outcome').textContent === 'Saved.'");
     page.visit("/runs/20261103T000000Z-nightly");
     assert_eq!(page.ask("document.querySelector('[name=tags]').value"), "kernel, slow");
@@ -460,7 +471,8 @@ fn a_report_is_embedded_and_isolated() {
     let mut page = Page::open(&server, 390, false);
     page.visit("/runs/20261101T000000Z-nightly");
     page.browser.until(
-        "performance.getEntriesByType('resource').some((one) => one.name.endsWith('report.html') && one.responseEnd > 0)",
+        "performance.getEntriesByType('resource').some((one) => one.name.endsWith('report.html') && \
+        one.responseEnd > 0)",
     );
     assert_eq!(
         page.ask("document.getElementById('report').contentDocument"),
@@ -486,8 +498,11 @@ fn a_trend_has_a_point_for_each_run() {
         let marks = "document.querySelectorAll('#trend svg path').length";
         page.browser.until(&format!("{marks} >= 5"));
         page.picture(&format!("trend-{width}"));
-        page.ask("(() => { const canvas = document.querySelector('#trend .canvas'); canvas.focus(); for (const _ of [1, 2, 3]) \
-             canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' })); })()");
+        page.ask(
+            "(() => { const canvas = document.querySelector('#trend .canvas'); canvas.focus(); for \
+             (const _ of [1, 2, 3]) canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' \
+             })); })()",
+        );
         let said = page.ask("document.querySelector('#trend [aria-live]').textContent");
         assert!(said.as_str().is_some_and(|said| said.contains("changed: nginx 1.24 → 1.26")), "{said}");
         page.browser.until("Boolean(document.querySelector('.tip')?.innerText.includes('1.24 → 1.26'))");
@@ -501,8 +516,8 @@ fn a_trend_has_a_point_for_each_run() {
     let mut page = Page::open(&server, 1440, false);
     page.visit("/trends?name=nightly&gateway=nginx&metric=p99");
     page.ask(
-        "(() => { const canvas = document.querySelector('#trend .canvas'); for (const key of ['ArrowRight', 'Enter']) \
-         canvas.dispatchEvent(new KeyboardEvent('keydown', { key })); })()",
+        "(() => { const canvas = document.querySelector('#trend .canvas'); for (const key of ['ArrowRight', \
+         'Enter']) canvas.dispatchEvent(new KeyboardEvent('keydown', { key })); })()",
     );
     page.browser.until("location.pathname === '/runs/20261101T000000Z-nightly'");
 }
@@ -646,8 +661,8 @@ fn a_live_page_without_a_run_says_so() {
     page.assert_no_problems();
 }
 
-/// Serves a page from another port of this machine, so that the page has another origin. Browsers treat both origins as
-/// the same site, so they send the server's cookie with requests from this page.
+/// Serves a page from another port of this machine, so that the page has another origin. Browsers treat both
+/// origins as the same site, so they send the server's cookie with requests from this page.
 fn other_origin() -> server::Server {
     let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
     server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))

@@ -1,5 +1,6 @@
-//! An HTTP/1.1 client. It uses one connection per exchange, plain or over TLS, from a given source address. It stops
-//! reading at the end of the response, because some gateways keep the connection open for another second.
+//! An HTTP/1.1 client. It uses one connection per exchange, plain or over TLS, from a given source address.
+//! It stops reading at the end of the response, because some gateways keep the connection open for another
+//! second.
 
 use super::PATIENCE;
 use hoptax_load::spec::{ProxyProtocol, TlsSpec};
@@ -44,8 +45,8 @@ pub(crate) fn exchange(
     Ok(answers.into_iter().next().expect("one answer"))
 }
 
-/// Sends `requests`, the text of several requests, pipelined on one connection. Reads `count` responses. The connection
-/// begins with a header of the PROXY protocol, if a version of it is given.
+/// Sends `requests`, the text of several requests, pipelined on one connection. Reads `count` responses. The
+/// connection begins with a header of the PROXY protocol, if a version of it is given.
 pub(crate) fn exchange_all(
     from: Option<Ipv4Addr>,
     to: SocketAddr,

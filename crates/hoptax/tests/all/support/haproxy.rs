@@ -12,13 +12,16 @@ pub(crate) struct Haproxy {
 }
 
 impl Haproxy {
-    /// Starts HAProxy in front of `upstream`. It serves at most `most` client connections, and lets the others wait.
+    /// Starts HAProxy in front of `upstream`. It serves at most `most` client connections, and lets the
+    /// others wait.
     pub(crate) fn with_at_most(most: u32, upstream: SocketAddr, scratch: &Scratch) -> Self {
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
         let config = format!(
-            "global\n  maxconn {most}\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n\
-             frontend f\n  bind {port}\n  maxconn {most}\n  default_backend b\nbackend b\n  server s {upstream}\n"
+            "global\n  maxconn {most}\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
+             timeout server 60s\n\
+             frontend f\n  bind {port}\n  maxconn {most}\n  default_backend b\nbackend b\n  server s \
+             {upstream}\n"
         );
         let file = scratch.file("haproxy.cfg", &config);
         let program =

@@ -2,8 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-/// Limit of the process's CPU time in seconds. The kernel enforces this limit, so the process ends even if its test was
-/// killed.
+/// Limit of the process's CPU time in seconds. The kernel enforces this limit, so the process ends even if
+/// its test was killed.
 const LIMIT_S: u32 = 120;
 
 /// Keeps one CPU busy until it is dropped.

@@ -1,5 +1,5 @@
-//! Notes about skipped tests and retries. `make test` prints the notes at its end. It fails if there are too many notes
-//! (`scripts/run-tests.py`).
+//! Notes about skipped tests and retries. `make test` prints the notes at its end. It fails if there are too
+//! many notes (`scripts/run-tests.py`).
 
 use std::io::Write as _;
 use std::panic::Location;
@@ -9,8 +9,8 @@ const FILE: &str = "HOPTAX_TEST_NOTES";
 /// Maximum length of the reason in a note, in characters.
 const REASON: usize = 300;
 
-/// Notes that this machine cannot run the calling test, or a part of it. The caller must then return or leave out that
-/// part.
+/// Notes that this machine cannot run the calling test, or a part of it. The caller must then return or leave
+/// out that part.
 #[track_caller]
 pub(crate) fn skip(reason: impl AsRef<str>) {
     note("skip", &test_name(Location::caller()), reason.as_ref());
@@ -22,8 +22,8 @@ pub(super) fn retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
 }
 
-/// The name of the calling test. Each test thread has the name of its test. With `--test-threads=1` there is only the
-/// main thread, so the source location is used instead.
+/// The name of the calling test. Each test thread has the name of its test. With `--test-threads=1` there is
+/// only the main thread, so the source location is used instead.
 fn test_name(place: &Location<'_>) -> String {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main").map(str::to_owned);

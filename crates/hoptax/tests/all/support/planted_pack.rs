@@ -81,8 +81,8 @@ http {
 }
 "#;
 
-/// Creates a directory with the pack `planted`. In the pack's template, the first text of each pair is replaced by the
-/// second.
+/// Creates a directory with the pack `planted`. In the pack's template, the first text of each pair is
+/// replaced by the second.
 pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
     offering(FEATURES, plants)
 }
@@ -106,9 +106,10 @@ pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::Tem
 /// The pack with a gateway that accepts requests over TLS only.
 pub(crate) fn with_tls_alone() -> tempfile::TempDir {
     let listen = "listen 127.0.0.1:{{ port }};";
-    let secure = "listen 127.0.0.1:{{ port }} ssl; ssl_certificate {{ features.tls.certificate }}; ssl_certificate_key \
-                  {{ features.tls.key }}; ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {{ features.tls.cipher_suite }}; \
-                  {% if features.mtls %}ssl_client_certificate {{ features.mtls.authority }}; ssl_verify_client on;{% endif %}";
+    let secure = "listen 127.0.0.1:{{ port }} ssl; ssl_certificate {{ features.tls.certificate }}; \
+                  ssl_certificate_key {{ features.tls.key }}; ssl_protocols TLSv1.3; ssl_conf_command \
+                  Ciphersuites {{ features.tls.cipher_suite }}; {% if features.mtls \
+                  %}ssl_client_certificate {{ features.mtls.authority }}; ssl_verify_client on;{% endif %}";
     let directory = offering("tls, mtls, gzip", &[(listen, secure)]);
     change(&directory, "gateway.yaml", "access_log: file\n", "access_log: file\ntls: always\n");
     directory

@@ -1,7 +1,8 @@
 //! A proxy that can misbehave. Each field of [`Misbehaviour`] plants one of the faults that findings report.
 //!
-//! It runs in the test's process and is attached as an `external` gateway. Without faults it is a correct HTTP/1.1
-//! proxy with persistent connections on both sides. Each client connection has one thread and one upstream connection.
+//! It runs in the test's process and is attached as an `external` gateway. Without faults it is a correct
+//! HTTP/1.1 proxy with persistent connections on both sides. Each client connection has one thread and one
+//! upstream connection.
 
 use hoptax_wire::http1::{HeadCache, RequestDecoder, RequestStep, ResponseDecoder, Step};
 use std::io::{Read as _, Write as _};
@@ -35,12 +36,14 @@ pub(crate) struct Misbehaviour {
     pub(crate) quantum: Option<Duration>,
     /// Length of the listen queue, and the time for which the proxy waits before it accepts each connection.
     pub(crate) backlog: Option<(i32, Duration)>,
-    /// Sends every Nth request to an upstream that is not the first, and all other requests to the first upstream.
+    /// Sends every Nth request to an upstream that is not the first, and all other requests to the first
+    /// upstream.
     pub(crate) favour_first: Option<u64>,
-    /// When the request with this number arrives, stalls all connections for this duration. This happens only once.
+    /// When the request with this number arrives, stalls all connections for this duration. This happens only
+    /// once.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// Acts like a cold gateway. While a client connection is younger than the first duration, each of its requests is
-    /// delayed by the second duration.
+    /// Acts like a cold gateway. While a client connection is younger than the first duration, each of its
+    /// requests is delayed by the second duration.
     pub(crate) cold: Option<(Duration, Duration)>,
     /// Forwards only one request at a time, with this interval between two requests.
     pub(crate) one_every: Option<Duration>,
@@ -57,7 +60,8 @@ pub(crate) struct Planted {
     pub(crate) spin: bool,
 }
 
-/// A running proxy. When it is dropped, it accepts no more connections. Its threads end when their connections end.
+/// A running proxy. When it is dropped, it accepts no more connections. Its threads end when their
+/// connections end.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -114,8 +118,8 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // This connection wakes the thread that accepts connections. If the backlog is full, this connection fails, but
-        // then the waiting connections wake the thread.
+        // This connection wakes the thread that accepts connections. If the backlog is full, this connection
+        // fails, but then the waiting connections wake the thread.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
@@ -319,8 +323,8 @@ impl Shared {
         limiter.1 > limit
     }
 
-    /// Sends a request to one upstream and returns its response. If the upstream has closed the kept connection, tries
-    /// once more on a new connection.
+    /// Sends a request to one upstream and returns its response. If the upstream has closed the kept
+    /// connection, tries once more on a new connection.
     fn ask(
         &self,
         request: &Request,

@@ -1,5 +1,5 @@
-//! Retries and waiting. Bursts of CPU steal can spoil a test that measures. Such a test may retry only if the machine's
-//! own counters show a disturbance. A test that fails on a quiet machine is not retried.
+//! Retries and waiting. Bursts of CPU steal can spoil a test that measures. Such a test may retry only if the
+//! machine's own counters show a disturbance. A test that fails on a quiet machine is not retried.
 
 use super::notes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of retries of an attempt. `scripts/run-tests.py` also limits retries per test and per suite.
+/// Maximum number of retries of an attempt. `scripts/run-tests.py` also limits retries per test and per
+/// suite.
 const MOST_RETRIES: usize = 2;
 
 /// An attempt counts as disturbed if at least this share of the CPU time was stolen.
@@ -18,12 +19,12 @@ const STOLEN: f64 = 0.01;
 const TICK: Duration = Duration::from_millis(2);
 /// Maximum number of tickers. More tickers would themselves load the machine.
 const MOST_TICKERS: usize = 8;
-/// An attempt counts as disturbed if a ticker overslept by at least this time. On an idle machine, a ticker oversleeps
-/// by less than 1 ms.
+/// An attempt counts as disturbed if a ticker overslept by at least this time. On an idle machine, a ticker
+/// oversleeps by less than 1 ms.
 const OVERSLEPT: Duration = Duration::from_millis(5);
 
-/// Returns the result of an attempt. If an attempt fails on a disturbed machine, tries again. Panics if an attempt
-/// fails on an undisturbed machine, or if all attempts fail (inconclusive).
+/// Returns the result of an attempt. If an attempt fails on a disturbed machine, tries again. Panics if an
+/// attempt fails on an undisturbed machine, or if all attempts fail (inconclusive).
 #[track_caller]
 pub(crate) fn eventually<T>(attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_success(Disturbance::is_significant, notes::retry, attempt)
@@ -69,8 +70,8 @@ fn listed(seen: &[String]) -> String {
     seen.iter().zip(1..).map(|(seen, number)| format!("\nlook {number}: {seen}")).collect()
 }
 
-/// Waits until a condition is true; panics after `bound`. This does not count as a retry, because nothing is measured
-/// again.
+/// Waits until a condition is true; panics after `bound`. This does not count as a retry, because nothing is
+/// measured again.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bool) {
     wait_for(what, bound, || condition().then_some(()));
@@ -94,7 +95,8 @@ pub(crate) fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> 
 struct Disturbance {
     /// Share of all CPU time that the hypervisor took.
     stolen: f64,
-    /// Longest time that a ticker overslept. A ticker oversleeps if the hypervisor or other processes take its CPU.
+    /// Longest time that a ticker overslept. A ticker oversleeps if the hypervisor or other processes take
+    /// its CPU.
     overslept: Duration,
 }
 
@@ -176,8 +178,8 @@ impl CpuTime {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Parses the line `cpu user nice system idle iowait irq softirq steal …`. The kernel counts the fields after
-    /// `steal` in `user` too, so they are ignored.
+    /// Parses the line `cpu user nice system idle iowait irq softirq steal …`. The kernel counts the fields
+    /// after `steal` in `user` too, so they are ignored.
     fn parse(stat: &str) -> Option<Self> {
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).take(8).map_while(|it| it.parse().ok()).collect();
@@ -195,8 +197,8 @@ mod tests {
     use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Runs a test whose first `complaints` attempts fail. Returns the panic message, the number of attempts and the
-    /// notes.
+    /// Runs a test whose first `complaints` attempts fail. Returns the panic message, the number of attempts
+    /// and the notes.
     fn attempts(excused: bool, complaints: usize) -> (Option<String>, usize, Vec<String>) {
         let (mut count, noted) = (0, RefCell::new(Vec::new()));
         let attempt = || {

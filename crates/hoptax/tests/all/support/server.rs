@@ -1,6 +1,6 @@
-//! An HTTP/1.1 server for tests. It has one thread per connection and persistent connections, with or without TLS. A
-//! function creates the responses. The server stores all requests. Servers that misbehave are in `proxy.rs` and
-//! `origin.rs`.
+//! An HTTP/1.1 server for tests. It has one thread per connection and persistent connections, with or without
+//! TLS. A function creates the responses. The server stores all requests. Servers that misbehave are in
+//! `proxy.rs` and `origin.rs`.
 
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{self, Read, Write};
@@ -68,7 +68,8 @@ impl Response {
     }
 }
 
-/// A running server. When it is dropped, it accepts no more connections. Its threads end when their connections end.
+/// A running server. When it is dropped, it accepts no more connections. Its threads end when their
+/// connections end.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -218,8 +219,8 @@ impl Shared {
         }
     }
 
-    /// Stores the request before the response is sent. So the request is already stored when the client receives the
-    /// response.
+    /// Stores the request before the response is sent. So the request is already stored when the client
+    /// receives the response.
     fn answer(&self, mut request: Request) -> Response {
         let mut requests = self.requests.lock().expect("not poisoned");
         request.number = requests.len();

@@ -29,8 +29,8 @@ impl Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("granted");
         let name = ptsname(&controller, Vec::new()).expect("a name").into_string().expect("text");
-        // The terminal must not become the controlling terminal of the tests. Otherwise closing it would send SIGHUP to
-        // them.
+        // The terminal must not become the controlling terminal of the tests. Otherwise closing it would send
+        // SIGHUP to them.
         let modes = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = File::from(rustix::fs::open(name, modes, Mode::empty()).expect("its other end"));
         let controller = File::from(controller);

@@ -63,15 +63,16 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
         }
         C::ConnectReset | C::ConnectFailed => "Read the log of the server, and of firewalls before it.",
         C::ProxyRefused => {
-            "Check the proxy's credentials (--proxy http://USER:PASSWORD@HOST:PORT), and which hosts and ports it allows."
+            "Check the proxy's credentials (--proxy http://USER:PASSWORD@HOST:PORT), and which hosts and \
+            ports it allows."
         }
         C::PortsExhausted => "Use more source addresses (--source), or keep connections alive.",
         C::DescriptorsExhausted => {
             "Raise the limit of open files (ulimit -n), or use fewer connections (-c)."
         }
         C::TlsCertificate => {
-            "Trust the certificate's authority (--ca), fix the name (--server-name), or accept any certificate \
-             (--insecure)."
+            "Trust the certificate's authority (--ca), fix the name (--server-name), or accept any \
+             certificate (--insecure)."
         }
         C::TlsTimeout | C::TlsRefused | C::TlsClosed | C::TlsMalformed => {
             "Check that the server speaks TLS there, and with these versions (--tls)."
@@ -80,8 +81,8 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
             "The server was too slow: read its log, send less load, or wait longer (--timeout)."
         }
         C::ClosedBeforeResponse | C::ResetBeforeResponse => {
-            "The server ends connections without a response. Read its log. Common causes are a limit, an unknown \
-             host name, or another protocol: TLS, HTTP/2, PROXY protocol."
+            "The server ends connections without a response. Read its log. Common causes are a limit, an \
+             unknown host name, or another protocol: TLS, HTTP/2, PROXY protocol."
         }
         C::ClosedInResponse | C::ResetInResponse => {
             "The server ends connections in the middle of a response: read its log."

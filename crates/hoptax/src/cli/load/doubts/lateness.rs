@@ -90,15 +90,20 @@ impl Late {
                 let enough = (needs / OCCUPIED).ceil() as u64;
                 if enough > u64::from(has) {
                     return format!(
-                        "The rate times the mean service time is {needs:.1} requests in flight: use more connections \
-                         (-c {enough}), or lower the rate."
+                        "The rate times the mean service time is {needs:.1} requests in flight: use more \
+                         connections (-c {enough}), or lower the rate."
                     );
                 }
-                format!("Requests come in bursts: use more connections (-c {}), or lower the rate.", 2 * u64::from(has))
+                format!(
+                    "Requests come in bursts: use more connections (-c {}), or lower the rate.",
+                    2 * u64::from(has)
+                )
             }
             Self::Failures => "Most of the missing requests failed: see below.".to_owned(),
             Self::Unfinished => {
-                "The others were answered after the measured time. Measure for longer (-d) than responses take.".to_owned()
+                "The others were answered after the measured time. Measure for longer (-d) than responses \
+                take."
+                    .to_owned()
             }
             Self::Unknown => {
                 "Reserve a CPU for the generator (--cpus), and compare with a lower rate.".to_owned()

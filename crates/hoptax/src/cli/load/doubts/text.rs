@@ -9,8 +9,8 @@ impl fmt::Display for Doubt {
         match self {
             Self::GeneratorBusy { share, .. } => write!(
                 f,
-                "The busiest worker was on a CPU for {:.0} % of the time. The limit may be the generator, not the \
-                 server.",
+                "The busiest worker was on a CPU for {:.0} % of the time. The limit may be the generator, \
+                 not the server.",
                 100.0 * share
             ),
             Self::GeneratorPaused { for_ns } => write!(
@@ -20,14 +20,15 @@ impl fmt::Display for Doubt {
             ),
             Self::ConnectionsShort { asked, stood } => write!(
                 f,
-                "Only {} of {} connections were established when traffic began. The load was lighter than requested.",
+                "Only {} of {} connections were established when traffic began. The load was lighter than \
+                requested.",
                 thousands(*stood),
                 thousands(*asked)
             ),
             Self::Unserved { unanswered, asked, median } => write!(
                 f,
-                "{} of {} connections never got a response. Half of the others got at least {}. The percentiles \
-                 show only the clients that were served.",
+                "{} of {} connections never got a response. Half of the others got at least {}. The \
+                 percentiles show only the clients that were served.",
                 thousands(*unanswered),
                 thousands(*asked),
                 thousands(*median)
@@ -36,8 +37,8 @@ impl fmt::Display for Doubt {
                 let hidden = match is_open {
                     true => "Requests that were due in this time had to wait.",
                     false => {
-                        "Meanwhile, a closed loop sends nothing, so its percentiles hide how many users would have \
-                         waited."
+                        "Meanwhile, a closed loop sends nothing, so its percentiles hide how many users \
+                         would have waited."
                     }
                 };
                 write!(
@@ -50,7 +51,8 @@ impl fmt::Display for Doubt {
             Self::RateMissed { due, done, late } => {
                 let overload = match late {
                     Late::NoConnection { .. } => {
-                        " The other requests had to wait for a connection, so response times grow with the duration."
+                        " The other requests had to wait for a connection, so response times grow with the \
+                        duration."
                     }
                     _ => "",
                 };
@@ -69,8 +71,8 @@ impl fmt::Display for Doubt {
                 };
                 write!(
                     f,
-                    "1 % of the requests were sent more than {} after they were due{cause}. The response times of \
-                     these requests include this delay.",
+                    "1 % of the requests were sent more than {} after they were due{cause}. The response \
+                     times of these requests include this delay.",
                     time(*p99_ns as f64)
                 )
             }
@@ -83,15 +85,15 @@ impl fmt::Display for Doubt {
             ),
             Self::ClosedUnannounced { closed, lost, .. } => write!(
                 f,
-                "The server closed {} connections after their first response without saying `Connection: close`. It \
-                 did not answer {} requests that were sent on such connections.",
+                "The server closed {} connections after their first response without saying `Connection: \
+                 close`. It did not answer {} requests that were sent on such connections.",
                 thousands(*closed),
                 thousands(*lost)
             ),
             Self::Misdirected { count, .. } => write!(
                 f,
-                "The server answered {} requests with 421 Misdirected Request: it does not serve this host on this \
-                 connection.",
+                "The server answered {} requests with 421 Misdirected Request: it does not serve this host \
+                 on this connection.",
                 thousands(*count)
             ),
             Self::NeverAnswered { .. } => f.write_str(
@@ -110,8 +112,8 @@ impl fmt::Display for Doubt {
                 let status = status.map_or_else(String::new, |status| format!(", most with status {status}"));
                 write!(
                     f,
-                    "{} of the responses ({}) were not successes{status}. Their times are those of refusals, not of the \
-                     service.",
+                    "{} of the responses ({}) were not successes{status}. Their times are those of \
+                     refusals, not of the service.",
                     percent(*failed, *completed),
                     thousands(*failed)
                 )
@@ -120,7 +122,8 @@ impl fmt::Display for Doubt {
                 let to = to.as_deref().map_or_else(String::new, |to| format!(" to {to}"));
                 write!(
                     f,
-                    "{} of the responses were redirects (status {status}{to}). hoptax does not follow redirects.",
+                    "{} of the responses were redirects (status {status}{to}). hoptax does not follow \
+                    redirects.",
                     percent(*redirects, *completed)
                 )
             }
@@ -136,7 +139,9 @@ impl Doubt {
                 format!("Use more workers (--workers {}), or a lower rate (--rate).", workers + 1)
             }
             Self::GeneratorPaused { .. } => {
-                "Stop other programs, or reserve a CPU for the generator (--cpus), and measure again.".to_owned()
+                "Stop other programs, or reserve a CPU for the generator (--cpus), and measure \
+                again."
+                    .to_owned()
             }
             Self::ConnectionsShort { .. } => {
                 "Raise the limit (the server's connections, its listen backlog, or open files), or use fewer \
@@ -144,14 +149,17 @@ impl Doubt {
                     .to_owned()
             }
             Self::Unserved { unanswered, asked, .. } => format!(
-                "Raise the server's limit of connections, or use at most the connections that it serves (-c {}).",
+                "Raise the server's limit of connections, or use at most the connections that it serves (-c \
+                {}).",
                 asked - unanswered
             ),
             Self::Stalled { is_open: true, .. } => {
                 "Look for the cause in the server: its log, its disk, garbage collection.".to_owned()
             }
             Self::Stalled { is_open: false, .. } => {
-                "Look for the cause in the server, and measure with --rate, which counts these users.".to_owned()
+                "Look for the cause in the server, and measure with --rate, which counts these \
+                users."
+                    .to_owned()
             }
             Self::RateMissed { late: Late::Unknown, .. } => "Lower the rate.".to_owned(),
             Self::RateMissed { late, .. } | Self::SentLate { late, .. } => late.advice(),
@@ -159,17 +167,18 @@ impl Doubt {
                 "Switch on keep-alive in the server, or add --no-keepalive if this is intended.".to_owned()
             }
             Self::ClosedUnannounced { can_retry: false, .. } => {
-                "Switch on keep-alive in the server, or use a new connection for each request (--no-keepalive)."
+                "Switch on keep-alive in the server, or use a new connection for each request \
+                (--no-keepalive)."
                     .to_owned()
             }
             Self::ClosedUnannounced { .. } => {
-                "Switch on keep-alive in the server, or send such requests again, as HTTP clients do (--retry \
-                 idle-close)."
+                "Switch on keep-alive in the server, or send such requests again, as HTTP clients do \
+                 (--retry idle-close)."
                     .to_owned()
             }
             Self::Misdirected { over_tls: true, .. } => {
-                "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header (-H 'host: \
-                 NAME')."
+                "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header \
+                 (-H 'host: NAME')."
                     .to_owned()
             }
             Self::Misdirected { .. } => "Correct the header `host` (-H 'host: NAME').".to_owned(),
@@ -190,7 +199,8 @@ impl Doubt {
             }
             Self::NotSuccesses { status, .. } => failing::advice_on_status(*status).to_owned(),
             Self::Redirects { .. } => {
-                "Request the address that they point to, or add --expect-status 3xx if redirects are what you measure."
+                "Request the address that they point to, or add --expect-status 3xx if redirects are what \
+                you measure."
                     .to_owned()
             }
         }

@@ -168,8 +168,8 @@ fn table(sheet: &mut Sheet<'_>, model: &Model) {
     }
 }
 
-/// Results of the requests: one line for all requests, and at most `most` lines for the most frequent causes of
-/// failures.
+/// Results of the requests: one line for all requests, and at most `most` lines for the most frequent causes
+/// of failures.
 fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
     let totals = model.totals();
     let bad = totals.bad();

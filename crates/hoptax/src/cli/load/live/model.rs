@@ -1,5 +1,5 @@
-//! State of the live view. It receives phases and windows from the generator, and computes the numbers to show. It does
-//! not read a clock, and does not draw.
+//! State of the live view. It receives phases and windows from the generator, and computes the numbers to
+//! show. It does not read a clock, and does not draw.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{WINDOW_DIGITS, empty};
@@ -181,8 +181,8 @@ impl Model {
         self.rate.as_ref().map(|rate| rate.at(at))
     }
 
-    /// Completed requests per second over time, in at most `columns` intervals of equal length. In an open loop, also
-    /// returns the rate that was due in each interval.
+    /// Completed requests per second over time, in at most `columns` intervals of equal length. In an open
+    /// loop, also returns the rate that was due in each interval.
     pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
         let cells = &self.windows[..self.complete()];
         if columns == 0 || cells.is_empty() {

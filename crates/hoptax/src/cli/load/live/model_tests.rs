@@ -54,8 +54,8 @@ pub(in super::super) fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// A window with these response times (µs). `failed` contains a cause of failures, and the number of requests that
-/// failed for this cause.
+/// A window with these response times (µs). `failed` contains a cause of failures, and the number of requests
+/// that failed for this cause.
 pub(in super::super) fn window(index: u64, times: &[u64], failed: Option<(Cause, u64)>) -> Progress {
     let mut histogram = empty(WINDOW_DIGITS);
     times.iter().for_each(|time| histogram.record(time * 1000).expect("in range"));

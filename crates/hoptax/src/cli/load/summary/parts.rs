@@ -31,8 +31,8 @@ pub(super) fn targets(targets: &[TargetRecord]) -> Result<Vec<Row>, DecodeError>
     targets.iter().map(row).collect()
 }
 
-/// The rows of `stages`. Each row is computed from the windows inside the stage. Stages that the load did not reach are
-/// left out.
+/// The rows of `stages`. Each row is computed from the windows inside the stage. Stages that the load did not
+/// reach are left out.
 pub(super) fn stages(stages: &[Stage], record: &LoadRecord) -> Result<Vec<Row>, DecodeError> {
     let mut rows = Vec::new();
     let mut start = 0;

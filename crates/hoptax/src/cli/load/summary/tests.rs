@@ -421,8 +421,8 @@ fn stages_are_computed_from_the_windows_inside_them() {
     record.windows = (0..7).map(window).collect();
     let text = summary(&open(Rate::Stages(stages)), &record);
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
-    // Windows 0 and 1 are in the first stage, and windows 3 to 6 are in the second stage. No window is in the third
-    // stage.
+    // Windows 0 and 1 are in the first stage, and windows 3 to 6 are in the second stage. No window is in the
+    // third stage.
     let first = row("100/s for 250ms").expect("a row");
     assert!(first.contains(" 5.0/s") && first.contains("2.0"), "{first}");
     let second = row("ramp from 100/s to 900/s over 500ms").expect("a row");

@@ -41,7 +41,8 @@ pub(super) fn check(targets: &[TargetSpec], http: HttpVersion, timeouts: Timeout
         let body = target.body.len() as u64;
         if chunked.chunks(body) > Chunked::MOST_CHUNKS {
             return Err(BadInput(format!(
-                "the body of target {} has {} chunks; use larger chunks (--chunk-size): at most {} are allowed",
+                "the body of target {} has {} chunks; use larger chunks (--chunk-size): at most {} are \
+                allowed",
                 target.name,
                 chunked.chunks(body),
                 Chunked::MOST_CHUNKS
@@ -51,8 +52,8 @@ pub(super) fn check(targets: &[TargetSpec], http: HttpVersion, timeouts: Timeout
         if pauses >= timeouts.total_ns && !target.body_is_template {
             let shown = |ns| show_duration(Duration::from_nanos(ns));
             return Err(BadInput(format!(
-                "every request to target {} would time out: the pauses of its body add up to {}, and --timeout is {}; use a \
-                 longer --timeout, larger chunks or shorter pauses",
+                "every request to target {} would time out: the pauses of its body add up to {}, and \
+                 --timeout is {}; use a longer --timeout, larger chunks or shorter pauses",
                 target.name,
                 shown(pauses),
                 shown(timeouts.total_ns)

@@ -30,8 +30,8 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
             match address {
                 Address::Tcp(to) if to.is_ipv4() != source.is_ipv4() => {
                     return Err(BadInput(format!(
-                        "--source {source} cannot connect to {to}: one is IPv4, the other IPv6; change --source, or choose \
-                         another address with --connect-to"
+                        "--source {source} cannot connect to {to}: one is IPv4, the other IPv6; change \
+                         --source, or choose another address with --connect-to"
                     )));
                 }
                 Address::Unix(path) => {
@@ -55,8 +55,8 @@ pub(super) fn retry(args: &ConnectionArgs, targets: &[TargetSpec]) -> Result<Ret
     if args.retry == Retry::IdleClose && !targets.iter().any(|target| is_idempotent(&target.method)) {
         let method = targets.first().map_or("these", |target| target.method.as_str());
         return Err(BadInput(format!(
-            "--retry idle-close has no effect on {method} requests, because sending them twice could change data twice; \
-             leave it out, or use GET, HEAD, OPTIONS, PUT, DELETE or TRACE"
+            "--retry idle-close has no effect on {method} requests, because sending them twice could change \
+             data twice; leave it out, or use GET, HEAD, OPTIONS, PUT, DELETE or TRACE"
         )));
     }
     Ok(args.retry)
@@ -70,8 +70,8 @@ fn unix(path: &std::path::Path) -> Result<Address, BadInput> {
     let shown = path.display();
     if path.as_os_str().len() > LONGEST_SOCKET_PATH {
         return Err(BadInput(format!(
-            "--unix {shown} is longer than the {LONGEST_SOCKET_PATH} bytes that the kernel accepts; use a relative path or a \
-             symbolic link"
+            "--unix {shown} is longer than the {LONGEST_SOCKET_PATH} bytes that the kernel accepts; use a \
+             relative path or a symbolic link"
         )));
     }
     match std::fs::metadata(path) {

@@ -52,7 +52,8 @@ impl Proxy {
     }
 }
 
-/// Makes `targets` requests to the proxy. Returns the tunnel if connections need one: for https, and with `--proxy-tunnel`.
+/// Makes `targets` requests to the proxy. Returns the tunnel if connections need one: for https, and with
+/// `--proxy-tunnel`.
 pub(super) fn apply(
     args: &ConnectionArgs,
     url: &Url,

@@ -63,8 +63,8 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// Checks the template in `text`. Reads the files that the template reads lines from, and adds their contents to
-/// `files`. `what` is a name of the text for errors.
+/// Checks the template in `text`. Reads the files that the template reads lines from, and adds their contents
+/// to `files`. `what` is a name of the text for errors.
 pub(super) fn template(
     what: &str,
     text: &str,

@@ -10,11 +10,12 @@ use hoptax_plan as plan;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns the targets in `file`, and the contents of the files that their templates read lines from. Each `-H` header
-/// is added to every target that does not have this header.
+/// Returns the targets in `file`, and the contents of the files that their templates read lines from. Each
+/// `-H` header is added to every target that does not have this header.
 ///
 /// # Errors
-/// [`BadInput`] if an option or `file` is wrong. Another error if hoptax cannot read a file that is named in `file`.
+/// [`BadInput`] if an option or `file` is wrong. Another error if hoptax cannot read a file that is named in
+/// `file`.
 pub(super) fn targets(
     file: &Path,
     args: &RequestArgs,

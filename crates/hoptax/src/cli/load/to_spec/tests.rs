@@ -71,8 +71,8 @@ fn options_have_defaults() {
 #[test]
 fn options_reach_the_spec() {
     let spec = typed(
-        "load http://127.0.0.1:99/ -c 7 -d 500ms -n 4k -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d -b hi \
-         --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5",
+        "load http://127.0.0.1:99/ -c 7 -d 500ms -n 4k -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d -b \
+         hi --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5",
     )
     .expect("all of it is right");
     assert_eq!(spec.shape, Shape::Open { rate: Rate::Fixed(1.0), arrivals: Arrivals::Jitter(0.2) });
@@ -143,8 +143,8 @@ fn https_urls_use_tls() {
     let (_kept, path) = pem_files();
     let (ca, cert, key) = (path("cert.pem"), path("cert.pem"), path("key.pem"));
     let line = format!(
-        "load https://127.0.0.1/ --ca {} --cert {} --key {} --server-name api.example --alpn none --tls 1.3,1.2,1.3 \
-         --no-resumption",
+        "load https://127.0.0.1/ --ca {} --cert {} --key {} --server-name api.example --alpn none --tls \
+         1.3,1.2,1.3 --no-resumption",
         ca.display(),
         cert.display(),
         key.display()
@@ -254,7 +254,8 @@ fn files_of_templates_are_read() {
     std::fs::write(&tokens, "one\ntwo\n").expect("written");
     let tokens = tokens.display();
     let line = format!(
-        "load http://127.0.0.1/x?n={{{{seq}}}}&u={{{{base64~{{{{line~{tokens}}}}}}}}} -b {{{{uuid}}}} -H a:{{{{random~1~9}}}}"
+        "load http://127.0.0.1/x?n={{{{seq}}}}&u={{{{base64~{{{{line~{tokens}}}}}}}}} -b {{{{uuid}}}} -H \
+        a:{{{{random~1~9}}}}"
     );
     let spec = typed(&line).expect("right");
     let target = &spec.targets[0];

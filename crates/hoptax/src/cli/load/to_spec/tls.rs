@@ -31,7 +31,8 @@ pub(super) fn spec(
     let server_name = typed.strip_suffix('.').unwrap_or(typed).to_owned();
     if !is_server_name(&server_name) {
         return Err(BadInput(format!(
-            "--server-name {server_name:?} is neither a host name nor an address; use a name such as api.example.org"
+            "--server-name {server_name:?} is neither a host name nor an address; use a name such as \
+            api.example.org"
         )));
     }
     let mut versions = args.tls.clone();
@@ -93,8 +94,8 @@ fn client_certificate(args: &TlsArgs) -> Result<Option<ClientCertificate>, BadIn
     };
     if key.contains("ENCRYPTED PRIVATE KEY-----") || key.contains("Proc-Type: 4,ENCRYPTED") {
         return Err(BadInput(
-            "the private key is encrypted, and hoptax cannot ask for its password; decrypt it: `openssl pkey -in KEY \
-             -out PLAIN`"
+            "the private key is encrypted, and hoptax cannot ask for its password; decrypt it: `openssl \
+             pkey -in KEY -out PLAIN`"
                 .to_owned(),
         ));
     }

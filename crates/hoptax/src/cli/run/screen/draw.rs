@@ -56,7 +56,8 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
         sheet.line(titles(state, width));
     }
     let left = usize::from(sheet.rows_left().saturating_sub(gap));
-    // Failures and findings get the rows that the table does not need, but at least a third of all remaining rows.
+    // Failures and findings get the rows that the table does not need, but at least a third of all remaining
+    // rows.
     let for_notes = notes.len().min((left / 3).max(left.saturating_sub(rows.len())));
     rows_around_current(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
     sheet.skip(gap);
@@ -164,8 +165,8 @@ fn latest(trial: &Trial, course: &[Second]) -> Line<'static> {
     Line::from(vec![Span::raw(figures), failed])
 }
 
-/// Responses per second, and the rate that was due. Each second or trial is drawn as wide as possible. If there is no room
-/// for all of them, only the last ones are shown.
+/// Responses per second, and the rate that was due. Each second or trial is drawn as wide as possible. If
+/// there is no room for all of them, only the last ones are shown.
 fn history(trial: &Trial, course: &[Second], width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
     let most = if trial.by_round { course.len() } else { trial.duration_s.ceil() as usize };
     let wide = (width / most.max(1)).clamp(1, 16);
@@ -207,8 +208,8 @@ fn titles(state: &State, width: usize) -> Line<'static> {
     Line::styled(format!("{:room$}{titles}", clip("Medians so far", room)), DIM)
 }
 
-/// The titles of the columns. The last column has half-widths of intervals. It appears with the first interval, if
-/// there is enough room for the names of gateways beside it.
+/// The titles of the columns. The last column has half-widths of intervals. It appears with the first
+/// interval, if there is enough room for the names of gateways beside it.
 fn columns(state: &State, width: usize) -> &'static [&'static str] {
     const COLUMNS: [&str; 5] = ["rate", "p50", "p99", "added p50", "± 95 %"];
     const NAMES: usize = 16;
@@ -253,8 +254,8 @@ fn is_current(state: &State, case: &Case) -> bool {
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
 }
 
-/// Selects at most `room` rows. If not all rows fit, the selection starts at the heading of the current load point. The
-/// current case is always included.
+/// Selects at most `room` rows. If not all rows fit, the selection starts at the heading of the current load
+/// point. The current case is always included.
 fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
     let head = rows[..current.min(rows.len())].iter().rposition(|row| row.is_head).unwrap_or(0);
@@ -263,8 +264,8 @@ fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
 
-/// Lines about failures, followed by lines about findings. Each cause of a failure and each code of a finding has one
-/// line, and the most severe codes come first.
+/// Lines about failures, followed by lines about findings. Each cause of a failure and each code of a finding
+/// has one line, and the most severe codes come first.
 fn notes(state: &State) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> =
         failures(state).into_iter().map(|text| Line::styled(text, BAD)).collect();
@@ -307,7 +308,8 @@ fn failures(state: &State) -> Vec<String> {
     causes.into_iter().map(in_words).collect()
 }
 
-/// A finding as text. If several cases have a finding with this code, the text includes the number of these cases.
+/// A finding as text. If several cases have a finding with this code, the text includes the number of these
+/// cases.
 fn with_count(state: &State, finding: &Finding) -> String {
     let is_alike = |other: &&Finding| (&other.code, other.severity) == (&finding.code, finding.severity);
     match state.findings.iter().filter(is_alike).count() {

@@ -5,7 +5,8 @@ use super::*;
 #[test]
 fn a_gateway_that_dies_once_loses_one_trial_and_is_started_again() {
     let mut scene = Scene::new();
-    // Check 1 is before its first trial, check 2 after it. The next process is checked once, after the last trial.
+    // Check 1 is before its first trial, check 2 after it. The next process is checked once, after the last
+    // trial.
     scene.script("hop-l7").dies_at_check = Some(2);
     let (outcome, run, journal) = scene.play();
     assert_eq!(outcome.measured, 7);
