@@ -4,7 +4,7 @@
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
 use crate::own_gateway::Nginx;
-use crate::run::{report, run, run_to_success, text};
+use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::world::is_missing;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -197,7 +197,7 @@ timeout: 20s
 /// Direct sends no header, or the built-in upstream would answer 400.
 #[test]
 fn packs_with_the_feature_are_measured_and_direct_is_not_changed() {
-    let packs: Vec<&str> = ["nginx", "haproxy", "envoy", "apache", "varnish"]
+    let packs: Vec<&str> = ["nginx", "haproxy", "envoy", "apache", "varnish", "trafficserver"]
         .into_iter()
         .filter(|pack| !is_missing(pack))
         .collect();
@@ -231,6 +231,29 @@ timeout: 30s
             "{}: {counts}",
             case["gateway"]
         );
+    }
+}
+
+/// In most of these gateways, `ip-allow` holds for the address in the header, which the proof of the feature
+/// invents.
+#[test]
+fn packs_prove_it_together_with_ip_allow() {
+    let packs = ["nginx", "haproxy", "envoy", "apache", "trafficserver"].map(|pack| (pack, is_missing(pack)));
+    let entries: String = packs
+        .iter()
+        .filter(|(_, missing)| !missing)
+        .map(|(pack, _)| format!("  - {{ name: {pack}, features: [proxy-protocol, ip-allow] }}\n"))
+        .collect();
+    let plan = format!(
+        "name: allowed\ngateways:\n{entries}\
+         load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]\n\
+         trials: 1\nwarmup: 0s\ntimeout: 30s\n"
+    );
+    let scratch = Scratch::new();
+    let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
+    for trial in trials(&directory) {
+        assert!(trial["failed"].is_null(), "{}: {}", trial["contender"], trial["failed"]);
+        assert_eq!(trial["load_record"]["counts"]["ok"], 40, "{}", trial["contender"]);
     }
 }
 

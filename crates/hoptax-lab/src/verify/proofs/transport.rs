@@ -66,18 +66,25 @@ pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version:
     let is_ipv6 = scene.gateway.tcp().is_some_and(|address| address.is_ipv6());
     let source = SocketAddr::from((if is_ipv6 { CLIENT_V6 } else { CLIENT_V4 }, 4711));
     let proxy_header = Some(ProxyHeader { version, source: Some(source) });
-    let request = Request { proxy_header, ..scene.request("echo") };
+    let stranger = Request { proxy_header, ..scene.request("echo") };
+    // The feature `ip-allow` may hold for the address in the header. Then the refusal shows that the gateway
+    // reads the header, and the client names itself.
+    let allows_few = scene.change.features.contains(&Feature::IpAllow);
+    let refused = allows_few && scene.answer(&stranger).is_ok_and(|answer| answer.status == 403);
+    let (request, client) = match refused {
+        true => (scene.request("echo"), IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        false => (stranger, source.ip()),
+    };
     if !scene.echoes {
         return scene.must_accept(feature, &request).map(drop);
     }
     let (echo, answer) = scene.echo(feature, &request)?;
     let passed_on = echo.header(FORWARDED_FOR).unwrap_or("nothing");
     let what = format!(
-        "of a connection whose header names the client {}, the upstream received `{FORWARDED_FOR}: \
-        {passed_on}`",
-        source.ip()
+        "of a connection whose header names the client {client}, the upstream received `{FORWARDED_FOR}: \
+        {passed_on}`"
     );
-    is(feature, passed_on == source.ip().to_string(), &what, &[("it answered", &answer)])
+    is(feature, passed_on == client.to_string(), &what, &[("it answered", &answer)])
 }
 
 /// The upstream must receive requests over TLS, with the required TLS version.

@@ -145,6 +145,33 @@ fn verifies_upstreams() {
     }
 }
 
+/// `apisix/cli/ngx_tpl.lua`: `apisix.proxy_protocol` listens on every address. So a listener of the snippet
+/// takes the place of APISIX's own, which go to other addresses.
+#[test]
+fn reads_the_proxy_protocol_on_its_one_address() {
+    let mut proxied = 0;
+    for case in cases("apisix") {
+        let config = case.yaml("config.yaml");
+        let (http, apisix) = (&config["nginx_config"]["http"], &config["apisix"]);
+        let own = [&apisix["node_listen"][0]["ip"], &apisix["ssl"]["listen"][0]["ip"]];
+        let snippet = config["nginx_config"]["http_server_configuration_snippet"].as_str();
+        assert!(apisix["proxy_protocol"].is_null(), "{}", case.what);
+        if !case.has("proxy-protocol") {
+            assert_eq!((snippet, &http["real_ip_header"]), (None, &json!(null)), "{}", case.what);
+            assert!(own.contains(&&json!("127.0.0.1")), "{}: {own:?}", case.what);
+            continue;
+        }
+        let ssl = if case.has("tls") { " ssl" } else { "" };
+        let expected = format!("listen 127.0.0.1:20001{ssl} default_server reuseport proxy_protocol;");
+        assert_eq!(snippet.map(str::trim), Some(expected.as_str()), "{}", case.what);
+        assert!(!own.contains(&&json!("127.0.0.1")) && own[0] != own[1], "{}: {own:?}", case.what);
+        assert_eq!(http["real_ip_header"], "proxy_protocol", "{}", case.what);
+        assert_eq!(http["real_ip_from"], json!(["0.0.0.0/0", "::/0"]), "{}", case.what);
+        proxied += 1;
+    }
+    assert!(proxied >= 8, "{proxied}");
+}
+
 /// The default is a folder in /tmp that all instances on a machine share.
 #[test]
 fn caches_below_its_own_directory() {

@@ -73,6 +73,8 @@ fn reads_its_declarative_file() {
             "proxy_listen",
             "proxy_access_log",
             "proxy_error_log",
+            "real_ip_header",
+            "trusted_ips",
             "admin_access_log",
             "admin_error_log",
             "status_access_log",
@@ -114,6 +116,25 @@ fn verifies_upstreams_by_name() {
         let protocol = if case.has("upstream-tls") { "https" } else { "http" };
         assert_eq!(file["services"][0]["protocol"], protocol, "{}", case.what);
     }
+}
+
+/// `kong.conf.default`: if the client's address comes from the PROXY protocol, a listener must have the flag.
+#[test]
+fn takes_the_clients_address_from_the_connections_header() {
+    let mut proxied = 0;
+    for case in cases("kong") {
+        let on = case.has("proxy-protocol");
+        let value = |key: &str| {
+            let mut lines = case.text("kong.conf").lines();
+            lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(" = ")).map(str::to_owned)
+        };
+        let listen = value("proxy_listen").expect("a listener");
+        assert_eq!(listen.split(' ').any(|flag| flag == "proxy_protocol"), on, "{}: {listen}", case.what);
+        assert_eq!(value("real_ip_header").as_deref(), on.then_some("proxy_protocol"), "{}", case.what);
+        assert_eq!(value("trusted_ips").as_deref(), on.then_some("0.0.0.0/0,::/0"), "{}", case.what);
+        proxied += usize::from(on);
+    }
+    assert!(proxied >= 8, "{proxied}");
 }
 
 /// The path of a socket has at most 107 bytes. Kong's sockets are in its prefix.

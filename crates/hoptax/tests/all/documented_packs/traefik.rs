@@ -11,7 +11,7 @@ fn reads_its_static_and_dynamic_files() {
         let fixed = case.yaml("traefik.yml");
         case.keys(&fixed, &["entryPoints", "providers"], &["global", "log", "accessLog", "ping"]);
         for (_, entry) in fixed["entryPoints"].as_object().expect("entry points") {
-            case.keys(entry, &["address"], &["transport"]);
+            case.keys(entry, &["address"], &["transport", "proxyProtocol"]);
         }
         let file = case.yaml("dynamic.yml");
         case.keys(&file, &["http"], &["tls"]);
@@ -91,6 +91,19 @@ fn is_ready_by_a_route_of_its_dynamic_file() {
         assert_eq!(fixed["entryPoints"]["internal"]["address"], "127.0.0.1:20002", "{}", case.what);
         let ready = json!({ "entryPoints": ["internal"], "rule": rule, "service": "ping@internal" });
         assert_eq!(case.yaml("dynamic.yml")["http"]["routers"]["ready"], ready, "{}", case.what);
+    }
+}
+
+/// `pkg/config/static/entrypoints.go`: without `trustedIPs` the header is ignored, and it would be part of
+/// the request.
+#[test]
+fn only_the_entry_point_for_traffic_reads_the_proxy_protocol() {
+    for case in cases("traefik") {
+        let points = &case.yaml("traefik.yml")["entryPoints"];
+        let trusted = json!({ "trustedIPs": ["0.0.0.0/0", "::/0"] });
+        let expected = if case.has("proxy-protocol") { trusted } else { json!(null) };
+        assert_eq!(points["web"]["proxyProtocol"], expected, "{}", case.what);
+        assert!(points["internal"]["proxyProtocol"].is_null(), "{}", case.what);
     }
 }
 
