@@ -88,7 +88,9 @@ pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limits: Descriptors
 fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
     let process = gateway.label.clone();
     match &gateway.kind {
-        GatewayKind::Hop(HopKind::L4 | HopKind::L7) | GatewayKind::DelayingHop(_) => {
+        GatewayKind::Hop(HopKind::L4 | HopKind::L7)
+        | GatewayKind::DelayingHop(_)
+        | GatewayKind::ForwardingHop { .. } => {
             Some(Need { process, per_connection: 2, overhead: OVERHEAD, share: 1 })
         }
         GatewayKind::Pack { pack, workers, .. } => {

@@ -77,6 +77,13 @@ pub enum GatewayKind {
     Hop(HopKind),
     /// `hop-l7` with a known delay, a known warm-up, or both.
     DelayingHop(HopDelay),
+    /// `hop-l7` as a forward proxy.
+    ForwardingHop {
+        /// How requests ask it.
+        proxy: ProxyForm,
+        /// Known delay, known warm-up, or both, if requests name the whole URL.
+        delay: Option<HopDelay>,
+    },
     /// A gateway that already runs.
     External {
         /// `http://host:port` or `https://host:port`, without a path.

@@ -489,11 +489,13 @@ pub struct Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
-        match self.host.contains(':') {
-            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
-            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
-        }
+        write!(f, "{scheme}://{}", authority(&self.host, self.port))
     }
+}
+
+/// `HOST:PORT`, for a host name or an address without brackets.
+pub fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The value of the `host` header for a host name, or an address without brackets. It leaves out the default

@@ -74,7 +74,12 @@ fn is_possible(subject: &Subject<'_>, (case, _): Measured<'_>) -> bool {
         Upstream::BuiltIn(upstream) => upstream.delay.mean(),
         Upstream::Running(_) => std::time::Duration::ZERO,
     };
-    let is_delaying = |gateway: &hoptax_plan::Gateway| matches!(gateway.kind, GatewayKind::DelayingHop(_));
+    let is_delaying = |gateway: &hoptax_plan::Gateway| {
+        matches!(
+            gateway.kind,
+            GatewayKind::DelayingHop(_) | GatewayKind::ForwardingHop { delay: Some(_), .. }
+        )
+    };
     of_upstream.as_millis() < 10 && !subject.gateway(&case.gateway).is_some_and(is_delaying)
 }
 

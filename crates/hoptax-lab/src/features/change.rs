@@ -124,8 +124,7 @@ impl Change {
             }
             ProxyForm::Connect => {
                 self.tls.clone_from(&upstream.tls);
-                let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-                self.tunnel = Some(Tunnel { authority: format!("{host}:{port}"), authorization });
+                self.tunnel = Some(Tunnel { authority: units::authority(host, port), authorization });
             }
         }
         self.host = Some(authority);

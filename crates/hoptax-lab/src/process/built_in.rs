@@ -3,14 +3,15 @@
 use super::driver::{ProcessDriver, Wait, failed_to_start};
 use super::service::{Started, by_kind, how};
 use crate::features::Change;
+use crate::login::Login;
 use crate::{Facts, Service};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
 use hoptax_load::Address;
-use hoptax_plan::units::show_duration;
-use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, Listen, PathSplit};
+use hoptax_plan::units::{self, show_duration};
+use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, Listen, PathSplit, ProxyForm};
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
 use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
@@ -42,6 +43,14 @@ struct Verb<'a> {
     namespace: Option<&'a Namespace>,
     /// Directory that the guard removes when the service has ended.
     remove: Option<PathBuf>,
+}
+
+/// A built-in hop to start.
+pub(super) struct Hop<'a> {
+    pub(super) kind: HopKind,
+    pub(super) delay: Option<&'a HopDelay>,
+    /// How requests ask the hop, if it is a forward proxy.
+    pub(super) proxy: Option<ProxyForm>,
 }
 
 impl ProcessDriver {
@@ -122,8 +131,7 @@ impl ProcessDriver {
     pub(super) fn start_hop(
         &self,
         label: &str,
-        kind: HopKind,
-        delay: Option<&HopDelay>,
+        Hop { kind, delay, proxy }: Hop<'_>,
         upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
@@ -146,6 +154,10 @@ impl ProcessDriver {
         arguments.push(listen.to_string().into());
         for upstream in upstreams {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
+        }
+        let asked = proxy.and_then(|form| Some((form, self.upstream_behind_proxy(upstreams)?)));
+        if let Some((_, (host, port))) = &asked {
+            arguments.extend(["--forward-proxy".into(), units::authority(host, *port).into()]);
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
         let verb = Verb {
@@ -171,6 +183,9 @@ impl ProcessDriver {
         // Hops forward requests unchanged, so a TLS connection must end at the upstream. TLS works only
         // through `hop-l4`, because `hop-l4` does not parse the requests.
         started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
+        if let Some((form, (host, port))) = &asked {
+            started.facts.change.ask_proxy(*form, &Login::default(), (host, *port), &self.upstream_login);
+        }
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
         Ok(Box::new(started))

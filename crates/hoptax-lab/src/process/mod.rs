@@ -21,6 +21,7 @@ mod samples;
 mod secrets;
 mod service;
 
+use built_in::Hop;
 use driver::Wait;
 
 pub use driver::ProcessDriver;
@@ -94,9 +95,17 @@ impl ProcessDriver {
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
                 self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used], wait)
             }
-            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams, wait),
+            GatewayKind::Hop(kind) => {
+                let hop = Hop { kind: *kind, delay: None, proxy: None };
+                self.start_hop(&gateway.label, hop, upstreams, wait)
+            }
             GatewayKind::DelayingHop(delay) => {
-                self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams, wait)
+                let hop = Hop { kind: HopKind::L7, delay: Some(delay), proxy: None };
+                self.start_hop(&gateway.label, hop, upstreams, wait)
+            }
+            GatewayKind::ForwardingHop { proxy, delay } => {
+                let hop = Hop { kind: HopKind::L7, delay: delay.as_ref(), proxy: Some(*proxy) };
+                self.start_hop(&gateway.label, hop, upstreams, wait)
             }
             GatewayKind::External { url, pid, access, prometheus, pods } => {
                 let mut change = self

@@ -123,14 +123,20 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
     let key = key.or(typed.watch.as_ref().map(|_| "watch")).or(typed.resolve.as_ref().map(|_| "resolve"));
     let key = key.or(typed.proxy_protocol.as_ref().map(|_| "proxy_protocol"));
-    let key = key.or(typed.proxy.as_ref().map(|_| "proxy"));
+    let is_hop_l7 = name.value == "hop-l7";
+    let key = key.or(typed.proxy.as_ref().filter(|_| !is_hop_l7).map(|_| "proxy"));
     let key = key.or(typed.proxy_credentials.as_ref().map(|_| "proxy_credentials"));
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
-        reader.fault(
-            name.place,
-            format!("`{key}` is only for a gateway that already runs, but hoptax starts `{}`", name.value),
-            format!("remove `{key}`, or write name: external, label: {}", name.value),
-        );
+        let message = match key {
+            "proxy" => {
+                format!("`proxy` is only for `external` and `hop-l7`, and `{}` is neither", name.value)
+            }
+            key => {
+                format!("`{key}` is only for a gateway that already runs, but hoptax starts `{}`", name.value)
+            }
+        };
+        let help = format!("remove `{key}`, or write name: external, label: {}", name.value);
+        reader.fault(name.place, message, help);
     }
     if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
         reader.fault(variant.place, format!("`{}` has no variants", name.value), "remove `variant`");
@@ -147,13 +153,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
-        "hop-l7" => {
-            if speaks_tls(upstream) {
-                let help = "remove this gateway, or use hop-l4, which forwards TLS unchanged";
-                reader.fault(name.place, "`hop-l7` cannot speak TLS, which the upstream requires", help);
-            }
-            hop(reader, typed, HopKind::L7)
-        }
+        "hop-l7" => hop_l7(reader, typed, upstream),
         _ => pack(reader, typed, upstream),
     }
 }
@@ -167,6 +167,19 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
         reader.fault(place, format!("`{name}` has no features"), "remove `features`");
     }
     GatewayKind::Hop(kind)
+}
+
+fn hop_l7(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+    let kind = hop(reader, typed, HopKind::L7);
+    if let Some(Placed { place, value: proxy }) = typed.proxy {
+        check_upstream_behind_proxy(reader, place, proxy, upstream);
+        return GatewayKind::ForwardingHop { proxy, delay: None };
+    }
+    if speaks_tls(upstream) {
+        let help = "remove this gateway, or use hop-l4 or `proxy: connect`, which forward TLS unchanged";
+        reader.fault(typed.name.place, "`hop-l7` cannot speak TLS, which the upstream requires", help);
+    }
+    kind
 }
 
 /// Refuses keys that are allowed only for a gateway that hoptax starts from a pack.

@@ -2,13 +2,17 @@
 
 use super::reader::Reader;
 use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
-use crate::{GatewayKind, HopDelay, HopKind, HopWarming, units};
+use crate::{GatewayKind, HopDelay, HopKind, HopWarming, ProxyForm, units};
 use std::time::Duration;
 
 /// Adds the plan's delay and warm-up to `hop-l7`. A delay or warm-up of any other gateway is reported as an
 /// error. Without both, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
-    if kind != GatewayKind::Hop(HopKind::L7) {
+    let proxy = match kind {
+        GatewayKind::ForwardingHop { proxy, .. } => Some(proxy),
+        _ => None,
+    };
+    if proxy.is_none() && kind != GatewayKind::Hop(HopKind::L7) {
         let delay = typed.delay.as_ref().map(|delay| ("a `delay`", "`delay`", delay.place));
         let warming = typed.warming.as_ref().map(|warming| ("`warming`", "`warming`", warming.place));
         for (what, key, place) in delay.into_iter().chain(warming) {
@@ -22,7 +26,19 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
     if delay.is_none() && warming.is_none() {
         return kind;
     }
-    GatewayKind::DelayingHop(HopDelay { warming, ..delay.unwrap_or_default() })
+    let delay = HopDelay { warming, ..delay.unwrap_or_default() };
+    match proxy {
+        None => GatewayKind::DelayingHop(delay),
+        Some(ProxyForm::Forward) => {
+            GatewayKind::ForwardingHop { proxy: ProxyForm::Forward, delay: Some(delay) }
+        }
+        Some(ProxyForm::Connect) => {
+            let message = "`hop-l7` cannot delay requests in tunnels, because it does not read them";
+            let help = "write proxy: forward, or remove `delay` and `warming`";
+            reader.fault(typed.name.place, message, help);
+            kind
+        }
+    }
 }
 
 fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<HopDelay> {

@@ -361,8 +361,9 @@ pub(crate) struct RawGateway {
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
-    /// If an `external` gateway is a forward proxy, how requests ask it for the upstream: `forward` names the
-    /// upstream's whole URL in each request, `connect` opens a tunnel for each connection.
+    /// If an `external` gateway or `hop-l7` is a forward proxy, how requests ask it for the upstream:
+    /// `forward` names the upstream's whole URL in each request, `connect` opens a tunnel for each
+    /// connection.
     pub(crate) proxy: Option<Placed<ProxyForm>>,
     /// File with USER:PASSWORD on a single line, for a forward proxy. Needs `proxy`.
     #[schemars(with = "Option<Text>")]

@@ -26,13 +26,9 @@ impl From<&GatewayKind> for kept::GatewayKind {
                 Self::Pack { pack, workers, features, instances, driver }
             }
             GatewayKind::Hop(kind) => Self::Hop(kind),
-            GatewayKind::DelayingHop(HopDelay { inbound, outbound, share, how, warming }) => {
-                let how = match how {
-                    HopDelayHow::Sleep => kept::HopDelayHow::Sleep,
-                    HopDelayHow::Spin => kept::HopDelayHow::Spin,
-                };
-                let warming = warming.map(kept::HopWarming::from);
-                Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming })
+            GatewayKind::DelayingHop(delay) => Self::DelayingHop(delay.into()),
+            GatewayKind::ForwardingHop { proxy, delay } => {
+                Self::ForwardingHop { proxy, delay: delay.map(kept::HopDelay::from) }
             }
             GatewayKind::External { url, pid, access, prometheus, pods } => {
                 Self::External { url, pid, access, prometheus, pods }
@@ -52,18 +48,36 @@ impl TryFrom<kept::GatewayKind> for GatewayKind {
                 Self::Pack { pack, workers, features, instances, driver }
             }
             kept::GatewayKind::Hop(kind) => Self::Hop(kind),
-            kept::GatewayKind::DelayingHop(kept::HopDelay { inbound, outbound, share, how, warming }) => {
-                let how = match how {
-                    kept::HopDelayHow::Sleep => HopDelayHow::Sleep,
-                    kept::HopDelayHow::Spin => HopDelayHow::Spin,
-                };
-                let warming = warming.map(HopWarming::from);
-                Self::DelayingHop(HopDelay { inbound, outbound, share, how, warming })
+            kept::GatewayKind::DelayingHop(delay) => Self::DelayingHop(delay.into()),
+            kept::GatewayKind::ForwardingHop { proxy, delay } => {
+                Self::ForwardingHop { proxy, delay: delay.map(HopDelay::from) }
             }
             kept::GatewayKind::External { url, pid, access, prometheus, pods } => {
                 Self::External { url, pid, access, prometheus, pods }
             }
         })
+    }
+}
+
+impl From<HopDelay> for kept::HopDelay {
+    fn from(delay: HopDelay) -> Self {
+        let HopDelay { inbound, outbound, share, how, warming } = delay;
+        let how = match how {
+            HopDelayHow::Sleep => kept::HopDelayHow::Sleep,
+            HopDelayHow::Spin => kept::HopDelayHow::Spin,
+        };
+        Self { inbound, outbound, share, how, warming: warming.map(kept::HopWarming::from) }
+    }
+}
+
+impl From<kept::HopDelay> for HopDelay {
+    fn from(delay: kept::HopDelay) -> Self {
+        let kept::HopDelay { inbound, outbound, share, how, warming } = delay;
+        let how = match how {
+            kept::HopDelayHow::Sleep => HopDelayHow::Sleep,
+            kept::HopDelayHow::Spin => HopDelayHow::Spin,
+        };
+        Self { inbound, outbound, share, how, warming: warming.map(HopWarming::from) }
     }
 }
 

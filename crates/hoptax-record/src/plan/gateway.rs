@@ -1,6 +1,6 @@
 //! The systems under test.
 
-use super::{Access, WatchedPods};
+use super::{Access, ProxyForm, WatchedPods};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -40,6 +40,14 @@ pub enum GatewayKind {
     Hop(HopKind),
     /// `hop-l7` with known delays or a known warm-up.
     DelayingHop(HopDelay),
+    /// `hop-l7` as a forward proxy.
+    ForwardingHop {
+        /// How requests ask it.
+        proxy: ProxyForm,
+        /// Known delays or a known warm-up; absent if there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delay: Option<HopDelay>,
+    },
     /// Already running.
     External {
         /// `http://host:port` or `https://host:port`, without a path.
@@ -289,6 +297,14 @@ mod tests {
         ] {
             assert_eq!(driver.version_name(), name, "{driver:?}");
         }
+    }
+
+    #[test]
+    fn forwarding_hops_are_kept() {
+        let kept = r#"{"forwarding-hop":{"proxy":"connect"}}"#;
+        let read: GatewayKind = serde_json::from_str(kept).expect("read");
+        assert_eq!(read, GatewayKind::ForwardingHop { proxy: ProxyForm::Connect, delay: None });
+        assert_eq!(serde_json::to_string(&read).expect("JSON"), kept);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The hops: built-in reference proxies. They show the lowest cost that a hop can have on this machine.
 
+mod forward;
 mod l4;
 mod l7;
+mod pairs;
 mod turns;
 
 use super::net;
 use anyhow::Context as _;
+pub use forward::ForwardProxy;
 use hoptax_host::threads::{Threads, check_cpus};
 use hoptax_load::Address;
 use hoptax_plan::{HopDelay, HopKind};
@@ -33,6 +36,8 @@ pub struct HopSettings {
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
+    /// Makes the hop a forward proxy, for [`HopKind::L7`] only.
+    pub forward: Option<ForwardProxy>,
     /// Planted delay and warm-up, for [`HopKind::L7`] only.
     pub delay: Option<HopDelay>,
     /// Seed for the choice of delayed requests.
@@ -56,6 +61,8 @@ impl RunningHop {
         anyhow::ensure!(settings.workers > 0, "a hop needs at least one worker");
         let delayed = settings.delay.is_none() || settings.kind == HopKind::L7;
         anyhow::ensure!(delayed, "only hop-l7 can delay requests");
+        let forwards = settings.forward.is_none() || settings.kind == HopKind::L7;
+        anyhow::ensure!(forwards, "only hop-l7 can be a forward proxy");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
         // The port is shared only if there are several workers. A single worker must get an error if another
@@ -74,12 +81,13 @@ impl RunningHop {
         for (index, listener) in listeners.into_iter().enumerate() {
             let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
             let (delay, warming, seed) = (settings.delay, warming.clone(), settings.seed);
+            let forward = settings.forward.clone();
             let cpu = settings.cpus.get(index % settings.cpus.len().max(1)).copied();
             let work = move |stop: &_| match kind {
                 HopKind::L4 => l4::serve(listener, upstreams, index, stop),
                 HopKind::L7 => {
                     let holds = l7::Holds::new(delay, warming, seed, index, cpu.is_some());
-                    l7::serve(listener, upstreams, index, holds, stop)
+                    l7::serve(listener, upstreams, index, (forward, holds), stop)
                 }
             };
             threads.spawn(&format!("hop-{index}"), listen, cpu, work)?;

@@ -350,7 +350,10 @@ impl ContenderPreview {
                 format!("pack {pack}, {workers}{with}{within}")
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
-            GatewayKind::DelayingHop(delay) => format!("built-in hop with a delay: {delay}"),
+            GatewayKind::DelayingHop(delay) | GatewayKind::ForwardingHop { delay: Some(delay), .. } => {
+                format!("built-in hop with a delay: {delay}")
+            }
+            GatewayKind::ForwardingHop { delay: None, .. } => "built-in hop".to_owned(),
             GatewayKind::External { url, prometheus: Some(from), .. } => {
                 format!("already running at {url}, CPU and memory from Prometheus at {}", from.url)
             }
@@ -369,6 +372,7 @@ impl ContenderPreview {
         };
         let proxy = match &gateway.kind {
             GatewayKind::External { access, .. } => access.proxy,
+            GatewayKind::ForwardingHop { proxy, .. } => Some(*proxy),
             _ => None,
         };
         let what = match proxy {

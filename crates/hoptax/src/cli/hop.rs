@@ -8,7 +8,7 @@ use hoptax_host::threads::StopSignals;
 use hoptax_load::Address;
 use hoptax_load::names::{self, Use};
 use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, units};
-use hoptax_servers::hop::{HopSettings, RunningHop};
+use hoptax_servers::hop::{ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ pub(super) struct Args {
     /// turn: for each connection (l4) or each request (l7)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
+    /// Be a forward proxy for this host and port (l7 only): accept requests with the whole URL, and CONNECT.
+    /// Refuse other hosts and ports with status 403. Can be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    forward_proxy: Vec<String>,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
@@ -118,6 +122,7 @@ impl Args {
             upstreams: self.upstreams.iter().map(|typed| upstream(typed)).collect::<Result<_, _>>()?,
             workers: self.workers,
             cpus: cpus(self.cpus.as_deref())?,
+            forward: self.forward(kind)?,
             delay: self.delay.read(kind)?,
             seed: self.delay.seed,
         };
@@ -126,6 +131,18 @@ impl Args {
         print_ready(hop.ready())?;
         hop.threads().wait(signals)?;
         Ok(Exit::Success)
+    }
+
+    fn forward(&self, kind: HopKind) -> Result<Option<ForwardProxy>, BadInput> {
+        if self.forward_proxy.is_empty() {
+            return Ok(None);
+        }
+        if kind != HopKind::L7 {
+            let why = "l4 cannot be a forward proxy, because it does not parse requests; use l7";
+            return Err(BadInput(why.to_owned()));
+        }
+        let forward = ForwardProxy::new(&self.forward_proxy);
+        forward.map(Some).map_err(|error| BadInput(format!("--forward-proxy: {error}")))
     }
 }
 

@@ -162,7 +162,9 @@ impl Run<'_> {
             let (kind, workers) = match &gateway.kind {
                 GatewayKind::Pack { pack, workers, .. } => (pack.clone(), Some(*workers)),
                 GatewayKind::Hop(HopKind::L4) => ("hop-l4".to_owned(), None),
-                GatewayKind::Hop(HopKind::L7) | GatewayKind::DelayingHop(_) => ("hop-l7".to_owned(), None),
+                GatewayKind::Hop(HopKind::L7)
+                | GatewayKind::DelayingHop(_)
+                | GatewayKind::ForwardingHop { .. } => ("hop-l7".to_owned(), None),
                 GatewayKind::External { .. } => ("external".to_owned(), None),
             };
             contender(&gateway.label, kind, workers)

@@ -296,7 +296,10 @@ fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
 fn what_a_proxy_cannot_do_is_refused_before_anything_starts() {
     let scratch = Scratch::new();
     for (plan, expected) in [
-        ("gateways: [{ name: nginx, proxy: forward }]\n", "`proxy` is only for a gateway that already runs"),
+        (
+            "gateways: [{ name: nginx, proxy: forward }]\n",
+            "`proxy` is only for `external` and `hop-l7`, and `nginx` is neither",
+        ),
         (
             "gateways: [{ name: external, url: \"http://a.test\", proxy_credentials: plan.yaml }]\n",
             "`proxy_credentials` needs `proxy`",

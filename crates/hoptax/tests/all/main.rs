@@ -26,6 +26,7 @@ mod features_extra;
 mod features_haproxy_caddy_apache;
 mod features_nginx;
 mod findings;
+mod forward_hop;
 mod forward_proxy;
 mod guides;
 mod history;

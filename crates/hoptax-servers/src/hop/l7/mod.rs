@@ -1,6 +1,8 @@
 //! `hop-l7`: parses HTTP/1.1, forwards each request over a pooled upstream connection, and streams the
 //! response back.
 //!
+//! As a forward proxy, it takes requests with the whole URL, and opens tunnels ([`tunnels`]).
+//!
 //! A client's requests are answered one after another. An *exchange* is one request with its response:
 //!
 //! ```text
@@ -22,8 +24,11 @@ mod requests;
 mod responses;
 mod rewrite;
 mod state;
+mod tunnels;
 mod warming;
 
+use super::forward::ForwardProxy;
+use super::pairs::Pairs;
 use super::turns::Turns;
 use crate::net::Tokens;
 pub(super) use holds::Holds;
@@ -45,7 +50,7 @@ pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<Address>,
     worker: usize,
-    holds: Holds,
+    (forward, holds): (Option<ForwardProxy>, Holds),
     stop: &Stop,
 ) -> io::Result<()> {
     if holds.any() {
@@ -63,6 +68,8 @@ pub(super) fn serve(
         responses: Last::default(),
         out: Vec::new(),
         holds,
+        forward,
+        tunnels: Pairs::default(),
     };
     let token = proxy.tokens.take();
     io.listen(token, listener)?;
@@ -76,6 +83,9 @@ pub(super) fn serve(
 
 impl<L: EventLoop> Handler<L> for Proxy {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
+        if let Slot::Tunnel { index } = *self.slots.get(token) {
+            return self.tunnel_connected(io, token, index, result);
+        }
         let Some(upstream) = self.slots.upstream(token) else { return };
         let client = upstream.client;
         upstream.connected = true;
@@ -129,6 +139,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     upstream.kept.extend_from_slice(&input[consumed..]);
                 }
             }
+            Slot::Tunnel { .. } => self.tunnels.received(io, &mut self.tokens, token, bytes),
             Slot::Free => {}
         }
     }
@@ -160,6 +171,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     }
                 }
             }
+            Slot::Tunnel { .. } => return self.tunnels.closed(io, &mut self.tokens, token, result),
             Slot::Free => {}
         }
         // Finished connections were closed above.
@@ -184,6 +196,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     self.regulate(io, client);
                 }
             }
+            Slot::Tunnel { .. } => self.tunnels.drained(io, &mut self.tokens, token),
             Slot::Free => {}
         }
     }

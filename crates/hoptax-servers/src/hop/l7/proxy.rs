@@ -3,6 +3,8 @@
 use super::holds::Holds;
 use super::rewrite::{self, Last};
 use super::state::Slots;
+use crate::hop::forward::ForwardProxy;
+use crate::hop::pairs::Pairs;
 use crate::hop::turns::Turns;
 use crate::net::Tokens;
 use hoptax_load::event_loop::Token;
@@ -24,4 +26,7 @@ pub(super) struct Proxy {
     /// Buffer for the next send; empty between sends.
     pub(super) out: Vec<u8>,
     pub(super) holds: Holds,
+    /// Present if the hop is a forward proxy.
+    pub(super) forward: Option<ForwardProxy>,
+    pub(super) tunnels: Pairs,
 }

@@ -4,10 +4,12 @@ use super::proxy::Proxy;
 use super::responses::Lost;
 use super::rewrite;
 use super::state::{Exchange, Slot, Upstream};
+use super::tunnels::is_connect;
+use crate::hop::forward::Refusal;
 use crate::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::units;
-use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, response_head};
+use hoptax_wire::http1::{Framing, RequestHead, RequestStep, Version, response_head};
 use std::io;
 use std::mem;
 
@@ -34,6 +36,14 @@ impl Proxy {
                 Ok(RequestStep::NeedMore) => break,
                 Ok(RequestStep::Head { consumed, head }) => {
                     let raw = &input[at..at + consumed];
+                    if is_connect(raw, &head) {
+                        at += consumed;
+                        if self.begin_tunnel(io, token, raw, &head) {
+                            self.tunnels.received(io, &mut self.tokens, token, &input[at..]);
+                            return input.len();
+                        }
+                        continue;
+                    }
                     if !self.hold_request(token, raw, &head) {
                         self.begin(io, token, raw, &head);
                     }
@@ -56,7 +66,7 @@ impl Proxy {
                 }
                 Err(error) => {
                     self.out.clear();
-                    self.refuse(io, token, error);
+                    self.refuse(io, token, error.into());
                     return at;
                 }
             }
@@ -67,19 +77,21 @@ impl Proxy {
 
     /// Starts an exchange and puts the head of its request into `self.out`.
     pub(super) fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
-        if &raw[head.method.clone()] == b"CONNECT" {
-            return self.answer_and_close(io, token, 501, "this hop does not support CONNECT\n");
-        }
         let index = self.turns.next();
         let address = self.turns.address(index);
-        let rewritten = self.requests.or_rewrite(&mut self.out, raw, index, |out| {
-            rewrite::request(out, raw, head, &units::host_header_of(false, address))
+        let forward = self.forward.as_ref();
+        let rewritten = self.requests.or_rewrite(&mut self.out, raw, index, |out| match forward {
+            None => Ok(rewrite::request(out, raw, head, &units::host_header_of(false, address))?),
+            Some(forward) => {
+                let asked = forward.whole_url(&raw[head.target.clone()])?;
+                Ok::<_, Refusal>(rewrite::request_for(out, raw, head, &asked)?)
+            }
         });
         let to_upstream = match rewritten {
             Ok(coding) => coding,
-            Err(error) => {
+            Err(refusal) => {
                 self.out.clear();
-                return self.refuse(io, token, error);
+                return self.refuse(io, token, refusal);
             }
         };
         let Some(client) = self.slots.client(token) else { return };
@@ -217,23 +229,24 @@ impl Proxy {
     // ---- Responses of the hop itself
     // ----------------------------------------------------------------------------------
 
-    /// Answers a malformed request with 400.
-    fn refuse(&mut self, io: &mut impl EventLoop, token: Token, error: Malformed) {
+    /// Answers a request that is not forwarded, and closes the client's connection. A malformed request gets
+    /// 400.
+    pub(super) fn refuse(&mut self, io: &mut impl EventLoop, token: Token, refusal: Refusal) {
         let started = self.slots.exchange(token).is_some_and(|exchange| exchange.to_client.is_some());
         if started {
             return self.drop_client(io, token);
         }
-        self.answer_and_close(io, token, 400, &format!("{error}\n"));
-    }
-
-    fn answer_and_close(&mut self, io: &mut impl EventLoop, token: Token, status: u16, text: &str) {
+        let (status, text) = match refusal {
+            Refusal::Malformed(malformed) => (400, format!("{malformed}\n")),
+            Refusal::Answer(status, text) => (status, text),
+        };
         let Some(client) = self.slots.client(token) else { return };
         let upstream = client.exchange.take().and_then(|exchange| exchange.upstream);
         (client.last, client.discarding) = (true, true);
         if let Some(upstream) = upstream {
             self.drop_upstream(io, upstream);
         }
-        if io.send(token, &own_answer(status, text, false, false)).is_err() {
+        if io.send(token, &own_answer(status, &text, false, false)).is_err() {
             return self.drop_client(io, token);
         }
         self.close_if_done(io, token);

@@ -1,5 +1,6 @@
 //! Rewrites heads: `hop-l7` changes only the fields that apply to a single connection.
 
+use crate::hop::forward::Asked;
 use hoptax_wire::http1::{
     Field, Framing, Malformed, RequestHead, ResponseHead, Version, fields, has_token, start_line_length,
 };
@@ -40,16 +41,51 @@ pub(super) fn request(
     head: &RequestHead,
     host: &str,
 ) -> Result<Coding, Malformed> {
-    for part in [&raw[head.method.clone()], b" ", &raw[head.target.clone()], b" HTTP/1.1\r\n"] {
-        out.extend_from_slice(part);
-    }
-    let has_host = end_to_end(out, raw)?;
+    request_line(out, raw, head, &[&raw[head.target.clone()]]);
+    let has_host = end_to_end(out, raw, Host::Keep)?;
     if !has_host {
         write(out, Field { name: "host", value: host.as_bytes() });
     }
+    Ok(end_request(out, head))
+}
+
+/// Appends the head for the upstream of a request with the whole URL. The host of the URL replaces that of
+/// the header (RFC 9112 §3.2.2).
+pub(super) fn request_for(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    head: &RequestHead,
+    asked: &Asked<'_>,
+) -> Result<Coding, Malformed> {
+    let slash: &[u8] = match (asked.path.first(), &raw[head.method.clone()]) {
+        (Some(b'/'), _) => b"",
+        (None, b"OPTIONS") => b"*",
+        _ => b"/",
+    };
+    request_line(out, raw, head, &[slash, asked.path]);
+    write(out, Field { name: "host", value: asked.authority });
+    end_to_end(out, raw, Host::Drop)?;
+    Ok(end_request(out, head))
+}
+
+fn request_line(out: &mut Vec<u8>, raw: &[u8], head: &RequestHead, target: &[&[u8]]) {
+    out.extend_from_slice(&raw[head.method.clone()]);
+    out.push(b' ');
+    target.iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+fn end_request(out: &mut Vec<u8>, head: &RequestHead) -> Coding {
     let coding = frame(out, head.framing);
     out.extend_from_slice(b"\r\n");
-    Ok(coding)
+    coding
+}
+
+/// What happens to the header `host`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Keep,
+    Drop,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +110,7 @@ pub(super) fn response(
     client: Client,
 ) -> Result<Coding, Malformed> {
     status_line(out, raw)?;
-    end_to_end(out, raw)?;
+    end_to_end(out, raw, Host::Keep)?;
     let coding = match (head.framing, client.version) {
         // HTTP/1.0 has no chunks; the end of the connection ends the body.
         (Framing::Chunked | Framing::UntilClose, Version::Http10) => Coding::Raw,
@@ -107,7 +143,7 @@ pub(super) fn response(
 /// Appends an interim (1xx) head.
 pub(super) fn interim(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
     status_line(out, raw)?;
-    end_to_end(out, raw)?;
+    end_to_end(out, raw, Host::Keep)?;
     out.extend_from_slice(b"\r\n");
     Ok(())
 }
@@ -122,7 +158,7 @@ fn status_line(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Malformed> {
 
 /// Appends all fields except hop-by-hop fields (RFC 9110 §7.6.1) and framing fields, which are written
 /// separately. Returns true if the head has a host field.
-fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
+fn end_to_end(out: &mut Vec<u8>, raw: &[u8], keep: Host) -> Result<bool, Malformed> {
     let mut named = Vec::new();
     fields(raw, |field| {
         if field.name.eq_ignore_ascii_case("connection") {
@@ -135,6 +171,7 @@ fn end_to_end(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, Malformed> {
         // Leave out hop-by-hop fields and fields listed in `connection`. Always keep the host, because it
         // routes the request.
         let ends_here = of_one_connection(field.name)
+            || (is_host && keep == Host::Drop)
             || (!is_host && named.iter().any(|list| has_token(list, field.name)));
         if !ends_here {
             write(out, field);
@@ -188,13 +225,13 @@ impl<K> Default for Last<K> {
 impl<K: PartialEq> Last<K> {
     /// Appends the head `raw`, rewritten for `kind`. Takes the rewritten head from the cache if possible, and
     /// otherwise calls `rewrite`.
-    pub(super) fn or_rewrite(
+    pub(super) fn or_rewrite<E>(
         &mut self,
         out: &mut Vec<u8>,
         raw: &[u8],
         kind: K,
-        rewrite: impl FnOnce(&mut Vec<u8>) -> Result<Coding, Malformed>,
-    ) -> Result<Coding, Malformed> {
+        rewrite: impl FnOnce(&mut Vec<u8>) -> Result<Coding, E>,
+    ) -> Result<Coding, E> {
         if let Some((last, rewritten, coding)) = &self.rewritten
             && *last == kind
             && self.raw == raw
@@ -247,6 +284,25 @@ mod tests {
     }
 
     #[test]
+    fn requests_with_the_whole_url_get_its_host_and_path() {
+        for (method, path, target) in
+            [("GET", "/a?b", "/a?b"), ("GET", "", "/"), ("GET", "?b", "/?b"), ("OPTIONS", "", "*")]
+        {
+            let raw = format!(
+                "{method} http://A.test{path} HTTP/1.1\r\nHost: b.test\r\nX: y\r\nProxy-Authorization: z\r\n\r\n"
+            );
+            let Ok(RequestStep::Head { head, .. }) = RequestDecoder::new().advance(raw.as_bytes()) else {
+                panic!("a head: {raw}")
+            };
+            let asked = Asked { authority: b"A.test", path: path.as_bytes() };
+            let mut out = Vec::new();
+            request_for(&mut out, raw.as_bytes(), &head, &asked).expect("well-formed");
+            let expected = format!("{method} {target} HTTP/1.1\r\nhost: A.test\r\nX: y\r\n\r\n");
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+    }
+
+    #[test]
     fn writes_the_framing_of_requests() {
         let (text, coding) =
             request_of("POST / HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: Chunked\r\nTrailer: a\r\n\r\n");
@@ -293,7 +349,7 @@ mod tests {
             let mut out = b"before ".to_vec();
             last.or_rewrite(&mut out, raw, kind, |out| {
                 out.extend_from_slice(made.as_bytes());
-                Ok(Coding::Raw)
+                Ok::<_, Malformed>(Coding::Raw)
             })
             .expect("well-formed");
             String::from_utf8(out).expect("text")

@@ -109,6 +109,10 @@ pub(super) enum Slot {
     Free,
     Client(Box<Client>),
     Upstream(Box<Upstream>),
+    /// One side of a tunnel to the upstream with this index.
+    Tunnel {
+        index: usize,
+    },
 }
 
 #[derive(Debug, Default)]
