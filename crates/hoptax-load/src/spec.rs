@@ -88,10 +88,6 @@ pub struct LoadSpec {
     /// time into request path, the upstream's own time, and response path.
     #[serde(default)]
     pub stamps: bool,
-    /// Ignored, because there is only one event loop. Older specs could choose between two event loops, so
-    /// the field is still accepted.
-    #[serde(default)]
-    pub event_loop: EventLoopName,
     /// The part of the load that this generator sends. Absent if it sends the whole load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
@@ -148,16 +144,6 @@ impl LoadSpec {
 pub(crate) fn share(total: u64, place: u32, workers: u32) -> u64 {
     let workers = u64::from(workers);
     total / workers + u64::from(u64::from(place) < total % workers)
-}
-
-/// Name of the event loop in a spec.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EventLoopName {
-    /// The epoll event loop. Older specs also call it `auto`.
-    #[default]
-    #[serde(alias = "auto")]
-    Epoll,
 }
 
 /// Timeouts, nanoseconds. Each of them must be at least 1.

@@ -9,7 +9,7 @@
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, Check, Chunked, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape,
+    Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape,
     TargetSpec, Timeouts, TlsSpec, TlsVersion, Verify,
 };
 use hoptax_load::stamp::{self, Stamp};
@@ -299,7 +299,6 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         windows: case.windows,
         window_ns: None,
         stamps: case.stamps,
-        event_loop: EventLoopName::Epoll,
         part: None,
         proxy_protocol: None,
     };

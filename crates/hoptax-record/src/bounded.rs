@@ -100,19 +100,11 @@ fn stdin() -> io::Result<io::Stdin> {
     Ok(stdin)
 }
 
-/// Like [`read_stdin`], for text.
-///
-/// # Errors
-/// The errors of [`read_stdin`], and an error if the input is not UTF-8.
-pub fn read_stdin_text(most: u64) -> io::Result<String> {
-    text(read_stdin(most)?)
-}
-
-/// Like [`read_stdin_text`], but a zero byte ends the text too. Also returns whether one did: then standard
+/// Like [`read_stdin`], for text that a zero byte can end too. Also returns whether one did: then standard
 /// input goes on.
 ///
 /// # Errors
-/// The errors of [`read_stdin_text`].
+/// The errors of [`read_stdin`], and an error if the input is not UTF-8.
 pub fn read_stdin_up_to_zero(most: u64) -> io::Result<(String, bool)> {
     let mut bytes = Vec::new();
     stdin()?.lock().take(most + 1).read_until(0, &mut bytes)?;

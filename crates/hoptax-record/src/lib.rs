@@ -350,16 +350,6 @@ pub struct TrialRecord {
     pub set_aside: Option<Aside>,
 }
 
-impl TrialRecord {
-    /// The counters of the network of one of several generators. Those of the first one are the trial's own.
-    pub fn network_of_generator(&self, index: usize) -> Option<&NetworkUsage> {
-        match index {
-            0 => self.network.as_ref(),
-            _ => self.hosts.get(&self.generators.get(index)?.host)?.network.as_ref(),
-        }
-    }
-}
-
 /// Time that a cache line takes from one CPU to another and back. It changes if the hypervisor moves one of
 /// the CPUs to another core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

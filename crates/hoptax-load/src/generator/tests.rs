@@ -6,7 +6,7 @@ use crate::awake::{retry_if_disturbed, unless_it_hangs};
 use crate::clock::SECOND;
 use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
-use crate::spec::{EventLoopName, HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
+use crate::spec::{HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -155,7 +155,6 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         windows: true,
         window_ns: None,
         stamps: false,
-        event_loop: EventLoopName::Epoll,
         part: None,
         proxy_protocol: None,
     }
@@ -587,19 +586,4 @@ fn invalid_specs_are_refused() {
     let pinned = LoadSpec { cpus: vec![1_000_000], ..good };
     let error = run(&pinned, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no such CPU");
     assert!(matches!(error, LoadError::Pin { cpu: 1_000_000, .. }), "{error}");
-}
-
-#[test]
-fn a_spec_with_an_event_loop_is_still_accepted() {
-    let spec = spec(&["127.0.0.1:1".parse().expect("an address")]);
-    let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
-    assert_eq!(json["event_loop"], "epoll");
-    let read = |json: &serde_json::Value| serde_json::from_value::<LoadSpec>(json.clone());
-    json["event_loop"] = "auto".into();
-    assert_eq!(read(&json).expect("reads"), spec);
-    json["event_loop"] = "io_uring".into();
-    let refused = read(&json).expect_err("no such event loop").to_string();
-    assert!(refused.contains("`io_uring`") && refused.contains("`epoll`"), "{refused}");
-    json.as_object_mut().expect("an object").remove("event_loop");
-    assert_eq!(read(&json).expect("reads"), spec);
 }

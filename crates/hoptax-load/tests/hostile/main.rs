@@ -18,7 +18,7 @@ mod server;
 use awake::{note_retry, unless_it_hangs};
 use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{
-    Arrivals, Chunked, EventLoopName, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
+    Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
     Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};
@@ -125,7 +125,6 @@ impl Case {
             windows: true,
             window_ns: None,
             stamps: false,
-            event_loop: EventLoopName::Epoll,
             part: None,
             proxy_protocol: None,
         }

@@ -182,11 +182,6 @@ impl Chart {
         }
     }
 
-    /// True if the chart shows the results of searches.
-    pub fn is_of_searches(self) -> bool {
-        matches!(self, Self::Frontier | Self::Capacity)
-    }
-
     /// Computes the chart at this load point, or for the sweep that contains this load point. `None` if the
     /// report has no data for the chart.
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {

@@ -264,7 +264,8 @@ mod tests {
                 _ => &swept,
             };
             let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
-            let load = loads.find(|load| load.search.is_some() == chart.is_of_searches()).expect("one");
+            let is_of_searches = matches!(chart, Chart::Frontier | Chart::Capacity);
+            let load = loads.find(|load| load.search.is_some() == is_of_searches).expect("one");
             assert!(has(chart, model, load), "{}", chart.name());
             let text = drawn(chart, model, load);
             let document = roxmltree::Document::parse(&text).expect("XML");

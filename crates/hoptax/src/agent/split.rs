@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use hoptax_lab::fake;
     use hoptax_load::spec::{
-        Arrivals, EventLoopName, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts,
+        Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts,
     };
     use hoptax_plan::{LoadPoint, Start};
     use std::collections::BTreeMap;
@@ -142,7 +142,6 @@ mod tests {
             windows: true,
             window_ns: None,
             stamps: false,
-            event_loop: EventLoopName::Epoll,
             part: None,
             proxy_protocol: None,
         }

@@ -8,7 +8,7 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Service};
 use hoptax_load::Address;
-use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{Context, Plan, parse};
 use hoptax_record::{Failure, LedgerDelta, Stage};
 use std::collections::BTreeSet;
@@ -272,7 +272,6 @@ impl<'a> RunningGateway<'a> {
             windows: true,
             window_ns: None,
             stamps: false,
-            event_loop: EventLoopName::Epoll,
             part: None,
             proxy_protocol: None,
         };

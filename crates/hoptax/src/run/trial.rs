@@ -7,7 +7,7 @@ use hoptax_lab::{Observed, Service, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::record::{Cause, LoadRecord};
-use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
@@ -73,7 +73,6 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
         windows: true,
         window_ns: None,
         stamps: plan.path_split == PathSplit::On,
-        event_loop: EventLoopName::Epoll,
         part: None,
         proxy_protocol: None,
     }

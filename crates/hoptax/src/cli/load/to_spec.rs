@@ -4,7 +4,7 @@ use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
-use hoptax_load::spec::{Arrivals, EventLoopName, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::stages;
 use hoptax_plan::units::{show_duration, show_pace};
 use hoptax_record::bounded;
@@ -72,7 +72,6 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         windows: args.output.csv,
         window_ns: None,
         stamps: false,
-        event_loop: EventLoopName::Epoll,
         part: None,
         proxy_protocol: args.connection.proxy_protocol,
     })
@@ -140,13 +139,24 @@ pub(super) fn read_spec(file: &Path) -> anyhow::Result<(LoadSpec, bool)> {
             .with_context(|| format!("cannot read the load spec {}", file.display()))?;
         (text, false)
     };
-    let spec = serde_json::from_str(&text).map_err(|error| {
+    let spec = parsed(&text).map_err(|error| {
         BadInput(format!(
             "{} is not a valid load spec: {error}; docs/reference/load.md describes the format",
             file.display()
         ))
     })?;
     Ok((spec, goes_on))
+}
+
+/// The spec in a JSON text. Older specs could name an event loop; the name is ignored.
+fn parsed(text: &str) -> serde_json::Result<LoadSpec> {
+    serde_json::from_str(text).or_else(|error| {
+        let mut json: serde_json::Value = serde_json::from_str(text)?;
+        match json.as_object_mut().and_then(|spec| spec.remove("event_loop")) {
+            Some(_) => serde_json::from_value(json),
+            None => Err(error),
+        }
+    })
 }
 
 /// Reads the file that the option `flag` names.

@@ -276,7 +276,7 @@ fn a_run_with_several_generators_records_each() {
     for trial in &read.trials {
         assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
         assert_is_sum(trial.load_record.as_ref().expect("measured"), &trial.generators);
-        assert!(trial.network_of_generator(0).is_some() && trial.network_of_generator(1).is_some());
+        assert!(trial.network.is_some() && trial.hosts[&trial.generators[1].host].network.is_some());
     }
     let report = hoptax_report::Model::of(&read);
     let case = report.cases.iter().find(|case| case.gateway == "hop").expect("measured");

@@ -2,7 +2,7 @@ use super::*;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::PhaseLine;
 use hoptax_load::spec::{
-    Arrivals, EventLoopName, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts,
+    Arrivals, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts,
 };
 
 const S: u64 = 1_000_000_000;
@@ -40,7 +40,6 @@ pub(in super::super::super) fn spec(
         windows: true,
         window_ns: None,
         stamps: false,
-        event_loop: EventLoopName::Epoll,
         part: None,
         proxy_protocol: None,
     }

@@ -360,3 +360,20 @@ fn wrong_request_options_are_errors() {
         ("load http://127.0.0.1/ --expect-header :x", "is not a valid header name"),
     ]);
 }
+
+#[test]
+fn a_spec_with_an_event_loop_is_still_accepted() {
+    let spec = typed("http://127.0.0.1:1/").expect("a spec");
+    let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
+    assert_eq!(json.get("event_loop"), None);
+    let read = |json: &serde_json::Value| parsed(&json.to_string());
+    assert_eq!(read(&json).expect("reads"), spec);
+    json["event_loop"] = "epoll".into();
+    assert_eq!(read(&json).expect("reads"), spec);
+    json["event_lop"] = "epoll".into();
+    let refused = read(&json).expect_err("an unknown field").to_string();
+    assert!(refused.contains("unknown field `event_lop`"), "{refused}");
+    json.as_object_mut().expect("an object").remove("event_loop");
+    let refused = read(&json).expect_err("an unknown field").to_string();
+    assert!(refused.contains("`event_lop`") && refused.contains("at line 1 column"), "{refused}");
+}
