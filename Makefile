@@ -22,9 +22,9 @@ check: setup-check ## Check formatting, spelling, wording, workflows, licenses o
 docs: ## Generate the pages of gateways, findings, results and the command line
 	$(CARGO) build --quiet --locked -p hoptax
 	$(CARGO) run --quiet --locked -p hoptax -- gateways --pages docs/gateways
-	$(CARGO) run --quiet --locked -p hoptax -- findings --markdown > docs/reference/findings.md
-	$(CARGO) run --quiet --locked -p hoptax -- reference > docs/reference/cli.md
-	$(CARGO) run --quiet --locked -p hoptax -- reference --openapi > docs/reference/openapi.json
+	$(CARGO) run --quiet --locked -p hoptax -- generate reference findings > docs/reference/findings.md
+	$(CARGO) run --quiet --locked -p hoptax -- generate reference > docs/reference/cli.md
+	$(CARGO) run --quiet --locked -p hoptax -- generate reference openapi > docs/reference/openapi.json
 	scripts/results.py
 
 site: ## Build the documentation as a web site in target/site; installs mdBook if needed

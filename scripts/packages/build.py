@@ -94,9 +94,9 @@ def compiled(tools, target, date):
 def printed(binary):
     """(Manual pages by file name, completion scripts by shell), as the binary prints them."""
     with tempfile.TemporaryDirectory(prefix="hoptax-man-") as scratch:
-        subprocess.run([binary, "man", "--output", scratch], check=True)
+        subprocess.run([binary, "generate", "man", "--output", scratch], check=True)
         pages = {file.name: file.read_bytes() for file in sorted(Path(scratch).iterdir())}
-    completions = {shell: subprocess.run([binary, "completions", shell], check=True, stdout=subprocess.PIPE).stdout
+    completions = {shell: subprocess.run([binary, "generate", "completions", shell], check=True, stdout=subprocess.PIPE).stdout
                    for shell in project.SHELLS}
     return pages, completions
 

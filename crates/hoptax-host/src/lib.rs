@@ -12,6 +12,7 @@ pub mod logs;
 mod maps;
 pub mod namespace;
 pub mod ports;
+pub mod private;
 pub mod probe;
 pub mod profile;
 pub mod programs;

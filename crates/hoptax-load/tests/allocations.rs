@@ -9,8 +9,8 @@
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape,
-    TargetSpec, Timeouts, TlsSpec, TlsVersion, Verify,
+    Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
+    TlsSpec, TlsVersion, Verify,
 };
 use hoptax_load::stamp::{self, Stamp};
 use hoptax_load::{Watch, clock};

@@ -22,8 +22,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a case used more than {} of what one connection carries over the link in one direction (`hoptax \
-             bandwidth`), or over a leg between hosts, unless more than {} of that shows that the leg can \
-             carry more",
+             hosts bandwidth`), or over a leg between hosts, unless more than {} of that shows that the leg \
+             can carry more",
             percent(NEAR),
             percent(MOST)
         ),

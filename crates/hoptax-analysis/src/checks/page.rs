@@ -8,7 +8,7 @@ const HEAD: &str = "\
 
 The mistakes for which hoptax checks every run. [Findings](../concepts/findings.md) says what the severities mean,
 [METHODOLOGY.md](../../METHODOLOGY.md#findings) has the statistics. `hoptax findings CODE` explains one;
-`hoptax findings --markdown` prints this page.
+`hoptax generate reference findings` prints this page.
 ";
 
 /// The reference page of all findings, in Markdown.
@@ -49,7 +49,7 @@ mod tests {
         let written = std::fs::read_to_string(path).expect("docs/reference/findings.md");
         assert!(
             written == page(&rules()),
-            "regenerate it: `hoptax findings --markdown > docs/reference/findings.md`"
+            "regenerate it: `hoptax generate reference findings > docs/reference/findings.md`"
         );
     }
 }

@@ -87,7 +87,7 @@ pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
 
 fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!(
-        "{address} is not a hoptax receiver ({why}). Start one there with `hoptax bandwidth --listen \
+        "{address} is not a hoptax receiver ({why}). Start one there with `hoptax hosts bandwidth --listen \
         {address}`"
     ))
 }
@@ -200,7 +200,7 @@ mod tests {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("written");
         });
         let error = measure(address, &asked(1, false)).expect_err("no receiver").to_string();
-        assert!(error.contains(&format!("hoptax bandwidth --listen {address}")), "{error}");
+        assert!(error.contains(&format!("hoptax hosts bandwidth --listen {address}")), "{error}");
         other.join().expect("it ends");
     }
 

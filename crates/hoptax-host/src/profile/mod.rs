@@ -11,6 +11,7 @@ pub use folded::{Folded, Span};
 
 use crate::Watched;
 use crate::guarded::{Guarded, Launch};
+use crate::private::{self, TempDir};
 use crate::probe::{Processes, Tree};
 use crate::programs;
 use fold::Fold;
@@ -18,9 +19,8 @@ use hoptax_load::clock;
 use hoptax_record::profile::{Callers, PassKind};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -166,7 +166,7 @@ impl Profiler {
         if processes.is_empty() {
             return Err(ProfileError::NoProcess);
         }
-        let directory = Private::new()?;
+        let directory = Files::new()?;
         let messages = directory.messages()?;
         let mut arguments = self.arguments(kind, callers, &processes);
         arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
@@ -259,7 +259,7 @@ pub struct Recording {
     data: Option<File>,
     /// perf's messages.
     messages: File,
-    directory: Private,
+    directory: Files,
 }
 
 impl Recording {
@@ -370,24 +370,20 @@ impl Drop for Recording {
     }
 }
 
-/// A directory that only this user can read, because copies of stacks may contain keys and passwords. It is
-/// removed when it is dropped.
+/// A private directory, because copies of stacks may contain keys and passwords.
 #[derive(Debug)]
-struct Private(PathBuf);
+struct Files(TempDir);
 
-impl Private {
+impl Files {
     fn new() -> io::Result<Self> {
-        let name = format!("hoptax-profile-{:016x}", hoptax_load::random::from_system());
-        let path = std::env::temp_dir().join(name);
-        DirBuilder::new().mode(0o700).create(&path)?;
-        let directory = Self(path);
-        DirBuilder::new().mode(0o700).create(directory.inner())?;
-        Ok(directory)
+        let files = Self(private::temporary("hoptax-profile-", &std::env::temp_dir())?);
+        fs::create_dir(files.inner())?;
+        Ok(files)
     }
 
     /// The directory in it that the guard removes, and then this one, because it is empty.
     fn inner(&self) -> PathBuf {
-        self.0.join("perf")
+        self.0.path().join("perf")
     }
 
     fn data(&self) -> PathBuf {
@@ -401,12 +397,6 @@ impl Private {
     /// Opens the file for perf's messages. It can be read after the guard has removed it.
     fn messages(&self) -> io::Result<File> {
         File::options().create(true).read(true).append(true).open(self.messages_path())
-    }
-}
-
-impl Drop for Private {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -463,8 +453,8 @@ mod tests {
     fn files_are_private_and_removed() {
         use std::io::Write as _;
         use std::os::unix::fs::PermissionsExt as _;
-        let directory = Private::new().expect("made");
-        let path = directory.0.clone();
+        let directory = Files::new().expect("made");
+        let path = directory.0.path().to_owned();
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o700);
         let mut messages = directory.messages().expect("opened");
         messages.write_all(b"\n first\n\n event syntax error\n").expect("written");

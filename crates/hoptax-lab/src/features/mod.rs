@@ -20,7 +20,7 @@ pub use variables::FeatureVariables;
 
 use hoptax_plan::Feature;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Whether a gateway with these features receives files that contain credentials.
@@ -39,7 +39,7 @@ pub fn write_files(features: &[Feature], made: &Credentials, directory: &Path) -
     for (name, text) in variables::files(features, made) {
         let path = directory.join(name);
         if let Some(parent) = path.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            std::fs::create_dir_all(parent)?;
         }
         write_private(&path, &text)?;
     }

@@ -102,7 +102,7 @@ pub struct Manifest {
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax
-    /// conform`.
+    /// lint`.
     #[serde(default)]
     pub differences: Vec<Difference>,
     /// How to profile the gateway.
@@ -121,14 +121,14 @@ impl Manifest {
     }
 }
 
-/// A known difference from direct: in a case of `hoptax conform`, or in a header.
+/// A known difference from direct: in a case of `hoptax lint`, or in a header.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// Name of the conformance case; empty if `header` is set. [`crate::conformance::CASES`] lists all cases.
     #[serde(default)]
     pub case: String,
-    /// The difference in the words of `hoptax conform`; empty if `header` is set.
+    /// The difference in the words of `hoptax lint`; empty if `header` is set.
     #[serde(default)]
     pub what: String,
     /// Name of a response header that the gateway changes. It is not compared with direct's header. The

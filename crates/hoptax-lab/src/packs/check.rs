@@ -433,11 +433,7 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
         }
         if difference.what.trim().is_empty() {
             let message = format!("the difference for case `{}` has no `what`", difference.case);
-            return Err(pack.refuse(
-                &near,
-                message,
-                Some("copy it from the output of hoptax conform".into()),
-            ));
+            return Err(pack.refuse(&near, message, Some("copy it from the output of hoptax lint".into())));
         }
         if difference.reason.trim().is_empty() {
             let message = format!("the difference for case `{}` has no reason", difference.case);

@@ -18,6 +18,7 @@ use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{LOOPBACK, Ports, local};
+use hoptax_host::private;
 use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
@@ -28,7 +29,6 @@ use hoptax_servers::upstream::socket_path;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -379,7 +379,7 @@ impl Attempt<'_> {
     /// Writes the configuration to the gateway's directory, and a copy without secrets to the run directory.
     fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
         if self.directory != self.shown {
-            only_for_owner(&self.driver.private_directory)
+            private::create(&self.driver.private_directory)
                 .map_err(|error| (self.driver.private_directory.as_path(), error))?;
         }
         rendered.write(&self.directory).map_err(|error| (self.directory.as_path(), error))?;
@@ -402,12 +402,12 @@ impl Attempt<'_> {
     /// Creates the directory for sockets, or empties it: a gateway that was killed may have left its sockets,
     /// and then it cannot listen on them again.
     fn make_socket_directory(&self) -> std::io::Result<()> {
-        only_for_owner(&self.driver.socket_directory)?;
+        private::create(&self.driver.socket_directory)?;
         match std::fs::remove_dir_all(&self.socket_directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        only_for_owner(&self.socket_directory)
+        private::create(&self.socket_directory)
     }
 
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
@@ -656,24 +656,6 @@ impl Attempt<'_> {
         }
         let made = &self.driver.credentials;
         Failure { message: made.redact(&failure.message), detail: made.redact(&failure.detail), ..failure }
-    }
-}
-
-/// Creates a directory that only its owner may read or enter. An existing directory is accepted only if it
-/// belongs to this user and only this user may read or enter it.
-fn only_for_owner(directory: &Path) -> std::io::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // The directory must not be a link and must belong to this user. In a shared directory such as
-            // /tmp, another user may have created it first.
-            let found = std::fs::symlink_metadata(directory)?;
-            let ours = found.uid() == rustix::process::geteuid().as_raw();
-            if found.is_dir() && ours && found.mode() & 0o077 == 0 {
-                return Ok(());
-            }
-            Err(error)
-        }
-        made => made,
     }
 }
 

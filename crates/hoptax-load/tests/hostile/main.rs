@@ -18,8 +18,7 @@ mod server;
 use awake::{note_retry, unless_it_hangs};
 use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{
-    Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec,
-    Timeouts,
+    Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};
 use server::{Behaviour, Peer, Server};

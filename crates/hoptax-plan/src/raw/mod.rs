@@ -655,7 +655,7 @@ pub(crate) struct RawLoadSelector {
     pub(crate) rate: Option<Placed<Rate>>,
 }
 
-/// The JSON Schema (draft 2020-12) of plans, as `hoptax schema` prints it.
+/// The JSON Schema (draft 2020-12) of plans, as `hoptax generate schema` prints it.
 pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.into_generator().into_root_schema_for::<RawPlan>().to_value()

@@ -109,9 +109,7 @@ fn counted(count: u64, what: &str) -> String {
 mod tests {
     use super::*;
     use hoptax_lab::fake;
-    use hoptax_load::spec::{
-        Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts,
-    };
+    use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts};
     use hoptax_plan::{LoadPoint, Start};
     use std::collections::BTreeMap;
     use std::time::Duration;

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use steps::{Situation, Step};
 
-/// Find the commit that changed a figure, by measuring commits against each other until one is 95 % certain
+/// Find the commit that changed a figure, by measuring commits
 ///
-/// The plan needs one gateway with `git`, and one load point. Commits that do not build are skipped. Ctrl-C
-/// interrupts the search; the same command continues it.
+/// Measures commits until one is 95 % certain. The plan needs one gateway with `git`, and one load point.
+/// Commits that do not build are skipped. Ctrl-C interrupts the search; the same command continues it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 found the commit; 1 found none, was interrupted or could \
     not run; 2 wrong plan or command line.")]

@@ -20,7 +20,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Check a plan, and show what it would run and how long that would take, without running it
+/// Check a plan, and show what it would run and for how long
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

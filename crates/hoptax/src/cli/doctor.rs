@@ -15,7 +15,7 @@ use hoptax_record::{Fitness, FitnessStatus};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Check whether this machine is fit for measurements, and say how to fix each problem
+/// Check if this machine is fit to measure, and how to fix it
 ///
 /// Takes about two seconds and changes nothing. With a plan, it also checks that this machine can run the
 /// plan.

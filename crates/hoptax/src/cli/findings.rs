@@ -2,13 +2,13 @@
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use hoptax_analysis::checks::{Rule, page, rules};
+use hoptax_analysis::checks::{Rule, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 const WIDTH: usize = 80;
 
-/// Explain findings: when each is raised, why it matters, and what to do
+/// Explain findings: when each is raised, why it matters, what to do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Finding to explain [default: list all]
@@ -16,9 +16,6 @@ pub(super) struct Args {
     code: Option<String>,
     #[arg(long, help = help::JSON)]
     json: bool,
-    /// Print the reference page, docs/reference/findings.md
-    #[arg(long, conflicts_with_all = ["json", "code"])]
-    markdown: bool,
 }
 
 impl Args {
@@ -30,9 +27,7 @@ impl Args {
                 return Err(BadInput(unknown(code)).into());
             }
         }
-        let text = if self.markdown {
-            page(&rules)
-        } else if self.json {
+        let text = if self.json {
             serde_json::to_string_pretty(&rules)? + "\n"
         } else if self.code.is_some() {
             rules.iter().map(explained).collect()

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// List the gateways that hoptax has packs for, or show one: how it starts, features, settings, known traps
+/// List the gateways with packs, or show one: start, features, traps
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Pack to show [default: list all]

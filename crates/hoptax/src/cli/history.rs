@@ -15,7 +15,7 @@ use open::{History, as_error, json};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
+/// List, search, tag, note and remove runs; show trends of metrics
 ///
 /// Lists the runs without a command. Give the results directory before the command, as in `hoptax history
 /// ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in

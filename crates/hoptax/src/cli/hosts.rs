@@ -1,5 +1,7 @@
 //! `hoptax hosts`.
 
+mod bandwidth;
+
 use super::doctor::draw;
 use super::exit::Exit;
 use super::help;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Reach every host of a plan, and say what is there: machine, clock, fitness, gateways, network
+/// Show the hosts of a plan: machine, clock, fitness, network
 ///
 /// Like a run, copies hoptax to hosts, creates machines and pods that do not exist yet, and removes them.
 /// Measures the network between the hosts, and no gateway.
@@ -46,6 +48,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Down(Down),
+    Bandwidth(bandwidth::Args),
 }
 
 /// Remove the machines and pods that hoptax created for a plan and that a run has left
@@ -77,6 +80,7 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         match (self.verb, self.source) {
             (Some(Verb::Down(down)), _) => down.run(),
+            (Some(Verb::Bandwidth(args)), _) => args.run(),
             (None, source) => describe(&source.expect("clap requires a plan"), &self.out, self.json),
         }
     }

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Turn an access log, HAR file, curl commands or OpenAPI document into a plan
+/// Turn an access log, HAR, curl commands or OpenAPI into a plan
 ///
 /// The built-in upstream answers with the statuses, sizes and times of the log. Credentials, cookies and
 /// values in queries are not copied.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Schema of plans for editors, in the directory of the plan.
 const SCHEMA: &str = "hoptax.schema.json";
 
-/// Write a commented plan to start from, and its schema, so that editors complete and check it
+/// Write a commented plan to start from, and its schema for editors
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File to write

@@ -2,25 +2,35 @@
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use crate::lint::{self, Report};
+use crate::lint::{self, Answers, Difference, Report, Scope, Settings};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
-use hoptax_lab::packs::PackSet;
-use hoptax_load::random;
+use hoptax_host::private::{self, TempDir};
+use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Check that gateway packs use equivalent settings, by starting each gateway and observing it
+/// Check that packs use equal settings and answer as direct does
+///
+/// Starts each gateway with one worker, with two, and with an access log, and observes its settings. Then
+/// sends 22 requests to it and to direct: every difference must be listed in the pack under `differences`,
+/// and every listed difference must occur.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 all gateways are equalised; 1 a gateway could not be checked; 2 a pack or \
-    the command line is wrong; 3 a gateway is not equalised."
+    after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
+    checked; 2 a pack or the command line is wrong; 3 a gateway is not equalised, or answers in another way."
 )]
 pub(super) struct Args {
-    /// Packs to check
-    #[arg(value_name = "PACK", required = true)]
+    /// Packs to check [default: all that are installed]
+    #[arg(value_name = "PACK")]
     names: Vec<String>,
+    /// Check only the settings
+    #[arg(long, conflicts_with = "answers")]
+    settings: bool,
+    /// Compare only the answers
+    #[arg(long)]
+    answers: bool,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -30,22 +40,33 @@ pub(super) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// The working directory. It is removed at the end, unless the user chose it with `--keep`.
-struct WorkDir {
-    path: PathBuf,
-    keep: bool,
+/// The working directory: that of `--keep`, or a temporary one, which is removed when it is dropped.
+enum WorkDir {
+    Kept(PathBuf),
+    Temporary(TempDir),
 }
 
 impl WorkDir {
     /// # Errors
-    /// If the user chose a directory that is not empty, or that cannot be read. Gateways append to logs, so
-    /// an old error would look current.
-    fn new(keep: Option<&Path>) -> Result<Self, BadInput> {
-        keep.map_or(Ok(()), must_be_empty)?;
-        let drawn = random::from_system();
-        let path = keep
-            .map_or_else(|| std::env::temp_dir().join(format!("hoptax-lint-{drawn:016x}")), Path::to_owned);
-        Ok(Self { path, keep: keep.is_some() })
+    /// If the user chose a directory that is not empty or cannot be read. Gateways append to logs, so an old
+    /// error would look current. Also if no temporary directory can be created.
+    fn new(keep: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(directory) = keep {
+            must_be_empty(directory)?;
+            return Ok(Self::Kept(directory.to_owned()));
+        }
+        let parent = std::env::temp_dir();
+        let temporary = private::temporary("hoptax-lint-", &parent);
+        temporary.map(Self::Temporary).with_context(|| {
+            format!("cannot create a directory in {}; set TMPDIR to one that is writable", parent.display())
+        })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
     }
 }
 
@@ -62,68 +83,104 @@ fn must_be_empty(directory: &Path) -> Result<(), BadInput> {
     }
 }
 
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        if !self.keep {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
-        if let Some(unknown) = self.names.iter().find(|name| packs.get(name).is_none()) {
-            let known = packs.names().join(", ");
-            return Err(BadInput(format!("there is no pack `{unknown}`; the packs are {known}")).into());
-        }
+        let chosen = self.chosen(&packs)?;
+        let scope = match (self.settings, self.answers) {
+            (true, _) => Scope::Settings,
+            (_, true) => Scope::Answers,
+            _ => Scope::All,
+        };
         let work_dir = WorkDir::new(self.keep.as_deref())?;
         let exe = std::env::current_exe()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
-        let (mut reports, mut failures) = (Vec::new(), Vec::new());
-        for name in &self.names {
-            if io::stderr().is_terminal() {
-                eprintln!("{name}: starting the gateway and sending requests …");
-            }
-            match lint::lint(name, &packs, &exe, &work_dir.path) {
-                Ok(report) => reports.push(report),
-                Err(failure) => failures.push((name, failure)),
-            }
-        }
-        let mut out = io::stdout();
-        if self.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&reports)?)?;
-        } else {
-            for report in &reports {
-                writeln!(out, "{}", text(report))?;
-            }
-        }
-        for (name, Failure { message, detail, .. }) in &failures {
-            eprintln!("error: {name}: {message}");
-            detail.lines().for_each(|line| eprintln!("    {line}"));
-        }
-        Ok(match reports.iter().all(|report| report.equalised) {
-            _ if !failures.is_empty() => Exit::Failed,
+        let reports: Vec<Report> = chosen
+            .into_iter()
+            .map(|pack| {
+                if io::stderr().is_terminal() {
+                    eprintln!("{}: starting the gateway and sending requests …", pack.name());
+                }
+                lint::lint(pack, scope, &packs, &exe, work_dir.path())
+            })
+            .collect();
+        self.print(&reports)?;
+        Ok(match reports.iter().all(Report::is_good) {
+            _ if reports.iter().any(|report| report.failure.is_some()) => Exit::Failed,
             true => Exit::Success,
             false => Exit::OverBudget,
         })
     }
+
+    /// The packs that the user named, or all that are installed.
+    fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
+        if self.names.is_empty() {
+            return Ok(packs.iter().filter(|pack| binary::find(pack).is_some()).collect());
+        }
+        let find = |name: &String| {
+            let known = || packs.names().join(", ");
+            packs
+                .get(name)
+                .ok_or_else(|| BadInput(format!("there is no pack `{name}`; the packs are {}", known())))
+        };
+        self.names.iter().map(find).collect()
+    }
+
+    /// Prints the results. Prints the reasons why something was not checked as errors.
+    fn print(&self, reports: &[Report]) -> anyhow::Result<()> {
+        let checked = reports.iter().filter(|report| report.settings.is_some() || report.answers.is_some());
+        let mut out = io::stdout();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&checked.collect::<Vec<_>>())?)?;
+        } else {
+            for report in checked {
+                writeln!(out, "{}", text(report))?;
+            }
+        }
+        for report in reports {
+            let Some(Failure { message, detail, .. }) = &report.failure else { continue };
+            eprintln!("error: {}: {message}", report.pack);
+            detail.lines().for_each(|line| eprintln!("    {line}"));
+        }
+        Ok(())
+    }
+}
+
+/// The settings, and then the answers, each with a heading.
+fn text(report: &Report) -> String {
+    let name = format!("{} {}", report.pack, report.version.as_deref().unwrap_or("version unknown"));
+    let settings = report.settings.as_ref().map(|settings| settings_text(&name, settings));
+    let answers = report.answers.as_ref().map(|answers| answers_text(&name, answers));
+    settings.into_iter().chain(answers).collect()
 }
 
 /// A heading, the table of checks, and the advice.
-fn text(report: &Report) -> String {
+fn settings_text(name: &str, settings: &Settings) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["CHECK", "", "SEEN"]);
-    for item in &report.checks {
+    for item in &settings.checks {
         table.add_row([item.check, item.verdict.words(), &item.evidence]);
     }
-    let version = report.version.as_deref().unwrap_or("version unknown");
-    let outcome = if report.equalised { "equalised" } else { "not equalised" };
-    let mut text = format!("{} {version}: {outcome}\n{table}\n", report.pack);
-    report.log.lines().for_each(|line| text += &format!("    {line}\n"));
-    for item in report.checks.iter().filter(|item| !item.advice.is_empty()) {
+    let outcome = if settings.equalised { "equalised" } else { "not equalised" };
+    let mut text = format!("{name}: {outcome}\n{table}\n");
+    settings.log.lines().for_each(|line| text += &format!("    {line}\n"));
+    for item in settings.checks.iter().filter(|item| !item.advice.is_empty()) {
         text += &format!("help: {}: {}\n", item.check, item.advice);
+    }
+    text
+}
+
+/// A heading, the differences, and what contradicts the pack.
+fn answers_text(name: &str, answers: &Answers) -> String {
+    let Answers { cases, differences, mismatches, .. } = answers;
+    let mut text = format!("{name}: {cases} cases, {} same as direct\n", cases - differences.len());
+    for Difference { case, what, reason } in differences {
+        let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        text += &format!("  {case}: {what}{reason}\n");
+    }
+    for mismatch in mismatches {
+        text += &format!("  not as listed in the pack: {mismatch}\n");
     }
     text
 }
@@ -146,5 +203,10 @@ mod tests {
         let error = refused(&old);
         assert!(error.contains("cannot use") && error.contains("stderr.log"), "{error}");
         assert!(old.is_file(), "nothing is removed");
+    }
+
+    #[test]
+    fn the_number_of_cases_in_the_help_is_right() {
+        assert_eq!(hoptax_lab::conformance::CASES.len(), 22);
     }
 }

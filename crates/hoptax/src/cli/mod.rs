@@ -1,23 +1,19 @@
 //! The command line. Each verb has a file, and this file contains the code that verbs share. On other systems
 //! than Linux, the verbs that measure or start something are missing.
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
+use program::program;
 use std::io;
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 mod agent;
 #[cfg(target_os = "linux")]
-mod bandwidth;
-#[cfg(target_os = "linux")]
 mod bisect;
 #[cfg(target_os = "linux")]
 mod builds;
 mod check;
 mod compare;
-mod completions;
-#[cfg(target_os = "linux")]
-mod conform;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod draw;
@@ -26,6 +22,7 @@ mod findings;
 mod gate;
 #[cfg(target_os = "linux")]
 mod gateways;
+mod generate;
 #[cfg(target_os = "linux")]
 mod guard;
 mod help;
@@ -40,13 +37,12 @@ mod init;
 mod lint;
 #[cfg(target_os = "linux")]
 mod load;
-mod man;
 mod output;
 mod paint;
 mod plan_source;
 #[cfg(target_os = "linux")]
 mod profile;
-mod reference;
+mod program;
 #[cfg(target_os = "linux")]
 mod render;
 mod report;
@@ -54,7 +50,6 @@ mod results_dir;
 #[cfg(target_os = "linux")]
 mod run;
 mod run_ref;
-mod schema;
 mod serve;
 #[cfg(target_os = "linux")]
 mod terminal;
@@ -73,48 +68,43 @@ struct Cli {
     verb: Verb,
 }
 
+/// The commands, in the order of the help ([`program`]).
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Init(init::Args),
+    #[cfg(target_os = "linux")]
+    Doctor(doctor::Args),
     #[cfg(target_os = "linux")]
     Run(run::Args),
+    Report(report::Args),
+    Compare(compare::Args),
+    Check(check::Args),
+    Import(Box<import::Args>),
+    #[cfg(target_os = "linux")]
+    Hosts(hosts::Args),
     #[cfg(target_os = "linux")]
     Load(Box<load::Args>),
     #[cfg(target_os = "linux")]
     Profile(profile::Args),
-    Report(report::Args),
-    Compare(compare::Args),
-    Gate(gate::Args),
-    History(history::Args),
     #[cfg(target_os = "linux")]
     Bisect(Box<bisect::Args>),
+    Gate(gate::Args),
+    History(history::Args),
     Serve(serve::Args),
-    Check(check::Args),
-    #[cfg(target_os = "linux")]
-    Doctor(doctor::Args),
-    #[cfg(target_os = "linux")]
-    Hosts(hosts::Args),
-    Init(init::Args),
-    Import(Box<import::Args>),
+    Findings(findings::Args),
     #[cfg(target_os = "linux")]
     Gateways(gateways::Args),
     #[cfg(target_os = "linux")]
     Builds(builds::Args),
     #[cfg(target_os = "linux")]
     Lint(lint::Args),
-    Findings(findings::Args),
-    #[cfg(target_os = "linux")]
-    Conform(conform::Args),
     #[cfg(target_os = "linux")]
     Render(render::Args),
     #[cfg(target_os = "linux")]
     Upstream(upstream::Args),
     #[cfg(target_os = "linux")]
     Hop(hop::Args),
-    #[cfg(target_os = "linux")]
-    Bandwidth(bandwidth::Args),
-    Schema(schema::Args),
-    Completions(completions::Args),
-    Man(man::Args),
+    Generate(generate::Args),
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(guard::Args),
@@ -123,8 +113,6 @@ enum Verb {
     Agent(agent::Args),
     #[command(hide = true)]
     Draw(draw::Args),
-    #[command(hide = true)]
-    Reference(reference::Args),
 }
 
 /// Parses the command line and runs the verb.
@@ -133,57 +121,51 @@ pub fn main() -> ExitCode {
     // started to ignore.
     #[cfg(target_os = "linux")]
     let _ = hoptax_host::signals::unignore_for_children();
-    let verb = match Cli::try_parse() {
+    let parsed = program().try_get_matches().and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let verb = match parsed {
         Ok(cli) => cli.verb,
-        Err(error) => return usage_error::report(&error, Cli::command()),
+        Err(error) => return usage_error::report(&error, program()),
     };
     let outcome = match verb {
+        Verb::Init(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Doctor(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Run(args) => args.run(),
+        Verb::Report(args) => args.run(),
+        Verb::Compare(args) => args.run(),
+        Verb::Check(args) => args.run(),
+        Verb::Import(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Hosts(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Load(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Profile(args) => args.run(),
-        Verb::Report(args) => args.run(),
-        Verb::Compare(args) => args.run(),
-        Verb::Gate(args) => args.run(),
-        Verb::History(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Bisect(args) => args.run(),
+        Verb::Gate(args) => args.run(),
+        Verb::History(args) => args.run(),
         Verb::Serve(args) => args.run(),
-        Verb::Draw(args) => args.run(),
-        Verb::Check(args) => args.run(),
-        #[cfg(target_os = "linux")]
-        Verb::Doctor(args) => args.run(),
-        #[cfg(target_os = "linux")]
-        Verb::Hosts(args) => args.run(),
-        Verb::Init(args) => args.run(),
-        Verb::Import(args) => args.run(),
+        Verb::Findings(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Gateways(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Builds(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Lint(args) => args.run(),
-        Verb::Findings(args) => args.run(),
-        #[cfg(target_os = "linux")]
-        Verb::Conform(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Render(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Upstream(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Hop(args) => args.run(),
-        #[cfg(target_os = "linux")]
-        Verb::Bandwidth(args) => args.run(),
-        Verb::Schema(args) => args.run(),
-        Verb::Completions(args) => args.run(Cli::command()),
-        Verb::Man(args) => args.run(Cli::command()),
+        Verb::Generate(args) => args.run(program()),
         #[cfg(target_os = "linux")]
         Verb::Guard(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Agent(args) => args.run(),
-        Verb::Reference(args) => args.run(Cli::command()),
+        Verb::Draw(args) => args.run(),
     };
     outcome.unwrap_or_else(|error| print_error(&error)).into()
 }

@@ -13,7 +13,9 @@ const ROUNDS: Duration = Duration::from_secs(30);
 const MOST_PASSES: u32 = 100;
 const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
-/// Show which functions of a gateway use CPU time, in microseconds per request, and where its threads wait
+/// Show which functions of a gateway use CPU time, and where it waits
+///
+/// CPU time is in microseconds per request.
 #[derive(Debug, clap::Args)]
 // clap makes a group of each struct and names it after the struct. Two groups of a command cannot both be
 // `Args`.

@@ -8,7 +8,7 @@ use hoptax_lab::render::Rendered;
 use hoptax_plan::GatewayKind;
 use std::path::Path;
 
-/// Print the configuration that a run of the plan would write for one gateway
+/// Print the configuration that a run would write for one gateway
 ///
 /// Ports and directories are placeholders: in a run the kernel chooses the ports.
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,7 @@ use hoptax_report::{self as report, Model};
 use std::io;
 use std::path::PathBuf;
 
-/// Create a report from a run directory, even if the run was interrupted or killed
+/// Create a report from a run directory, even of an interrupted run
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "DIR", help = help::RUN_DIR)]

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use world::{Needs, World};
 
-/// Measure the gateways of a plan and report what each one costs compared with direct
+/// Measure gateways and report what each costs compared with direct
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 wrong plan or command \

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Minimum length of a token, in characters. Shorter tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
+/// Show all runs in a browser: reports, comparisons, trends, notes
 ///
 /// Prints the address to open, with the token that clients must send, and serves until Ctrl-C or SIGTERM.
 #[derive(Debug, clap::Args)]

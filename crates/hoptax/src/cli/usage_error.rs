@@ -15,8 +15,31 @@ pub(super) fn report(error: &Error, program: Command) -> ExitCode {
         error.exit();
     }
     let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+    if let Some(text) = moved(error, &program, &typed) {
+        eprintln!("{text}");
+        return Exit::BadInput.into();
+    }
     eprint!("{}", text(error, program, &typed, paint::is_wanted(&io::stderr())));
     Exit::BadInput.into()
+}
+
+/// Commands of earlier versions, and what they are called now.
+const MOVED: [(&str, &str); 6] = [
+    ("bandwidth", "hosts bandwidth"),
+    ("completions", "generate completions"),
+    ("conform", "lint --answers"),
+    ("man", "generate man"),
+    ("reference", "generate reference"),
+    ("schema", "generate schema"),
+];
+
+/// The line to print if the user typed a command of an earlier version.
+fn moved(error: &Error, program: &Command, typed: &[String]) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let (_, now) = MOVED.iter().find(|(old, _)| old == unknown)?;
+    // `hoptax history man` is just wrong.
+    let is_first = verb(program, typed).1 == "hoptax";
+    is_first.then(|| format!("error: `hoptax {unknown}` is now `hoptax {now}`"))
 }
 
 /// clap's message, in which our help replaces the last line ("For more information, try '--help'").
@@ -190,7 +213,7 @@ fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
 const RUN: &str = "results/20260101T000000Z-quickstart";
 
 /// Example arguments for each verb that requires arguments.
-const COMMANDS: [(&str, &str); 21] = [
+const COMMANDS: [(&str, &str); 20] = [
     ("run", "plan.yaml"),
     ("load", "http://127.0.0.1:8080/"),
     ("profile", "plan.yaml"),
@@ -208,10 +231,9 @@ const COMMANDS: [(&str, &str); 21] = [
     ("hosts", "plan.yaml"),
     ("hosts down", "plan.yaml"),
     ("import", "access.log"),
-    ("lint", "nginx"),
     ("render", "plan.yaml --gateway nginx"),
     ("hop", "l7 --upstream 127.0.0.1:8080"),
-    ("completions", "bash"),
+    ("generate completions", "bash"),
 ];
 
 /// An example of an option or argument with its value, such as `--duration 10s`.
@@ -297,23 +319,22 @@ const VALUES: [(&str, &str); 47] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::Cli;
+    use super::super::program::program;
     use super::*;
-    use clap::{CommandFactory as _, Parser as _};
 
     /// The text that hoptax prints about a command line that cannot be parsed.
     fn printed(line: &str) -> String {
         let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let words = std::iter::once("hoptax".to_owned()).chain(typed.iter().cloned());
-        let error = Cli::try_parse_from(words).expect_err(line);
-        text(&error, Cli::command(), &typed, false)
+        let error = program().try_get_matches_from(words).expect_err(line);
+        moved(&error, &program(), &typed).unwrap_or_else(|| text(&error, program(), &typed, false))
     }
 
     #[test]
     fn every_error_says_what_to_type_instead() {
         for (line, parts) in [
-            ("rum p.yaml", &["tip: ", "'run'", "help: the commands are run, load,"][..]),
-            ("frobnicate", &["completions, man", "`hoptax help` says what each does"]),
+            ("rum p.yaml", &["tip: ", "'run'", "help: the commands are init, doctor, run,"][..]),
+            ("frobnicate", &["hop, generate; `hoptax help` says what each does"]),
             ("run", &["<PLAN>", "help: for example, hoptax run plan.yaml; `hoptax run --help`"]),
             ("load --duration", &["--duration <TIME>", "for example, --duration 10s"]),
             ("load http://a/ --duration 5", &["for example, --duration 10s", "`hoptax load --help`"]),
@@ -361,8 +382,24 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_earlier_versions_name_the_new_ones() {
+        let mut program = program();
+        program.build();
+        for (old, now) in MOVED {
+            let line = format!("error: `hoptax {old}` is now `hoptax {now}`");
+            assert_eq!(printed(old), line);
+            assert_eq!(printed(&format!("{old} --some thing")), line);
+            assert_eq!(printed(&format!("help {old}")), line);
+            let command = now.split(' ').filter(|word| !word.starts_with("--"));
+            let found = command.fold(Some(&program), |at, word| at?.find_subcommand(word));
+            assert!(found.is_some(), "{now}");
+        }
+        assert!(printed("history man").contains("the commands are list,"), "{}", printed("history man"));
+    }
+
+    #[test]
     fn every_option_and_every_required_argument_has_an_example() {
-        let mut program = Cli::command();
+        let mut program = program();
         program.build();
         let mut verbs: Vec<(String, &Command)> = vec![(String::new(), &program)];
         while let Some((name, verb)) = verbs.pop() {

@@ -1,14 +1,17 @@
-//! `hoptax lint`: checks by experiment that a pack configures its gateway in the same way as all other packs.
+//! `hoptax lint`: checks by experiment that a pack configures its gateway in the same way as all other packs,
+//! and that the gateway answers as direct does.
 //!
 //! The module starts the real gateway (profile `equalised`) with one worker and with two workers, with and
 //! without an access log. It sends the gateway a short load. The CPU time that the gateway uses under full
 //! load shows whether the gateway has the right number of workers.
 
+mod answers;
 mod cpu_use;
 mod observe;
 mod open;
 mod rules;
 
+pub use answers::{Answers, Difference};
 pub use cpu_use::CpuUse;
 pub use observe::{Observation, Setup};
 pub use open::Writing;
@@ -19,6 +22,17 @@ use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
 
+/// What to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Settings and answers.
+    All,
+    /// Only the settings.
+    Settings,
+    /// Only the answers.
+    Answers,
+}
+
 /// Result of linting one pack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
@@ -26,29 +40,81 @@ pub struct Report {
     pub pack: String,
     /// The version that the gateway's program reported.
     pub version: Option<String>,
+    /// Result for the settings; absent if they were not checked.
+    #[serde(flatten)]
+    pub settings: Option<Settings>,
+    /// Result for the answers; absent if they were not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
+    /// Why something was not checked.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
+}
+
+impl Report {
+    /// True if no check found a fault.
+    pub fn is_good(&self) -> bool {
+        self.settings.as_ref().is_none_or(|settings| settings.equalised)
+            && self.answers.as_ref().is_none_or(|answers| answers.as_listed)
+    }
+}
+
+/// How the settings of a pack compare with those that all packs must use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
     /// True if no check found a fault.
     pub equalised: bool,
     /// One entry per check.
     pub checks: Vec<Item>,
     /// Last log lines of a gateway that did not start; empty if it started.
     pub log: String,
+    /// True if the gateway started each time.
+    #[serde(skip)]
+    pub started: bool,
 }
 
 /// Lints one pack. Rendered files and logs of its gateway are written below `directory`.
-///
-/// # Errors
-/// If the gateway is not installed, or if the upstream or the generator fails.
-pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result<Report, Failure> {
-    let pack = packs.get(name).ok_or_else(|| Failure {
-        stage: Stage::Missing,
-        message: format!("there is no pack `{name}`; available: {}", packs.names().join(", ")),
-        detail: String::new(),
-    })?;
+pub fn lint(pack: &Pack, scope: Scope, packs: &PackSet, exe: &Path, directory: &Path) -> Report {
+    let name = pack.name();
+    let mut report =
+        Report { pack: name.to_owned(), version: None, settings: None, answers: None, failure: None };
     let Some(program) = binary::find(pack) else {
         let ways = binary::how_to_install(pack).join("; ");
         let message = format!("{name} is not installed. Install it ({ways}) or omit it");
-        return Err(Failure { stage: Stage::Missing, message, detail: String::new() });
+        report.failure = Some(Failure { stage: Stage::Missing, message, detail: String::new() });
+        return report;
     };
+    if scope != Scope::Answers {
+        match settings(pack, packs, exe, directory) {
+            Ok((settings, version)) => (report.settings, report.version) = (Some(settings), version),
+            Err(failure) => report.failure = Some(failure),
+        }
+    }
+    let has_started = report.settings.as_ref().is_none_or(|settings| settings.started);
+    if scope != Scope::Settings && has_started && report.failure.is_none() {
+        match answers::compare(pack, packs, exe, directory) {
+            Ok((answers, version)) => {
+                report.answers = Some(answers);
+                report.version = report.version.or(version);
+            }
+            Err(failure) => report.failure = Some(failure),
+        }
+    }
+    report.version = report.version.or_else(|| binary::version(pack, &program).ok().flatten());
+    report
+}
+
+/// Checks the settings of an installed pack. Also returns the version that its gateway reported.
+///
+/// # Errors
+/// If the upstream or the generator fails.
+fn settings(
+    pack: &Pack,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<(Settings, Option<String>), Failure> {
+    let name = pack.name();
     let (mut observations, mut cpu_uses, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
@@ -79,9 +145,9 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
     };
     let checks = rules::judge(pack, &observations, &cpu_uses, failed.as_ref());
     let equalised = checks.iter().all(|item| matches!(item.verdict, Verdict::Ok | Verdict::NotLookedAt));
-    let version = version.or_else(|| binary::version(pack, &program).ok().flatten());
+    let started = failed.is_none();
     let log = failed.map_or_else(String::new, |(_, failure)| failure.detail);
-    Ok(Report { pack: name.to_owned(), version, equalised, checks, log })
+    Ok((Settings { equalised, checks, log, started }, version))
 }
 
 /// The set-ups in which the gateway is started, in order. Set-ups that the pack lists as `unsupported` are

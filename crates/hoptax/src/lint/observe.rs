@@ -6,7 +6,7 @@ use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_lab::{Driver as _, Service};
+use hoptax_lab::{Driver as _, Facts, Service};
 use hoptax_load::Address;
 use hoptax_load::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{Context, Plan, parse};
@@ -224,7 +224,17 @@ impl<'a> RunningGateway<'a> {
         hoptax_lab::verify::verify(direct[0], self.address(), &requests, change, patience)
     }
 
-    fn address(&self) -> SocketAddr {
+    /// What the driver knows about the gateway.
+    pub(super) fn facts(&self) -> &Facts {
+        self.gateway.0.facts()
+    }
+
+    /// Address of the upstream.
+    pub(super) fn direct(&self) -> SocketAddr {
+        self.upstream.0.addresses()[0]
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
         self.gateway.0.addresses()[0]
     }
 

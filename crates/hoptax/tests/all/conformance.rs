@@ -81,7 +81,7 @@ fn a_stopped_process_continues_its_requests() {
         return;
     }
     let mut command = hoptax();
-    command.args(["conform", "nginx"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["lint", "--answers", "nginx"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("it starts");
     let pid = Pid::from_child(&process);
     while process.try_wait().expect("ours").is_none() {
@@ -95,15 +95,15 @@ fn a_stopped_process_continues_its_requests() {
 }
 
 #[test]
-fn conform_reports_differences_with_their_reasons() {
+fn differences_are_reported_with_their_reasons() {
     if is_missing("nginx") {
         return;
     }
-    let output = hoptax().args(["conform", "nginx"]).output().expect("it runs");
+    let output = hoptax().args(["lint", "--answers", "nginx"]).output().expect("it runs");
     let reported = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
     assert!(reported.starts_with("nginx 1.") && reported.contains(": 22 cases, "), "{reported}");
-    let output = hoptax().args(["conform", "ngnix"]).output().expect("it runs");
+    let output = hoptax().args(["lint", "--answers", "ngnix"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(reported.contains("there is no pack `ngnix`"), "{reported}");

@@ -181,7 +181,7 @@ fn they_listen_on_loopback_only() {
     }
 }
 
-/// Differences that were seen when the packs were run. `hoptax conform` compares these texts exactly.
+/// Differences that were seen when the packs were run. `hoptax lint` compares these texts exactly.
 #[test]
 fn they_list_the_differences_that_were_seen() {
     const QUERY: &str = "/.hoptax/echo?a=1&a=2&b=%20%2F%3F+~!$'()*,;:@/?&c[]=%c3%a9&&d";

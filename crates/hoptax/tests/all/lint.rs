@@ -1,14 +1,16 @@
 //! `hoptax lint` with real gateways: the project's packs, and packs with planted faults.
 
-use crate::support::planted_pack::{argument, packs, with_tls_alone};
+use crate::support::planted_pack::{argument, change, packs, with_tls_alone};
 use crate::support::{Json, Scratch, eventually, hoptax};
 use crate::world::is_missing;
 
-/// Lints a planted pack. Returns the exit code and the report.
+/// Checks the settings of a planted pack. Returns the exit code and the report.
 fn lint(plants: &[(&str, &str)]) -> (Option<i32>, Json) {
     let packs = packs(plants);
-    let output =
-        hoptax().args(["lint", "planted", "--json", "--packs", argument(&packs)]).output().expect("it runs");
+    let output = hoptax()
+        .args(["lint", "planted", "--settings", "--json", "--packs", argument(&packs)])
+        .output()
+        .expect("it runs");
     let reports: Json = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), reports[0].clone())
@@ -50,6 +52,7 @@ fn assert_equalised(pack: &str) {
     let reported = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{reported}{}", String::from_utf8_lossy(&output.stderr));
     assert!(reported.starts_with(pack) && reported.contains(": equalised"), "{reported}");
+    assert!(reported.contains(": 22 cases, "), "the answers follow: {reported}");
     assert!(!reported.contains("help:"), "{reported}");
 }
 
@@ -144,8 +147,10 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls() {
         return;
     }
     let packs = with_tls_alone();
-    let output =
-        hoptax().args(["lint", "planted", "--json", "--packs", argument(&packs)]).output().expect("it runs");
+    let output = hoptax()
+        .args(["lint", "planted", "--settings", "--json", "--packs", argument(&packs)])
+        .output()
+        .expect("it runs");
     let reports: Json = serde_json::from_slice(&output.stdout).expect("JSON");
     // The check `workers` depends on the machine.
     let found: Vec<_> = found(&reports[0]).into_iter().filter(|check| *check != "workers").collect();
@@ -153,7 +158,7 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls() {
     let checks = reports[0]["checks"].as_array().expect("a list").len();
     assert!(checks > 5, "it started: {reports:#}");
 
-    let output = hoptax().args(["conform", "planted", "--packs", argument(&packs)]).output();
+    let output = hoptax().args(["lint", "planted", "--answers", "--packs", argument(&packs)]).output();
     let reported = String::from_utf8(output.expect("it runs").stdout).expect("text");
     assert!(reported.contains(": 22 cases, "), "{reported}");
     for case in ["get", "post-1m", "body-1m", "slow"] {
@@ -201,6 +206,44 @@ fn a_gateway_that_dies_at_the_start_is_reported_with_its_log_and_version() {
     assert!(reports[0]["log"].as_str().is_some_and(|log| log.contains(": no such thing")), "{reports:#}");
 }
 
+/// Compares the answers of the planted pack. Returns the exit code and the report.
+fn answers(packs: &tempfile::TempDir) -> (Option<i32>, Json) {
+    let output =
+        hoptax().args(["lint", "planted", "--answers", "--json", "--packs", argument(packs)]).output();
+    let output = output.expect("it runs");
+    let reports: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code(), reports[0].clone())
+}
+
+#[test]
+fn a_pack_must_list_how_its_answers_differ() {
+    if is_missing("nginx") {
+        return;
+    }
+    let packs = packs(&[]);
+    let (code, report) = answers(&packs);
+    assert_eq!((code, &report["answers"]["as_listed"]), (Some(3), &false.into()), "{report:#}");
+    assert_eq!((&report["checks"], &report["answers"]["cases"]), (&Json::Null, &22.into()), "{report:#}");
+    let differences = report["answers"]["differences"].as_array().expect("a list");
+    assert!(differences.iter().any(|one| one["case"] == "close" && one["reason"].is_null()), "{report:#}");
+    let listed = differences
+        .iter()
+        .map(|one| format!("  - {{ case: {}, what: {}, reason: it is nginx }}\n", one["case"], one["what"]));
+    let listed = listed.collect::<String>();
+    change(&packs, "gateway.yaml", "settings:\n", &format!("differences:\n{listed}settings:\n"));
+    let (code, report) = answers(&packs);
+    assert_eq!((code, &report["answers"]["as_listed"]), (Some(0), &true.into()), "{report:#}");
+    let reasons = report["answers"]["differences"].as_array().expect("a list").iter();
+    assert!(reasons.map(|one| &one["reason"]).all(|reason| reason == "it is nginx"), "{report:#}");
+
+    let unseen = "differences:\n  - { case: get, what: no whole answer, reason: none }\n";
+    change(&packs, "gateway.yaml", "differences:\n", unseen);
+    let (code, report) = answers(&packs);
+    let mismatches = report["answers"]["mismatches"].as_array().expect("a list");
+    assert_eq!((code, mismatches.len()), (Some(3), 1), "{report:#}");
+    assert!(mismatches[0].as_str().is_some_and(|text| text.starts_with("get: same as direct")), "{report:#}");
+}
+
 #[test]
 fn keep_keeps_files_and_unknown_packs_are_refused() {
     if is_missing("nginx") {
@@ -211,7 +254,7 @@ fn keep_keeps_files_and_unknown_packs_are_refused() {
     let kept = scratch.path().join("kept");
     let output = hoptax()
         .current_dir(scratch.path())
-        .args(["lint", "planted", "--packs", argument(&packs), "--keep", "kept"])
+        .args(["lint", "planted", "--settings", "--packs", argument(&packs), "--keep", "kept"])
         .output()
         .expect("it runs");
     let reported = String::from_utf8_lossy(&output.stdout);

@@ -182,7 +182,7 @@ fn init_writes_a_plan_once() {
     let text = fs::read_to_string(directory.path().join("hoptax.yaml")).unwrap();
     let schema =
         text.lines().next().unwrap().strip_prefix("# yaml-language-server: $schema=").expect("for editors");
-    let (_, printed, _) = run(directory.path(), &["schema"]);
+    let (_, printed, _) = run(directory.path(), &["generate", "schema"]);
     assert_eq!(fs::read_to_string(directory.path().join(schema)).unwrap(), printed);
     let (code, _, err) = run(directory.path(), &["check", "hoptax.yaml"]);
     assert_eq!(code, 0, "{err}");
@@ -202,7 +202,7 @@ fn init_writes_a_plan_once() {
 
 #[test]
 fn schema_prints_a_schema() {
-    let (code, out, _) = run(&repository(), &["schema"]);
+    let (code, out, _) = run(&repository(), &["generate", "schema"]);
     assert_eq!(code, 0);
     let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -347,6 +347,6 @@ fn init_does_not_offer_to_overwrite_a_directory() {
 fn a_closed_pipe_is_not_an_error() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    let output = hoptax().arg("schema").stdout(writer).output().expect("the binary starts");
+    let output = hoptax().args(["generate", "schema"]).stdout(writer).output().expect("the binary starts");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), ""));
 }

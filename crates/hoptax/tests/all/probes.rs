@@ -1,5 +1,5 @@
 //! Findings from probes, each with a real cause: limited CPU time, limits of gateways, unequal logs. Also
-//! tests `hoptax bandwidth`.
+//! tests `hoptax hosts bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch, hoptax, json, skip};
@@ -215,13 +215,13 @@ fn every_trial_records_the_probes_samples() {
 #[test]
 fn bandwidth_is_measured_on_loopback_and_to_a_receiver() {
     let short = ["--repeats", "3", "--duration", "20ms", "--json"];
-    let here = json(hoptax().args(["bandwidth", "--size", "1MiB"]).args(short));
+    let here = json(hoptax().args(["hosts", "bandwidth", "--size", "1MiB"]).args(short));
     assert_eq!((&here["to"], &here["message_bytes"]), (&"loopback".into(), &1_048_576.into()));
     let rate = &here["bytes_per_second"];
     assert!(rate["low"].as_f64() <= rate["estimate"].as_f64() && rate["trials"] == 3, "{here}");
 
     let mut receiver = hoptax()
-        .args(["bandwidth", "--listen", "127.0.0.1:0"])
+        .args(["hosts", "bandwidth", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
@@ -229,7 +229,7 @@ fn bandwidth_is_measured_on_loopback_and_to_a_receiver() {
     BufReader::new(receiver.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
     let ready: Json = serde_json::from_str(&line).expect("JSON");
     let address = ready["listen"].as_str().expect("an address");
-    let there = json(hoptax().args(["bandwidth", address, "--echo", "--size", "100B"]).args(short));
+    let there = json(hoptax().args(["hosts", "bandwidth", address, "--echo", "--size", "100B"]).args(short));
     receiver.kill().expect("it is there");
     receiver.wait().expect("it ends");
     assert_eq!((&there["to"], &there["echo"]), (&address.into(), &true.into()));
@@ -247,12 +247,13 @@ fn bandwidth_reports_wrong_arguments() {
         (&["--size", "ten"], "--size ten:"),
         (&["nowhere"], "use HOST:PORT"),
     ] {
-        let output = hoptax().arg("bandwidth").args(arguments).output().expect("it runs");
+        let output = hoptax().args(["hosts", "bandwidth"]).args(arguments).output().expect("it runs");
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
     }
     let nobody = crate::wire::UnusedAddress::new();
-    let output = hoptax().args(["bandwidth", &nobody.address.to_string()]).output().expect("it runs");
+    let output =
+        hoptax().args(["hosts", "bandwidth", &nobody.address.to_string()]).output().expect("it runs");
     let said = text(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("hoptax bandwidth --listen"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("hoptax hosts bandwidth --listen"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! `hoptax completions` and `hoptax man`. Shells and `man` must accept the output of these commands.
+//! `hoptax generate completions` and `hoptax generate man`. Shells and `man` must accept their output.
 
 use crate::support::{Scratch, hoptax, skip};
 use std::path::Path;
@@ -25,8 +25,10 @@ fn verbs() -> Vec<String> {
 
 fn verbs_of(verb: &[&str]) -> Vec<String> {
     let help = printed(&[verb, &["--help"]].concat());
-    let list = help.split("Commands:\n").nth(1).expect("a list");
-    let lines = list.lines().take_while(|line| !line.is_empty());
+    // The help of hoptax lists its commands in groups.
+    let (_, list) =
+        help.split_once("Commands:\n").or_else(|| help.split_once("Start here:\n")).expect("a list");
+    let lines = list.lines().take_while(|line| !["Options:", "Arguments:"].contains(line));
     let verbs = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     verbs
         .filter_map(|line| line.split_whitespace().next())
@@ -41,7 +43,7 @@ fn shells_take_their_completions() {
     let verbs = verbs();
     assert!(verbs.len() > 10, "{verbs:?}");
     for (shell, check) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["--no-execute"])] {
-        let script = printed(&["completions", shell]);
+        let script = printed(&["generate", "completions", shell]);
         for verb in &verbs {
             assert!(script.contains(verb.as_str()), "{shell} does not know {verb}");
         }
@@ -56,7 +58,7 @@ fn shells_take_their_completions() {
 #[test]
 fn bash_completes_verbs_formats_and_files() {
     let scratch = Scratch::new();
-    let script = scratch.file("hoptax.bash", &printed(&["completions", "bash"]));
+    let script = scratch.file("hoptax.bash", &printed(&["generate", "completions", "bash"]));
     let complete = |words: &str, last: usize| {
         let asked = format!(
             "source {}; COMP_WORDS=({words}); COMP_CWORD={last}; _hoptax hoptax \"${{COMP_WORDS[{last}]}}\" \
@@ -76,10 +78,10 @@ fn bash_completes_verbs_formats_and_files() {
 fn manual_pages_render() {
     let scratch = Scratch::new();
     let folder = scratch.path().join("man1");
-    printed(&["man", "--output", &folder.to_string_lossy()]);
+    printed(&["generate", "man", "--output", &folder.to_string_lossy()]);
     let verbs = verbs();
     let pages = std::fs::read_dir(&folder).expect("made").count();
-    let own: Vec<String> = ["builds", "history", "hosts"]
+    let own: Vec<String> = ["builds", "generate", "history", "hosts"]
         .into_iter()
         .flat_map(|verb| verbs_of(&[verb]).into_iter().map(move |one| format!("{verb}-{one}")))
         .collect();
@@ -105,12 +107,15 @@ fn manual_pages_render() {
             assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
         }
     }
-    assert_eq!(printed(&["man"]), std::fs::read_to_string(folder.join("hoptax.1")).expect("a page"));
     assert_eq!(
-        printed(&["man", "run"]),
+        printed(&["generate", "man"]),
+        std::fs::read_to_string(folder.join("hoptax.1")).expect("a page")
+    );
+    assert_eq!(
+        printed(&["generate", "man", "run"]),
         std::fs::read_to_string(folder.join("hoptax-run.1")).expect("a page")
     );
-    let output = hoptax().args(["man", "repotr"]).output().expect("the binary runs");
+    let output = hoptax().args(["generate", "man", "repotr"]).output().expect("the binary runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && error.contains("did you mean `report`?"), "{error}");
 }

@@ -2,13 +2,12 @@
 //! files.
 
 use crate::agent::message::RunId;
+use hoptax_host::private::{self, TempDir};
 use hoptax_load::clock;
-use hoptax_load::random;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -24,7 +23,7 @@ const LOCK: &str = "lock";
 /// released. If the process is killed, the kernel releases the lock, and the next run removes the directory.
 #[derive(Debug)]
 pub(super) struct Place {
-    directory: PathBuf,
+    directory: TempDir,
     _lock: File,
 }
 
@@ -54,7 +53,7 @@ impl Place {
 
     fn below(base: &Path, run: &RunId, patience: Duration) -> Result<Self, NoPlace> {
         let io = |error| NoPlace::Io { directory: base.to_owned(), error };
-        private_directory(base).map_err(io)?;
+        private::create(base).map_err(io)?;
         let deadline = clock::now() + patience.as_nanos() as u64;
         let lock = loop {
             match try_lock(base, run).map_err(io)? {
@@ -63,20 +62,12 @@ impl Place {
                 Err(_) => thread::sleep(POLL),
             }
         };
-        let drawn = random::from_system();
-        let directory = base.join(format!("{drawn:016x}"));
-        private_directory(&directory).map_err(io)?;
+        let directory = private::temporary("agent-", base).map_err(io)?;
         Ok(Self { directory, _lock: lock })
     }
 
     pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.directory.path()
     }
 }
 
@@ -137,23 +128,6 @@ fn taken(holder: Option<Holder>) -> String {
     )
 }
 
-/// Creates a directory that only this user may read or enter. An existing directory is accepted only if it is
-/// one.
-fn private_directory(directory: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // In a shared directory such as /tmp, another user may have created it first.
-            let found = std::fs::symlink_metadata(directory)?;
-            let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-            if found.is_dir() && is_ours && found.mode() & 0o077 == 0 {
-                return Ok(());
-            }
-            Err(io::Error::other("it must be a directory that only this user may enter"))
-        }
-        made => made,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +167,7 @@ mod tests {
     fn what_killed_agents_left_is_removed_by_the_next_run() {
         let scratch = tempfile::tempdir().expect("a directory");
         let base = scratch.path().join("agents");
-        private_directory(&base).expect("made");
+        private::create(&base).expect("made");
         let left = base.join("0123");
         std::fs::create_dir(&left).expect("made");
         std::fs::write(left.join("stderr.log"), "gone").expect("written");

@@ -11,7 +11,7 @@ use super::limits::{self, Limit};
 use super::values;
 use crate::cli::help;
 
-/// Send load to one URL and print throughput, response times and failures
+/// Send load to one URL; print throughput, response times, failures
 ///
 /// Without --rate, each connection sends its next request when the previous response ends (closed loop). With
 /// --rate, requests are due at scheduled times, and response times count from these (open loop). Workers that

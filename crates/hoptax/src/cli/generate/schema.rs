@@ -1,6 +1,6 @@
-//! `hoptax schema`.
+//! `hoptax generate schema`.
 
-use super::exit::Exit;
+use crate::cli::exit::Exit;
 use std::io::{self, Write};
 
 /// Print the JSON Schema of plans

@@ -1,7 +1,9 @@
-//! `hoptax reference`: prints docs/reference/cli.md, built from the help of the verbs.
+//! `hoptax generate reference`: pages of docs/reference. docs/reference/cli.md is built from the help of the
+//! commands.
 
-use super::exit::Exit;
+use crate::cli::exit::Exit;
 use clap::{Arg, Command};
+use hoptax_analysis::checks;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -15,7 +17,7 @@ All commands and options. `hoptax help COMMAND` prints the same. `make docs` gen
 | 0 | success: every case was measured, all budgets hold, no `void` finding |
 | 1 | the command could not run, or no gateway could be measured |
 | 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
-| 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not equalised (`hoptax lint`) |
+| 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not fair or not correct (`hoptax lint`) |
 | 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
 | 5 | no budget is exceeded, but one is inconclusive (`hoptax run`, `hoptax gate`) |
 
@@ -25,22 +27,33 @@ Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints shor
 /// An argument or option that this many commands describe alike is described once for all.
 const SEVERAL: usize = 3;
 
-/// Print the reference page of the command line, docs/reference/cli.md
+/// Print a generated page of hoptax's documentation
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print the OpenAPI document of the JSON interface of `hoptax serve` instead,
-    /// docs/reference/openapi.json
-    #[arg(long)]
-    openapi: bool,
+    /// Page to print
+    #[arg(value_enum, default_value_t = Page::Cli)]
+    page: Page,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Page {
+    /// Commands and options: docs/reference/cli.md
+    Cli,
+    /// Findings: docs/reference/findings.md
+    Findings,
+    /// OpenAPI document of the JSON interface of `hoptax serve`: docs/reference/openapi.json
+    Openapi,
 }
 
 impl Args {
     /// Prints the page of `program`, the whole command line of hoptax.
     pub(super) fn run(self, program: Command) -> anyhow::Result<Exit> {
-        match self.openapi {
-            true => writeln!(io::stdout(), "{:#}", hoptax_history::serve::openapi())?,
-            false => write!(io::stdout(), "{}", page(program))?,
-        }
+        let text = match self.page {
+            Page::Cli => page(program),
+            Page::Findings => checks::page(&checks::rules()),
+            Page::Openapi => format!("{:#}\n", hoptax_history::serve::openapi()),
+        };
+        io::stdout().write_all(text.as_bytes())?;
         Ok(Exit::Success)
     }
 }

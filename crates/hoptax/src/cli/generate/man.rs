@@ -1,6 +1,6 @@
-//! `hoptax man`.
+//! `hoptax generate man`.
 
-use super::exit::{BadInput, Exit};
+use crate::cli::exit::{BadInput, Exit};
 use anyhow::Context as _;
 use clap::Command;
 use clap_mangen::Man;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Print the manual page of hoptax or of one command
 ///
-/// To read it: `hoptax man | man -l -`. To install all pages: `hoptax man --output ~/.cargo/share/man/man1`.
-/// `man` finds them there if `~/.cargo/bin` is in `PATH`.
+/// To read it: `hoptax generate man | man -l -`. To install all pages: `hoptax generate man --output
+/// ~/.cargo/share/man/man1`. `man` finds them there if `~/.cargo/bin` is in `PATH`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Print the page of this command, such as `run` or `history-list` [default: the page of hoptax]

@@ -1,8 +1,8 @@
-//! `hoptax bandwidth`.
+//! `hoptax hosts bandwidth`.
 
-use super::exit::{BadInput, Exit};
-use super::help;
-use super::hop::resolve;
+use crate::cli::exit::{BadInput, Exit};
+use crate::cli::help;
+use crate::cli::hop::resolve;
 use anyhow::Context as _;
 use hoptax_host::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
 use hoptax_plan::units;
@@ -14,8 +14,9 @@ use std::net::TcpListener;
 
 /// Measure how many bytes per second one connection carries
 ///
-/// Without an address, it measures the loopback of this machine. Between two machines, run `hoptax bandwidth
-/// --listen` on one, and pass the address that it prints to `hoptax bandwidth` on the other.
+/// Needs no plan. Without an address, it measures the loopback of this machine. Between two machines, run
+/// `hoptax hosts bandwidth --listen` on one, and pass the address that it prints to `hoptax hosts bandwidth`
+/// on the other.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address of the receiver [default: a receiver on this machine's loopback]
@@ -54,7 +55,7 @@ impl Args {
         let address = self.address.as_deref().map(|typed| resolve("the address", typed)).transpose()?;
         let once = || match address {
             Some(address) => measure(address, &asked).with_context(|| {
-                let question = "is `hoptax bandwidth --listen` running on that machine?";
+                let question = "is `hoptax hosts bandwidth --listen` running on that machine?";
                 format!("cannot measure the bandwidth to {address}; {question}")
             }),
             None => measure_loopback(&asked)

@@ -1,15 +1,15 @@
-//! `hoptax completions`.
+//! `hoptax generate completions`.
 
-use super::exit::Exit;
+use crate::cli::exit::Exit;
 use clap::Command;
 use clap_complete::Shell;
 use std::io;
 
 /// Print the completion script of a shell
 ///
-/// bash: `hoptax completions bash > ~/.local/share/bash-completion/completions/hoptax`.
-/// zsh: `hoptax completions zsh > _hoptax`, in a directory of `$fpath`.
-/// fish: `hoptax completions fish > ~/.config/fish/completions/hoptax.fish`.
+/// bash: `hoptax generate completions bash > ~/.local/share/bash-completion/completions/hoptax`.
+/// zsh: `hoptax generate completions zsh > _hoptax`, in a directory of `$fpath`.
+/// fish: `hoptax generate completions fish > ~/.config/fish/completions/hoptax.fish`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Shell to print the script for

@@ -1,0 +1,75 @@
+//! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
+
+use super::observe::{RunningGateway, plan};
+use hoptax_lab::conformance;
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_record::{Failure, Stage};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time limit for each response. It is long enough for any gateway, because the gateway has no other load.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a gateway's answers differ from direct's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answers {
+    /// True if every difference is listed in the pack, and every listed difference occurred.
+    pub as_listed: bool,
+    /// Number of requests that were sent both ways.
+    pub cases: usize,
+    /// The differences.
+    pub differences: Vec<Difference>,
+    /// What contradicts the pack's list, in words.
+    pub mismatches: Vec<String>,
+}
+
+/// A request that the gateway answers differently from direct.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// Name of the case.
+    pub case: &'static str,
+    /// The difference.
+    pub what: String,
+    /// Why, according to the pack; absent if the pack does not list the difference.
+    pub reason: Option<String>,
+}
+
+/// Starts the gateway of one installed pack, and sends every case to it and to direct. Also returns the
+/// version that the gateway reported.
+///
+/// # Errors
+/// If the gateway does not start, or if the upstream does not answer.
+pub(super) fn compare(
+    pack: &Pack,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<(Answers, Option<String>), Failure> {
+    let name = pack.name();
+    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", packs)?;
+    let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
+    let facts = running.facts();
+    let seen = conformance::observe(running.direct(), running.address(), &facts.change, PATIENCE);
+    let seen = seen.map_err(|error| Failure {
+        stage: Stage::Trial,
+        message: format!("{error:#}"),
+        detail: String::new(),
+    })?;
+    let listed = &pack.manifest().differences;
+    let reason = |case: &str, what: &str| {
+        listed.iter().find(|known| known.case == case && known.what == what).map(|known| known.reason.clone())
+    };
+    let differences = seen.iter().filter_map(|seen| {
+        let what = seen.difference.clone()?;
+        Some(Difference { case: seen.case, reason: reason(seen.case, &what), what })
+    });
+    let mismatches = conformance::mismatches(&seen, listed);
+    let answers = Answers {
+        as_listed: mismatches.is_empty(),
+        cases: seen.len(),
+        differences: differences.collect(),
+        mismatches: mismatches.iter().map(ToString::to_string).collect(),
+    };
+    Ok((answers, facts.version.clone()))
+}
