@@ -212,6 +212,19 @@ fn wider(in_run: Estimate, scatter: f64) -> Estimate {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "(JVM, Node), {} of its figure are added" percent(OF_COMPILING);
+    METHODOLOGY "of a run are compared, {} of the CPU time of each are" percent(OF_PROCESS);
+    METHODOLOGY "its ratio to direct's get {}, memory" percent(OF_THROUGHPUT);
+    METHODOLOGY "`figure ± √(h² + ({} · figure)²)`" percent(OF_RUNS);
+    METHODOLOGY "must not look different: {} for times and CPU time" percent(OF_TWO_RUNS);
+    METHODOLOGY "for times and CPU time, {} for p99 and above" percent(OF_TWO_TAILS);
+    METHODOLOGY "for memory, and {} more (as squares) for a process that compiles" percent(OF_TWO_COMPILING);
+    METHODOLOGY "for p99 and above, {} for throughput," percent(OF_TWO_THROUGHPUTS);
+    METHODOLOGY "for throughput, {} for memory, and" percent(OF_TWO_MEMORIES);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{Run, via};

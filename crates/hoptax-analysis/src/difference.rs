@@ -36,3 +36,13 @@ impl Difference {
         Self { estimate, distinguishable: self.distinguishable && estimate.excludes(neutral), ..self }
     }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "exceeds the noise floor and {} of the bare gateway's own figure" percent(LEAST_CHANGE);
+    METHODOLOGY "by more than `max(f, {})`, beyond chance" percent(LEAST_CHANGE);
+    BIAS "**Comparisons overlook {} of change**" percent(LEAST_CHANGE);
+    METHODOLOGY "in at most {} of comparisons is *any* row called wrongly" percent(ALPHA);
+    METHODOLOGY "Student's t gives p < {} after Holm's correction" number(ALPHA);
+    METHODOLOGY "exceeds {} of the smaller of the two gateways' figures" percent(LEAST_CHANGE);
+}

@@ -198,6 +198,11 @@ impl Trial<'_> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "from its start to {} after its end" time(AFTER_NS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};

@@ -314,3 +314,8 @@ fn adjusted_p_values(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "With more than {} gateways only those that compete" number(MOST_IN_FULL);
+}

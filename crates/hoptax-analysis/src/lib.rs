@@ -45,6 +45,7 @@ mod starts;
 mod tail;
 mod targets;
 mod tax;
+pub mod thresholds;
 mod throughput;
 mod trial;
 mod vantage;

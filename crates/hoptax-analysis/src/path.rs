@@ -118,6 +118,12 @@ fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], times_of: PathTimes) -> Op
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "counted as impossible, and above {} there is no split either" percent(IMPOSSIBLE);
+    METHODOLOGY "If more than {} of the responses carry no stamps" percent(MISSING);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{Run, clock_id, via};

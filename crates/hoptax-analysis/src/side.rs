@@ -262,3 +262,9 @@ fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_
         _ => 1.0,
     }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "placed differently, it is {} instead" number(OF_PLACEMENT);
+    METHODOLOGY "and {} for added times" number(OF_PLACEMENT_ADDED);
+}

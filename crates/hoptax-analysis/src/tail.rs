@@ -63,6 +63,11 @@ fn time_to_resolve(one: &Difference, measured_s: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the half-width of its interval is at most {} of the tax" percent(RESOLVED_WITHIN);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{Run, via};

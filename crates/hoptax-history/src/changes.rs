@@ -133,6 +133,12 @@ fn reading(point: &Point) -> Reading {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the gateway if direct has p > {}; otherwise" number(UNCHANGED);
+    METHODOLOGY "direct changed in the same place, ±{} run" number(NEAR);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

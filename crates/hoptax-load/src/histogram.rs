@@ -169,6 +169,14 @@ impl Encoded {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "HDR histograms ({} to" time(LOWEST);
+    METHODOLOGY "(100 ns to {}, 3 significant" time(HIGHEST);
+    METHODOLOGY "to 1 h, {} significant digits: values are exact to within" number(TRIAL_DIGITS);
+    QUIET_WINDOWS "Histograms of windows have {} digits" number(WINDOW_DIGITS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

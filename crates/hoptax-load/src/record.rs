@@ -477,3 +477,8 @@ pub enum Phase {
     /// No new requests are sent. The generator waits for outstanding responses, at most until their timeouts.
     Draining,
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "digits per window of {}. **Several" time(WINDOW_NS);
+}

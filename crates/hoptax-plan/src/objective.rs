@@ -238,6 +238,12 @@ fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "limits are kept and {} of the requests due were answered successfully" percent(REACHED);
+    BIAS "trials hold**, with {} of the requests answered" percent(REACHED);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

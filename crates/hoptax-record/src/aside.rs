@@ -233,6 +233,15 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the hypervisor took more than {} of the CPU time is set aside" percent(STEAL);
+    METHODOLOGY "From {} trials on, a plan with `time` sets trials aside" word(LEAST_DISTANCES);
+    METHODOLOGY "less than {}, the median of the run" fraction(1.0 / APART);
+    METHODOLOGY "by more than {} and five standard errors" percent(FALL);
+    METHODOLOGY "by more than 5 % and {} standard errors" word(FALL_IN_ERRORS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::dir::tests::trial;

@@ -275,6 +275,12 @@ fn round(factor: f64) -> f64 {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "by at least {} of the smaller tax" percent(APART);
+    METHODOLOGY "change by a factor of at least {} with" number(FACTOR);
+}
+
+#[cfg(test)]
 mod tests {
     use crate::sentence;
     use hoptax_analysis::fixture::{Run, closed_point, open_point, via};

@@ -267,6 +267,13 @@ fn entropy(share: f64) -> f64 {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "raised to the power {}, because" number(WEIGHT);
+    METHODOLOGY "Noise follows Student's t with {} degrees" number(DEGREES);
+    METHODOLOGY "scatter by a further {} of the change" percent(SCATTER);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -393,6 +393,15 @@ fn p_value(change: f64, level: f64, error: f64, degrees: f64) -> f64 {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "Student's t decides: p ≤ {}, and at" number(P_VALUE);
+    METHODOLOGY "at least {} runs on each side" word(LEAST);
+    METHODOLOGY "Changes of up to {} do not count" percent(LEAST_CHANGE);
+    METHODOLOGY "A run more than {} standard deviations from the median" word(SPIKE);
+    METHODOLOGY "itself and {} neighbors on each side is a spike" word(AROUND);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use hoptax_load::random::Random;

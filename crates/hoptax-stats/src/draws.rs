@@ -88,6 +88,12 @@ fn factorial(n: u64) -> f64 {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "Up to {} rounds all possible draws are enumerated" word(EXACT_UP_TO);
+    METHODOLOGY "Beyond that there are {} draws from a fixed seed" number(DRAWS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

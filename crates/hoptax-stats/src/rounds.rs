@@ -222,6 +222,13 @@ impl Units {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "More than {} rounds are drawn" number(MOST_UNITS);
+    METHODOLOGY "rounds are drawn in {} batches" number(MOST_UNITS);
+    PLAN "of all passes are the batches, at most {}. From" number(MOST_UNITS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::merge;
     use super::*;

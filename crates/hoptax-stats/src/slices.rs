@@ -92,6 +92,11 @@ impl Slices {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    PLAN "From {} passes on, the passes are batches too, and the wider interval counts" word(LEAST_PASSES);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::independent_figures;

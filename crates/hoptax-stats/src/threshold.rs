@@ -136,6 +136,14 @@ impl Threshold {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "*r* holds with probability {} + (0.99 − lapse) · logistic" number(LUCK);
+    METHODOLOGY "between {} the lowest and" fraction(1.0 / BEYOND);
+    METHODOLOGY "the lowest and {} the highest is equally likely" times(BEYOND);
+    METHODOLOGY "disturbance ({}, summed over)" percents(LAPSES.map(|(lapse, _)| lapse));
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

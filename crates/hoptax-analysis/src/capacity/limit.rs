@@ -2,14 +2,11 @@
 
 use super::Capacity;
 use super::judge::SearchTrial;
+use crate::thresholds::BUSY;
 use hoptax_plan::Search;
 use hoptax_record::report::Limit;
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
-
-/// Limit for the utilisation of a worker of the load generator. Above this limit, the worker cannot send
-/// requests on time. The finding `generator-saturated` has the same limit.
-const BUSY: f64 = 0.85;
 
 /// Number of trials to examine just above the capacity. It is odd, so that the median is a single trial.
 const EXAMINED: usize = 3;
@@ -155,4 +152,10 @@ fn ratio(rate: Option<&Estimate>, direct: Option<&Estimate>) -> Option<Estimate>
         high: Some(ratio * up.exp()),
         trials: rate.trials.min(direct.trials),
     })
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the middle one of the {} failed trials" word(EXAMINED);
+    METHODOLOGY "stayed within {} times the usual" number(SAME);
 }

@@ -113,6 +113,12 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "at {}, with Cohen's w" one_in(CHANCE);
+    METHODOLOGY "Cohen's w above {} (J." number(EFFECT);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

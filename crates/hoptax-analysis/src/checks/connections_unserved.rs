@@ -2,14 +2,12 @@
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::case::responses;
+use crate::thresholds::SERVED;
 use hoptax_load::histogram::{rank, value_at_rank};
 use hoptax_load::record::LoadRecord;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-unserved";
-/// Mean number of responses of the connections that got any. Above this limit, a connection without any was
-/// not served. It did not just have bad luck.
-const SERVED: u64 = 3;
 /// Limit for the share of connections that were not served. Above this share the case is void, because its
 /// load differs too much from the plan's load. `connections-short` has the same limit.
 const ANOTHER_CASE: f64 = 0.1;

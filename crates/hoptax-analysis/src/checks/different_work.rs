@@ -176,6 +176,11 @@ fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], expected: Expected) -> Option
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "as two proportions, {} standard errors of the pooled share apart" word(ERRORS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

@@ -3,14 +3,12 @@
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::causes;
 use crate::counts::failures;
+use crate::thresholds::DOUBTFUL;
 use hoptax_load::record::Counts;
 use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Limit for the share of failed requests. Above this share, the slow end of the distribution consists of
-/// failures, not of responses.
-const DOUBTFUL: f64 = 0.001;
 /// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 

@@ -1,11 +1,10 @@
 //! `failed-checks`: complete answers did not meet the plan's expectations.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
-/// Limit for the share of unexpected answers. Above this share, they change the figures.
-const DOUBTFUL: f64 = 0.001;
 /// Limit for the share of unexpected answers. Above this share, the case is void.
 const MOST: f64 = 0.5;
 

@@ -1,15 +1,10 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::thresholds::{BUSY, LATE};
 use crate::{Case, GeneratorFigures, Latency};
 
 const CODE: &str = "generator-saturated";
-/// Limit for the share of the time that a worker spends on a CPU. Above this share, the worker cannot send
-/// requests on time.
-const BUSY: f64 = 0.85;
-/// Limit for the p99 of the send lag ÷ the median response time. Above this ratio, delays in the generator
-/// are visible in the figures.
-const LATE: f64 = 0.1;
 
 /// What a limit of direct means in a closed loop, whatever the limit is.
 pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gateway with this limit: with \

@@ -99,6 +99,11 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "they differ by more than {} of the case's added p50" fraction(OF_TAX);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

@@ -298,6 +298,12 @@ fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "More than {} above it is impossible" fraction(IN_FLIGHT - 1.0);
+    METHODOLOGY "less than {} of it, without errors" fraction(IDLE);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

@@ -99,6 +99,11 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "with a growth of {}. -" percent(GROWTH);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

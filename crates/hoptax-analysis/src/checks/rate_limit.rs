@@ -1,6 +1,7 @@
 //! How many requests a rate limit of the plan lets through, and which rejections it explains.
 
 use super::{Measured, Subject};
+use crate::thresholds::DOUBTFUL;
 use crate::{Case, Trial};
 use hoptax_load::record::Counts;
 use hoptax_plan::{Feature, GatewayKind};
@@ -16,8 +17,6 @@ pub(super) const INEXACT: f64 = 0.1;
 /// of the packs hold one second. A limiter that counts in windows of one second also lets one second more
 /// through, because a trial can begin and end within a window.
 const BURST_S: f64 = 1.0;
-/// Limit for the share of rejected requests. Above this share, they change the figures.
-pub(super) const DOUBTFUL: f64 = 0.001;
 
 /// Rejections that a rate limit of the plan explains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,6 +108,12 @@ fn most_rejected(per_second: u32, case: &Case, counts: &Counts, trials: &[Trial<
         None => trials.iter().map(|trial| fewest_passed(per_second, trial.seconds())).sum(),
     };
     counts.scheduled as f64 - passed
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "N × (s + {}) requests" number(BURST_S);
+    METHODOLOGY "(rounded up), and {} more." fraction(INEXACT);
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
 use crate::load::grouped;
+use crate::thresholds::REACHED;
 use crate::{Load, Trial};
 use hoptax_stats::share;
 
 const CODE: &str = "rate-missed";
-const LEAST: f64 = 0.99;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,7 +19,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "fewer than {} of the requests that were due in an open loop were completed in time. Failures \
              that the plan's events caused count as completed",
-            percent(LEAST)
+            percent(REACHED)
         ),
         seen: "The response times are then those of an overloaded system.",
         advice: "Lower the rate, or use more connections, because a connection carries only one request at a \
@@ -37,7 +37,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let timeout = subject.timeout_ns();
             let broken: u64 = trials.iter().map(|trial| trial.failures_of_events(timeout)).sum();
             let seconds: f64 = trials.iter().map(Trial::seconds).sum();
-            let achieved = share((done + broken) as f64, due as f64).filter(|achieved| *achieved < LEAST)?;
+            let achieved =
+                share((done + broken) as f64, due as f64).filter(|achieved| *achieved < REACHED)?;
             let unsent = case.counts.as_ref().map_or(0, |counts| counts.unsent);
             let failed = case.counts.as_ref().map_or(0, failures).saturating_sub(broken);
             let (consequence, advice) = match 2 * failed >= due.saturating_sub(done + broken) {

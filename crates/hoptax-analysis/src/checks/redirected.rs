@@ -1,13 +1,12 @@
 //! `redirected`: most answers are redirects, which hoptax does not follow.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::thresholds::REDIRECTED;
 use hoptax_load::redirect::is_redirect;
 use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
 const CODE: &str = "redirected";
-/// Limit for the share of redirects among the answers.
-const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -16,7 +15,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "more than {} of the answers are redirects (status 301, 302, 303, 307 or 308) that no target's \
              `expect` names and the plan's upstream does not send",
-            percent(MOST)
+            percent(REDIRECTED)
         ),
         seen: "hoptax does not follow redirects, so the figures describe the redirect.",
         advice: "Request the address that the redirect points to. If redirects are what you measure, add \
@@ -38,7 +37,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
     let redirects =
         || counts.status.iter().filter(move |(status, _)| is_redirect(**status) && !is_meant(**status));
     let redirected: u64 = redirects().map(|(_, count)| count).sum();
-    let share = share(redirected as f64, counts.completed as f64).filter(|share| *share > MOST)?;
+    let share = share(redirected as f64, counts.completed as f64).filter(|share| *share > REDIRECTED)?;
     let status = redirects().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
     let to = trials.iter().find_map(|trial| trial.load.redirected_to.as_deref());
     let to_where = to.map_or_else(String::new, |to| format!(" to {to}"));

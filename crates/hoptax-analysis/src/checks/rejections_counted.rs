@@ -1,17 +1,16 @@
 //! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
-use super::rate_limit::{DOUBTFUL, INEXACT, Limited, TOO_MANY};
+use super::rate_limit::{INEXACT, Limited, TOO_MANY};
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::load::grouped;
+use crate::thresholds::{DOUBTFUL, MISDIRECTED};
 use hoptax_plan::GatewayKind;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
-/// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
-const MISDIRECTED: u16 = 421;
 const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
     longer reject requests.";
 

@@ -126,6 +126,12 @@ fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    FINDINGS "with probability `u²`: {} at 85 %" percent((BUSY * BUSY * 100.0).round() / 100.0);
+    FINDINGS "with probability `u²`: 72 % at {}. -" percent(BUSY);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

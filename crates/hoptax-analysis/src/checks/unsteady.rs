@@ -318,6 +318,12 @@ fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the change must be {}, and three" percent(CHANGE);
+    METHODOLOGY "must be 10 %, and {} of the trials must change in the same direction" fraction(MOST);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

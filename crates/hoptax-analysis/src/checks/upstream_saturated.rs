@@ -4,12 +4,10 @@ use super::generator_saturated::LIMIT_OF_DIRECT;
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::Trial;
+use crate::thresholds::BUSY;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// Limit for the share of a CPU that an instance uses. Above this share, the instance answers with a delay.
-/// `generator-saturated` has the same limit. Each instance has one thread.
-const BUSY: f64 = 0.85;
 /// Limit for the throughput via the gateway ÷ direct's throughput. From this ratio on, the gateway is not the
 /// limit of a closed loop.
 const AS_SLOW: f64 = 0.97;

@@ -196,6 +196,13 @@ fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    FINDINGS "From {} times the number of workers it counts as more" number(BEYOND);
+    FINDINGS "a ratio of {} or more in closed loops is noted" number(UNLIKE);
+    FINDINGS "the gateway's CPU time in its busiest {} second" fraction(SPAN as f64 / 10.0);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;

@@ -152,3 +152,8 @@ fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<St
     cases.dedup();
     cases
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "row called wrongly. {} of the 5 % are for the headline rows" fraction(FOR_HEADLINES);
+}

@@ -204,3 +204,9 @@ fn noise(metric: Metric, floor: &NoiseFloor) -> Option<f64> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "its noise floor is multiplied by √{}. Of"
+        number((OF_TWO_DIFFERENCES * OF_TWO_DIFFERENCES).round());
+}

@@ -139,3 +139,11 @@ fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Vec<bool>> {
     left_out.truncate(windows);
     Some(left_out)
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "shows at least {} of steal (half a tick) on any CPU in it" time(RULE.stolen_ns);
+    METHODOLOGY "as the time needs, and {} more" word(RULE.before);
+    METHODOLOGY "as much time is left out as it took, and at least {} window" word(RULE.after);
+    METHODOLOGY "less than {} quiet enters no quiet figure" fraction(ENOUGH);
+}

@@ -84,6 +84,12 @@ fn wait_for(line: &Line, value: u32, until: Instant) -> Option<()> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "times {} round trips" number(ROUND_TRIPS);
+    METHODOLOGY "the fastest of {} times" number(TRIES);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

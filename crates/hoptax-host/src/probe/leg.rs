@@ -307,6 +307,16 @@ fn drain(stream: &mut impl Read) {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "on one idle connection without Nagle's delay, for {}. Both" seconds(ROUND_TRIPS_NS);
+    METHODOLOGY "Each of {} batches has a median" word(BATCHES);
+    METHODOLOGY "but at most {}, one packet" bytes(ONE_PACKET);
+    METHODOLOGY "in the second half of {}, with" seconds(BANDWIDTH_NS);
+    METHODOLOGY "between {} and 1 MiB" bytes(LEAST_MESSAGE);
+    METHODOLOGY "between 16 KiB and {}. **The" bytes(LONGEST_MESSAGE);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;

@@ -34,6 +34,11 @@ pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "at least one window. {} second on each side of the measured time" word(MARGIN / 10);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::{HostTimes, Sample};
     use super::*;

@@ -119,6 +119,12 @@ fn times_of(pid: i32, tid: i32) -> Option<Times> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    FINDINGS "on a CPU for at least {} of the measured time" percent(IDLE);
+    FINDINGS "at least {} of the time of the role's busiest thread" fraction(HELPER);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -482,3 +482,8 @@ fn swept<T: Clone, U: Clone>(
         })
         .collect()
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    BIAS "short rounds of {} trials" time(SHORT_DURATION);
+}

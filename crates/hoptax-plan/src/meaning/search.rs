@@ -191,3 +191,9 @@ fn place_of(sources: &Sources<'_>, place: Place, part: &str) -> Place {
         _ => place,
     }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "is within the precision ({})" percent(PRECISION);
+    METHODOLOGY "trials {} as long at the lower end" times(CONFIRM);
+}

@@ -177,3 +177,9 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
     }
     AutoTrials { within, within_us: None, at_most: time, least, most }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "checked from the {} round on" ordinal(FEWEST_TIMED);
+    BIAS "**{} unless the plan says otherwise.**" minutes(TIME);
+}

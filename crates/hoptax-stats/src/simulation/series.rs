@@ -184,3 +184,9 @@ fn steps_of_made_up_series_are_found() {
     assert!(ours.precision() >= 0.9 && ours.recall() >= 0.9, "{ours:?}");
     assert!(threshold.precision() < ours.precision() / 2.0, "{threshold:?}");
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    SIMULATIONS "made-up series of {} runs" number(RUNS);
+    SIMULATIONS "a threshold of {} between neighboring runs" percent(THRESHOLD);
+}

@@ -95,3 +95,8 @@ fn with_more_rounds_stopping_costs_less() {
     assert_stated(least, " with ten rounds or more", &table);
     assert_stated(skewed, " if they are skewed", &table);
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    SIMULATIONS "by luck. {} runs with normal scatter" number(RUNS);
+}

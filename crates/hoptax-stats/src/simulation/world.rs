@@ -190,3 +190,8 @@ pub(super) fn normal(random: &mut Random) -> f64 {
     let radius = (2.0 * random.exponential()).sqrt();
     radius * (TAU * random.unit()).cos()
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    SIMULATIONS "direct and gateways): {} requests per trial, direct twice per round" number(REQUESTS);
+}

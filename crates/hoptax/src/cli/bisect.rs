@@ -168,3 +168,8 @@ fn situation(question: &Question, state: &State, least: Least) -> Situation {
         least: least.of(state.measurements().first().map(|one| one.good)),
     }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "plus {} of the figure for each start" percent(OF_STARTS);
+}

@@ -1,4 +1,5 @@
-//! The whole command line, whose help lists the commands in groups: clap has headings for options, but not for commands.
+//! The whole command line. Its help lists the commands in groups: clap has headings for options, but not for
+//! commands.
 
 use clap::builder::Styles;
 use clap::{Command, CommandFactory as _};

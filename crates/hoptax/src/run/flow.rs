@@ -667,3 +667,8 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
 mod profiles;
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    FINDINGS "once per run if that is {} or more" bytes(LARGE_BODY);
+}

@@ -351,3 +351,8 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 fn failed(message: String, detail: String) -> Loaded {
     Loaded { failed: Some(Failure { stage: Stage::Trial, message, detail }), ..Loaded::default() }
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    FINDINGS "over the loopback, one way, for {}, with" seconds(LINK_TIME);
+}

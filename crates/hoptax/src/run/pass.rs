@@ -154,6 +154,12 @@ fn blank(turn: Turn, label: &str) -> PassRecord {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    PLAN "slices of {} of all passes are the batches" windows(WINDOWS as u64);
+    PLAN "Every {} one also records where threads wait" ordinal(WAITING_EVERY);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use hoptax_plan::LoadPoint;

@@ -255,6 +255,15 @@ fn fall_of_last(values: &[f64]) -> (f64, f64) {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    PLAN "each process gets bursts of {} with" time(BURST);
+    PLAN "requests or {} of load" time(LEAST_LOAD);
+    PLAN "That takes {} requests or" number(LEAST_REQUESTS);
+    PLAN "they fall by at most {} and 5 %, or" percent(CPU_FALL);
+    PLAN "they fall by at most 2 % and {}, or" percent(TIME_FALL);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

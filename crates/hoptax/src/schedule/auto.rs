@@ -174,6 +174,11 @@ impl Director for Auto {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "has grown by {}. It costs" one_part_of(LOOKS_APART);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::schedule::{Contender, director};

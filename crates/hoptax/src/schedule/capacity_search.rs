@@ -263,3 +263,13 @@ fn rounded(rate: f64) -> f64 {
 #[cfg(test)]
 #[path = "capacity_search_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "from the lowest rate by a factor of {} until" word(CLIMB);
+    METHODOLOGY "the lower and the upper {} of the current" part(TRIED[0]);
+    METHODOLOGY "at most {} steps of climb and search for one objective" number(SEARCH_STEPS);
+    METHODOLOGY "for one objective, {} more for each further one" number(STEPS_PER_OBJECTIVE);
+    METHODOLOGY "and {} to confirm each" number(CONFIRM_STEPS);
+    METHODOLOGY "each interval; {} of at most three must hold" word(DECIDE);
+}

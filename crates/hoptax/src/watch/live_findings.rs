@@ -80,6 +80,11 @@ fn half_widths(analysis: &Analysis) -> Vec<HalfWidth> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "the next evaluation waits {} times as long as the last one took" word(APART);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use hoptax_analysis::fixture::{Run, via};

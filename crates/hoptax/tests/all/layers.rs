@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
+    ("pages", &[]),
     ("wire", &[]),
     ("load", &["wire"]),
     ("stats", &["load"]),

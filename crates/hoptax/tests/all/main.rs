@@ -43,7 +43,6 @@ mod load;
 mod load_flags;
 mod load_live;
 mod load_output;
-mod methodology;
 mod misbehaviour;
 mod names;
 mod origin;

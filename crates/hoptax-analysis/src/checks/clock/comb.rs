@@ -74,6 +74,13 @@ fn in_steps_of(step_ns: u64, times: &Histogram<u64>) -> Option<Comb> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "The finding is raised from {}, if" number(COHERENCE);
+    METHODOLOGY "if at least {} steps have" word(TEETH);
+    METHODOLOGY "steps have {} of the samples each" percent(TOOTH);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use hoptax_load::histogram::{TRIAL_DIGITS, empty};

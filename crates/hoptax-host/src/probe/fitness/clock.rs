@@ -106,3 +106,8 @@ pub(super) fn timer(host: &Host) -> Fitness {
                   up to its tick: boot a kernel that has them.";
     doubt("timer", status, seen, message, advice)
 }
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "at most {} for short sleeps" time(MOST_NS);
+}

@@ -127,6 +127,11 @@ impl Situation {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "The search stops at {}. Runs" percent(SURE);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Warnings about results of a load that users easily misread. Each warning has advice that follows from what
 //! was seen.
 //!
-//! The limits are the same as in the findings of `hoptax-analysis/src/checks`.
+//! Limits that findings have too are in [`hoptax_analysis::thresholds`].
 
 mod failing;
 mod lateness;
@@ -9,31 +9,22 @@ mod text;
 
 pub(super) use failing::{advice_on, failed};
 use hdrhistogram::Histogram;
+use hoptax_analysis::thresholds::{BUSY, REDIRECTED, SERVED};
 use hoptax_load::histogram::{rank, value_at_rank};
 use hoptax_load::record::{Cause, Connections, LoadRecord, Silence};
 use hoptax_load::spec::{Check, LoadSpec, Retry, Shape, is_idempotent};
 pub(super) use lateness::Late;
-
-/// Maximum share of the measured time during which the busiest worker may be on a CPU.
-const BUSY: f64 = 0.85;
 /// Minimum number of requests per connection. Below this limit, keep-alive does not work.
 const KEPT: u64 = 10;
 /// Maximum share of failed requests. If more requests fail, the response times do not show the requested load
 /// but a lighter load.
 const FAILED: f64 = 0.01;
-/// Mean number of responses of the connections that got any. Above this limit, a connection without any was
-/// not served. It did not just have bad luck.
-const SERVED: u64 = 3;
 /// A silence matters if it is at least this long, and is this share of the measured time or [`LONG`].
 const SILENT: u64 = 250_000_000;
 const SILENT_SHARE: f64 = 0.05;
 const LONG: u64 = 1_000_000_000;
 /// A silence is a stall if it is this many times as long as the median service time.
 const STALLED: u64 = 10;
-/// Minimum share of redirects among the responses that makes them the answer.
-const MOSTLY: f64 = 0.5;
-/// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
-const MISDIRECTED: u16 = 421;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Doubt {
@@ -180,7 +171,7 @@ fn redirects(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
         || record.counts.status.iter().filter(|(status, _)| hoptax_load::redirect::is_redirect(**status));
     let redirects: u64 = statuses().map(|(_, count)| count).sum();
     let completed = record.counts.completed;
-    if expected || redirects == 0 || (redirects as f64) < MOSTLY * completed as f64 {
+    if expected || redirects == 0 || (redirects as f64) < REDIRECTED * completed as f64 {
         return None;
     }
     let status = statuses().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;

@@ -1,6 +1,7 @@
 //! Requests that failed, and responses that are not successes.
 
-use super::{Doubt, FAILED, MISDIRECTED};
+use super::{Doubt, FAILED};
+use hoptax_analysis::thresholds::MISDIRECTED;
 use hoptax_load::record::{Cause, Counts, LoadRecord};
 use hoptax_load::spec::LoadSpec;
 

@@ -1,14 +1,10 @@
 //! Open loops that did not keep their schedule, and why: what was counted decides, not a guess.
 
 use super::{Decoded, Doubt, is_busy, paused};
+use hoptax_analysis::thresholds::{LATE, REACHED};
 use hoptax_load::histogram::{rank, value_at_rank};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
-
-/// Maximum p99 of the send lag (how late requests are sent), as a share of the median response time.
-const LATE: f64 = 0.1;
-/// Minimum share of the due requests that must complete in the measured time.
-const ACHIEVED: f64 = 0.99;
 /// Part of the late or missing requests that a cause must explain.
 const EXPLAINS: f64 = 0.5;
 /// Share of connections that may be busy on average, for the advice about their number.
@@ -51,7 +47,7 @@ pub(super) fn of(
     };
 
     let done = record.completed_in_time as f64;
-    if done < ACHIEVED * due {
+    if done < REACHED * due {
         if record.interrupted || record.gave_up {
             return None;
         }
