@@ -13,9 +13,10 @@ use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits_into};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
+use crate::agent::Hosts;
 use crate::run::{Contents, Outcome, Run};
 use anyhow::Context;
-use found::{Found, connect};
+use found::{Connected, Found, connect};
 use hoptax_lab::builds;
 use hoptax_lab::packs::PackSet;
 use hoptax_load::random;
@@ -59,6 +60,17 @@ pub(super) struct Args {
     serve: serve::ServeArgs,
 }
 
+/// A plan that can run now.
+struct Prepared<'a> {
+    plan: &'a Plan,
+    plan_text: String,
+    seed: u64,
+    packs: &'a PackSet,
+    connected: &'a Connected,
+    /// Set by a signal during the preparation.
+    early: &'a AtomicBool,
+}
+
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         self.run_with(|_| Ok(()))
@@ -89,35 +101,59 @@ impl Args {
             catch_signals(&early)?;
         }
         let connected = connect(&plan, &early)?;
-        let hosts = connected.hosts.as_ref();
-        let found = Found::look(hosts, &plan, &packs)?;
+        if !self.prepare(&mut plan, &packs, connected.hosts.as_ref(), &early)? {
+            eprintln!("interrupted; nothing was measured");
+            return Ok(Exit::Failed);
+        }
+        let prepared =
+            Prepared { plan: &plan, plan_text, seed, packs: &packs, connected: &connected, early: &early };
+        let exit = self.measure(prepared)?;
+        // Removing machines may take minutes, or fail. So the report comes first.
+        connected.end()?;
+        Ok(exit)
+    }
+
+    /// Builds the commits of the plan, and checks that the machines have what the plan needs. Prints notes and
+    /// warnings. Returns false if a signal arrived.
+    fn prepare(
+        &self,
+        plan: &mut Plan,
+        packs: &PackSet,
+        hosts: Option<&Hosts>,
+        early: &Arc<AtomicBool>,
+    ) -> anyhow::Result<bool> {
+        let found = Found::look(hosts, plan, packs)?;
         for note in plan.replace_missing(|gateway| found.gateways.is_missing(&gateway.label)) {
             eprintln!("note: {note}");
         }
-        for warning in fits_into(&mut plan, &packs, found.limits.clone())?.into_iter().chain(doubts(&plan)) {
+        for warning in fits_into(plan, packs, found.limits.clone())?.into_iter().chain(doubts(plan)) {
             eprintln!("warning: {warning}");
         }
-        for pack in never_run(&plan, &packs) {
+        for pack in never_run(plan, packs) {
             eprintln!(
                 "note: nobody has run the pack {pack} with the real gateway: its gateway.yaml has no \
                 `last_run_for_real`"
             );
         }
-        let unbuilt = build_commits(&mut plan, &early)?;
+        let unbuilt = build_commits(plan, early)?;
         if early.load(Ordering::Relaxed) {
-            eprintln!("interrupted; nothing was measured");
-            return Ok(Exit::Failed);
+            return Ok(false);
         }
         if !self.skip_missing {
             all_built(&unbuilt)?;
-            found.all_installed(&plan)?;
+            found.all_installed(plan)?;
         }
         found.can_profile()?;
         for warning in others::warnings(Path::new("/proc"), std::process::id()) {
             eprintln!("warning: {warning}");
         }
+        Ok(true)
+    }
+
+    /// Measures the plan in a new run directory, and reports.
+    fn measure(&self, prepared: Prepared<'_>) -> anyhow::Result<Exit> {
         let service = self.serve.read()?;
-        let mut dir = RunDir::create(&self.out, &plan.name)?;
+        let dir = RunDir::create(&self.out, &prepared.plan.name)?;
         let viewers =
             watch::Viewers { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
         let interrupted = if viewers.screen {
@@ -126,52 +162,51 @@ impl Args {
             watch_signals().context("cannot install signal handlers")?
         };
         // A signal since the builds.
-        interrupted.fetch_or(early.load(Ordering::Relaxed), Ordering::Relaxed);
-        let located = connected.located(&plan);
+        interrupted.fetch_or(prepared.early.load(Ordering::Relaxed), Ordering::Relaxed);
         let needs = Needs {
-            plan: &located,
-            packs: &packs,
+            plan: &prepared.connected.located(prepared.plan),
+            packs: prepared.packs,
             run_directory: dir.path(),
             interrupted: &interrupted,
             live: viewers.need_seconds(),
         };
-        let world = match hosts {
-            None => World::here(&needs),
-            Some(hosts) => World::on(hosts, &needs),
-        };
-        let mut world = match world {
-            Ok(world) => world,
-            Err(error) => {
-                dir.abandon();
-                return Err(error);
-            }
-        };
-        let look = |moment| world::look(hosts, moment, &self.out);
-        let look_at_others = |moment| world::look_at_others(hosts, moment, &self.out);
+        let world = World::new(prepared.connected.hosts.as_ref(), &needs);
+        let world = world.inspect_err(|_| dir.abandon())?;
+        self.measure_in(world, dir, prepared, &interrupted, viewers, service)
+    }
+
+    /// Runs the plan in its world, with its viewers, and reports.
+    fn measure_in(
+        &self,
+        mut world: World,
+        mut dir: RunDir,
+        prepared: Prepared<'_>,
+        interrupted: &AtomicBool,
+        viewers: watch::Viewers,
+        service: Option<serve::Service>,
+    ) -> anyhow::Result<Exit> {
+        let Prepared { plan, plan_text, seed, connected, .. } = prepared;
+        let hosts = connected.hosts.as_ref();
         let run = Run {
-            plan: &plan,
+            plan,
             plan_text,
             command: std::env::args().collect(),
-            contents: Contents::read(&plan)?,
+            contents: Contents::read(plan)?,
             seed,
             cpus: world.cpus.clone(),
             environment: world.environment.clone(),
             hosts: world.hosts.clone(),
-            look: &look,
-            look_at_others: &look_at_others,
-            interrupted: &interrupted,
+            look: &|moment| world::look(hosts, moment, &self.out),
+            look_at_others: &|moment| world::look_at_others(hosts, moment, &self.out),
+            interrupted,
         };
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // The program's own threads stay off the generator's CPUs.
         let own_cpus = std::mem::take(&mut world.busy);
-        let mut watch = watch::Watch::new(&name, &plan, viewers);
-        // Keep the server in a variable, because it must live until the report is written.
+        let mut watch = watch::Watch::new(&name, plan, viewers);
         let serve = |service: serve::Service| service.start(&self.out, watch.board(), &own_cpus);
-        let served = service.map(serve).transpose();
-        if served.is_err() {
-            dir.abandon();
-        }
-        let _server = served?;
+        // Keep the server in a variable, because it must live until the report is written.
+        let _server = service.map(serve).transpose().inspect_err(|_| dir.abandon())?;
         watch.show(&own_cpus).context("cannot start the live view; leave it out with --no-live")?;
         let outcome = run.run(&mut dir, &mut *world.driver, &mut *world.traffic, &mut watch);
         watch.finish();
@@ -182,11 +217,7 @@ impl Args {
         let outcome = outcome.with_context(|| {
             format!("the run ended early; to see what was measured: hoptax report {path}")
         })?;
-        let exit = self.report(&dir, &outcome)?;
-        // Removing machines may take minutes, or fail. So the report comes first.
-        drop(world);
-        connected.end()?;
-        Ok(exit)
+        self.report(&dir, &outcome)
     }
 
     /// Analyses the run directory, writes the report files into it, and prints the terminal report.

@@ -42,8 +42,16 @@ pub(super) struct Needs<'a> {
 }
 
 impl World {
+    /// The world of a plan. Without hosts, all roles are on this machine.
+    pub(super) fn new(hosts: Option<&Hosts>, needs: &Needs<'_>) -> anyhow::Result<Self> {
+        match hosts {
+            None => Self::here(needs),
+            Some(hosts) => Self::on(hosts, needs),
+        }
+    }
+
     /// All roles are on this machine.
-    pub(super) fn here(needs: &Needs<'_>) -> anyhow::Result<Self> {
+    fn here(needs: &Needs<'_>) -> anyhow::Result<Self> {
         let polling = polling(needs.plan)?;
         let idle = if polling.is_some() { Idle::Poll } else { Idle::Sleep };
         let driver = ProcessDriver::new(needs.plan, needs.packs.clone(), needs.run_directory)?
@@ -66,7 +74,7 @@ impl World {
     }
 
     /// The roles are on these hosts.
-    pub(super) fn on(hosts: &Hosts, needs: &Needs<'_>) -> anyhow::Result<Self> {
+    fn on(hosts: &Hosts, needs: &Needs<'_>) -> anyhow::Result<Self> {
         let exe = this_program()?;
         let ready = hosts.prepare(Setup {
             plan: needs.plan,
