@@ -178,7 +178,9 @@ impl Judge<'_> {
         if budget.max.is_some() || budget.min.is_some() {
             parts.push(match &measured {
                 Some(value) => self.of_value(budget, case, value),
-                None => Part::unmeasured(failed.clone().unwrap_or_else(|| "it was not measured".into())),
+                None => {
+                    LimitOutcome::unmeasured(failed.clone().unwrap_or_else(|| "it was not measured".into()))
+                }
             });
         }
         if let Some(changed) = &changed {
@@ -186,11 +188,11 @@ impl Judge<'_> {
                 Some(value) => changed.judge(value, self.side.measured_s),
                 None => {
                     let which = if measured.is_none() { "it" } else { &changed.against };
-                    Part::unmeasured(failed.unwrap_or_else(|| format!("{which} was not measured")))
+                    LimitOutcome::unmeasured(failed.unwrap_or_else(|| format!("{which} was not measured")))
                 }
             });
         }
-        let Part { outcome, reason, would_decide } = Part::worst(parts);
+        let LimitOutcome { outcome, reason, would_decide } = LimitOutcome::worst(parts);
         BudgetResult {
             case: case.case.clone(),
             gateway: case.gateway.clone(),
@@ -207,17 +209,17 @@ impl Judge<'_> {
     }
 
     /// Judges a figure in its own unit.
-    fn of_value(&self, budget: &Budget, case: &Case, value: &Estimate) -> Part {
+    fn of_value(&self, budget: &Budget, case: &Case, value: &Estimate) -> LimitOutcome {
         let limits = Limits { max: budget.max, min: budget.min };
         // "No errors" can only be seen, because no interval of a share above zero ends at zero.
         if budget.metric == Metric::ErrorShare && budget.max == Some(0.0) {
-            return Part::of(limits.judge(&Estimate::bare(value.estimate, 1)));
+            return LimitOutcome::of(limits.judge(&Estimate::bare(value.estimate, 1)));
         }
         // All of a share's interval comes from its rounds.
         let is_share = budget.metric == Metric::ErrorShare;
         let own = in_run(budget.metric, case, self.side).filter(|_| !is_share);
         let of_rounds = own.and_then(|one| one.half_width());
-        Part::judged(limits, &Judged { value: *value, of_rounds }, self.side.measured_s)
+        LimitOutcome::judged(limits, &Judged { value: *value, of_rounds }, self.side.measured_s)
     }
 
     fn change(&self, budget: &Budget, case: &Case) -> ChangeResult {
@@ -323,13 +325,13 @@ const MEASURE_AGAIN: &str = "Measure again, or measure both versions in one run,
 
 /// The outcome of one limit.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct LimitOutcome {
     pub(super) outcome: Outcome,
     pub(super) reason: Option<String>,
     pub(super) would_decide: Option<WouldDecide>,
 }
 
-impl Part {
+impl LimitOutcome {
     pub(super) fn of(outcome: Outcome) -> Self {
         Self { outcome, reason: None, would_decide: None }
     }
@@ -395,18 +397,19 @@ impl ChangeResult {
     }
 
     /// Judges the change. `value` is the measured one.
-    pub(super) fn judge(&self, value: &Estimate, measured_s: Option<f64>) -> Part {
+    pub(super) fn judge(&self, value: &Estimate, measured_s: Option<f64>) -> LimitOutcome {
         if let Some(reason) = &self.incomparable {
-            return Part::inconclusive(reason);
+            return LimitOutcome::inconclusive(reason);
         }
         if value.interval().is_none() && value.trials <= 1 {
-            return Part::inconclusive(ONE_ROUND);
+            return LimitOutcome::inconclusive(ONE_ROUND);
         }
         let limits = Limits { max: self.max, min: self.min };
-        let part = Part::judged(limits, &Judged { value: *value, of_rounds: self.of_rounds }, measured_s);
+        let part =
+            LimitOutcome::judged(limits, &Judged { value: *value, of_rounds: self.of_rounds }, measured_s);
         let is_undecidable = part.outcome == Outcome::Inconclusive && part.would_decide.is_none();
         if is_undecidable && self.of_rounds.is_some() && value.interval().is_some() {
-            return Part::inconclusive(MEASURE_BOTH);
+            return LimitOutcome::inconclusive(MEASURE_BOTH);
         }
         part
     }

@@ -1,6 +1,6 @@
 //! Budgets of starts: the time until a gateway listens, is ready, and has settled.
 
-use super::budget::{self, Baseline, BudgetResult, ChangeResult, Part, estimate, of_replaced};
+use super::budget::{self, Baseline, BudgetResult, ChangeResult, LimitOutcome, estimate, of_replaced};
 use super::case::Case;
 use super::limits::{Judged, Limits};
 use super::side::Side;
@@ -52,7 +52,7 @@ fn of_gateway(
 ) -> BudgetResult {
     let measured = one.measured(budget.metric);
     let changed = budget.is_relative().then(|| change(budget, one, all, baseline));
-    let not_measured = |changed| Part::unmeasured(unmeasured(one, budget.metric, changed));
+    let not_measured = |changed| LimitOutcome::unmeasured(unmeasured(one, budget.metric, changed));
     let mut parts = Vec::new();
     if budget.max.is_some() || budget.min.is_some() {
         parts.push(measured.map_or_else(|| not_measured(None), |median| of_limits(budget, &median)));
@@ -63,7 +63,7 @@ fn of_gateway(
             None => not_measured(Some(changed)),
         });
     }
-    let Part { outcome, reason, would_decide } = Part::worst(parts);
+    let LimitOutcome { outcome, reason, would_decide } = LimitOutcome::worst(parts);
     BudgetResult {
         case: one.case(),
         gateway: one.figures.contender.clone(),
@@ -80,11 +80,11 @@ fn of_gateway(
 }
 
 /// Judges a median by its interval. A bound that a start is only known to exceed lies within no upper limit.
-fn of_limits(budget: &Budget, median: &StartMedian) -> Part {
+fn of_limits(budget: &Budget, median: &StartMedian) -> LimitOutcome {
     let limits = Limits { max: budget.max, min: budget.min };
     if let (Some(low), Some(high), Some(estimate)) = (median.low, median.high, median.estimate) {
         let value = Estimate { low: Some(low), high: Some(high), ..Estimate::bare(estimate, median.starts) };
-        return Part::judged(limits, &Judged { value, of_rounds: None }, None);
+        return LimitOutcome::judged(limits, &Judged { value, of_rounds: None }, None);
     }
     let above = budget.max.is_some_and(|max| {
         let low = median.low_at_least();
@@ -95,19 +95,19 @@ fn of_limits(budget: &Budget, median: &StartMedian) -> Part {
     let below = budget.min.is_some_and(|min| median.high_at_most() < min);
     let is_open = budget.max.is_some() && median.more_than.is_some();
     match (above || below, is_open, median.has_interval()) {
-        (true, ..) => Part::of(Outcome::Exceeded),
-        (false, true, _) => Part {
+        (true, ..) => LimitOutcome::of(Outcome::Exceeded),
+        (false, true, _) => LimitOutcome {
             reason: Some(
                 "it had not settled in some starts when its load ended, so its upper end is unknown".into(),
             ),
-            ..Part::of(Outcome::Inconclusive)
+            ..LimitOutcome::of(Outcome::Inconclusive)
         },
-        (false, false, true) => Part::of(limits.judge(&Estimate {
+        (false, false, true) => LimitOutcome::of(limits.judge(&Estimate {
             low: Some(median.low_at_least()),
             high: Some(median.high_at_most()),
             ..Estimate::bare(median.low_at_least(), 2)
         })),
-        (false, false, false) => Part::of(Outcome::Kept),
+        (false, false, false) => LimitOutcome::of(Outcome::Kept),
     }
 }
 

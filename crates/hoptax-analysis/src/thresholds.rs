@@ -14,8 +14,8 @@ pub const LATE: f64 = 0.1;
 pub const SERVED: u64 = 3;
 /// Share of redirects among the answers. Above this share, the figures describe the redirect.
 pub const REDIRECTED: f64 = 0.5;
-/// Share of failed, rejected or unexpected answers. Above this share, they change the figures: the slow end of
-/// the distribution consists of them.
+/// Share of failed, rejected or unexpected answers. Above this share, they change the figures: the slow end
+/// of the distribution consists of them.
 pub const DOUBTFUL: f64 = 0.001;
 /// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
 pub const MISDIRECTED: u16 = 421;

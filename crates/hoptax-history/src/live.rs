@@ -52,7 +52,7 @@ pub struct State {
     /// Absent if unknown.
     pub steal: Option<f64>,
     /// Results so far, sorted by load point. At each load point, direct comes first.
-    pub cases: Vec<Case>,
+    pub cases: Vec<LiveCase>,
     /// Findings so far, most severe first.
     pub findings: Vec<Finding>,
     /// Contenders that could not be measured. There is one entry for each contender and reason.
@@ -178,7 +178,7 @@ pub struct Role {
 /// Results of one case so far. The figures are medians over the trials of the case, not the estimates of the
 /// report. In a search, each step has its own rate, so the figures are those of the latest step.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Case {
+pub struct LiveCase {
     /// `direct` or the gateway's label.
     pub gateway: String,
     /// Description of the load point.

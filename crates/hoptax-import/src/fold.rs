@@ -6,7 +6,7 @@
 
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum PathPart {
     /// The same in every request of the class.
     Text(String),
     /// A decimal number of at most 18 digits.
@@ -18,7 +18,7 @@ pub(crate) enum Part {
 }
 
 /// A path, without its query, as parts; and the numbers in it, in order.
-pub(crate) fn path(path: &str) -> (Vec<Part>, Vec<u64>) {
+pub(crate) fn path(path: &str) -> (Vec<PathPart>, Vec<u64>) {
     let (mut parts, mut numbers) = (Vec::new(), Vec::new());
     for (index, segment) in path.split('/').enumerate() {
         if index > 0 {
@@ -30,7 +30,7 @@ pub(crate) fn path(path: &str) -> (Vec<Part>, Vec<u64>) {
 }
 
 /// A query with its values replaced: `q=a&page=2` becomes `q=x&page=2` as a class with one number.
-pub(crate) fn query(query: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
+pub(crate) fn query(query: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u64>) {
     for (index, pair) in query.split('&').enumerate() {
         text(parts, if index == 0 { "?" } else { "&" });
         let (name, value) = pair.split_once('=').map_or((pair, None), |(name, value)| (name, Some(value)));
@@ -39,7 +39,7 @@ pub(crate) fn query(query: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) 
             text(parts, "=");
             match value.parse::<u64>() {
                 Ok(number) if is_number(value) => {
-                    parts.push(Part::Number);
+                    parts.push(PathPart::Number);
                     numbers.push(number);
                 }
                 _ if value.is_empty() => {}
@@ -86,14 +86,14 @@ fn encode(raw: &str, into: &mut String) {
     }
 }
 
-fn fold_segment(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
+fn fold_segment(segment: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u64>) {
     if is_uuid(segment) {
-        parts.push(Part::Uuid);
+        parts.push(PathPart::Uuid);
     } else if is_number(segment) {
-        parts.push(Part::Number);
+        parts.push(PathPart::Number);
         numbers.push(segment.parse().unwrap_or_default());
     } else if is_id(segment) {
-        parts.push(Part::Id(segment.len()));
+        parts.push(PathPart::Id(segment.len()));
     } else {
         with_digits(segment, parts, numbers);
     }
@@ -101,7 +101,7 @@ fn fold_segment(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
 
 /// Runs of at least three digits within a segment are numbers: `img_1234.jpg`. Shorter ones are usually part
 /// of a name: `v2`.
-fn with_digits(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
+fn with_digits(segment: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u64>) {
     let mut rest = segment;
     while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
         let end =
@@ -111,7 +111,7 @@ fn with_digits(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
         let encoded = rest[..at].ends_with('%');
         if digits.len() >= 3 && is_number(digits) && !encoded {
             text(parts, &clean(&rest[..at]));
-            parts.push(Part::Number);
+            parts.push(PathPart::Number);
             numbers.push(digits.parse().unwrap_or_default());
         } else {
             text(parts, &clean(&rest[..end]));
@@ -121,11 +121,11 @@ fn with_digits(segment: &str, parts: &mut Vec<Part>, numbers: &mut Vec<u64>) {
     text(parts, &clean(rest));
 }
 
-fn text(parts: &mut Vec<Part>, more: &str) {
+fn text(parts: &mut Vec<PathPart>, more: &str) {
     match parts.last_mut() {
         _ if more.is_empty() => {}
-        Some(Part::Text(last)) => last.push_str(more),
-        _ => parts.push(Part::Text(more.to_owned())),
+        Some(PathPart::Text(last)) => last.push_str(more),
+        _ => parts.push(PathPart::Text(more.to_owned())),
     }
 }
 
@@ -169,13 +169,13 @@ mod tests {
         if let Some(after) = after {
             query(after, &mut parts, &mut numbers);
         }
-        let holes = parts.iter().filter(|part| **part == Part::Number).count();
+        let holes = parts.iter().filter(|part| **part == PathPart::Number).count();
         assert_eq!(holes, numbers.len(), "{raw}");
-        let letter = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Number => "#".to_owned(),
-            Part::Uuid => "@".to_owned(),
-            Part::Id(_) => "*".to_owned(),
+        let letter = |part: &PathPart| match part {
+            PathPart::Text(text) => text.clone(),
+            PathPart::Number => "#".to_owned(),
+            PathPart::Uuid => "@".to_owned(),
+            PathPart::Id(_) => "*".to_owned(),
         };
         parts.iter().map(letter).collect()
     }

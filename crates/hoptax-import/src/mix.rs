@@ -1,6 +1,6 @@
 //! Counts requests by class: method, host and folded path.
 
-use crate::fold::{self, Part};
+use crate::fold::{self, PathPart};
 use crate::secret;
 use crate::seen::Seen;
 use crate::sketch::Sketch;
@@ -17,7 +17,7 @@ const MOST_SECONDS: usize = 200_000;
 pub(crate) struct Key {
     pub(crate) method: String,
     pub(crate) host: Option<String>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<PathPart>,
 }
 
 /// The responses with one status.
@@ -152,7 +152,9 @@ impl Mix {
             .map_or((seen.target.as_str(), None), |(path, query)| (path, Some(query)));
         let (mut parts, mut numbers) = fold::path(path);
         match query.filter(|query| !query.is_empty()) {
-            Some(query) if self.keep_queries => parts.push(Part::Text(format!("?{}", fold::clean(query)))),
+            Some(query) if self.keep_queries => {
+                parts.push(PathPart::Text(format!("?{}", fold::clean(query))))
+            }
             Some(query) => fold::query(query, &mut parts, &mut numbers),
             None => {}
         }

@@ -1,6 +1,6 @@
 //! Prints a mix as YAML: targets, answers of the built-in upstream, and the load.
 
-use crate::fold::Part;
+use crate::fold::PathPart;
 use crate::input::Options;
 use crate::mix::{Chosen, Class, Key, Mix};
 use crate::sketch::Sketch;
@@ -133,8 +133,8 @@ fn pattern(key: &Key, with_query: bool) -> String {
     let mut out = String::new();
     for part in &key.parts {
         match part {
-            Part::Text(text) => out.push_str(text),
-            Part::Number | Part::Uuid | Part::Id(_) => out.push('*'),
+            PathPart::Text(text) => out.push_str(text),
+            PathPart::Number | PathPart::Uuid | PathPart::Id(_) => out.push('*'),
         }
     }
     match out.find('?').filter(|_| !with_query) {
@@ -149,16 +149,16 @@ fn path(key: &Key, class: &Class) -> String {
     let mut numbers = class.numbers.iter();
     for part in &key.parts {
         match part {
-            Part::Text(text) => out.push_str(&text.replace("{{", "\\{{")),
-            Part::Uuid => out.push_str("{{uuid}}"),
-            Part::Number => match numbers.next() {
+            PathPart::Text(text) => out.push_str(&text.replace("{{", "\\{{")),
+            PathPart::Uuid => out.push_str("{{uuid}}"),
+            PathPart::Number => match numbers.next() {
                 Some((low, high)) if low == high => out.push_str(&low.to_string()),
                 Some((low, high)) => {
                     let _ = write!(out, "{{{{random {low} {high}}}}}");
                 }
                 None => out.push('1'),
             },
-            Part::Id(length) => digits(*length, &mut out),
+            PathPart::Id(length) => digits(*length, &mut out),
         }
     }
     out

@@ -13,7 +13,7 @@ use crate::record::{
 };
 use crate::recorder::occupancy;
 use crate::recorder::{Handshakes, Recorder, Tally};
-use crate::spec::{Arrivals, LoadSpec, Part, SPEC_SCHEMA, Shape};
+use crate::spec::{Arrivals, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
 use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
@@ -354,7 +354,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
-    if let Some(Part { index, of }) = spec.part {
+    if let Some(LoadPart { index, of }) = spec.part {
         if index >= of {
             return wrong(format!(
                 "part.index is {index}, but part.of is {of}; give at most {}",

@@ -1,4 +1,4 @@
-//! Adds up the records of generators that sent the parts of one load ([`crate::spec::Part`]).
+//! Adds up the records of generators that sent the parts of one load ([`crate::spec::LoadPart`]).
 //!
 //! Counts and histograms are added, never percentiles. All parts begin at the same moment, so windows with
 //! the same number cover the same time.

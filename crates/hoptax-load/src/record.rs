@@ -468,7 +468,7 @@ pub enum Phase {
     /// The generator opens its connections, at a limited pace.
     Connecting,
     /// All connections are open. The generator waits for the other generators of the load. Only parts of a
-    /// load ([`crate::spec::Part`]) have this phase.
+    /// load ([`crate::spec::LoadPart`]) have this phase.
     Connected,
     /// Requests are sent, but their results are discarded.
     Warmup,

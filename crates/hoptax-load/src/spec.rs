@@ -90,7 +90,7 @@ pub struct LoadSpec {
     pub stamps: bool,
     /// The part of the load that this generator sends. Absent if it sends the whole load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<Part>,
+    pub part: Option<LoadPart>,
 }
 
 /// A part of a load that several generators send together.
@@ -101,7 +101,7 @@ pub struct LoadSpec {
 /// requests as one generator with `workers · of` workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct LoadPart {
     /// Number of this part, from 0.
     pub index: u32,
     /// Number of parts.

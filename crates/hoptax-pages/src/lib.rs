@@ -44,8 +44,8 @@ pub struct Stated {
     pub value: String,
 }
 
-/// A test that pages state these constants. Each line: the page, the words with `{}` instead of the value, and
-/// how [`words`] writes the value. Needs `#[cfg(test)]`.
+/// A test that pages state these constants. Each line: the page, the words with `{}` instead of the value,
+/// and how [`words`] writes the value. Needs `#[cfg(test)]`.
 #[macro_export]
 macro_rules! stated {
     ($($page:ident $sentence:literal $kind:ident($value:expr);)+) => {

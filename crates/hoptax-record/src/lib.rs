@@ -10,7 +10,7 @@ mod death;
 mod digest;
 pub mod dir;
 mod failure;
-mod generator;
+mod generator_trial;
 mod hosts;
 mod machines;
 mod metric;
@@ -28,7 +28,7 @@ pub use metric::{Metric, Quantity};
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
 pub use failure::{Failure, Stage};
-pub use generator::GeneratorTrial;
+pub use generator_trial::GeneratorTrial;
 pub use hosts::{
     Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, Link,
     NetworkUsage, Role, RoundTrips, RunHost, Stolen, TrialHost,

@@ -10,7 +10,7 @@ const SPARE: usize = 1_000;
 
 /// A folded part of the report.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FoldedSection {
     /// The title, as plain text.
     pub(super) title: String,
     /// The content, as Markdown.
@@ -19,7 +19,7 @@ pub(super) struct Part {
     pub(super) rank: u8,
 }
 
-impl Part {
+impl FoldedSection {
     fn text(&self) -> String {
         let title = minijinja::HtmlEscape(&self.title);
         format!("\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n", self.body.trim())
@@ -28,10 +28,10 @@ impl Part {
 
 /// Returns the first part and as many of the other parts as fit. If parts are dropped, a line at the end
 /// names them.
-pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
+pub(super) fn fitted(first: &str, mut parts: Vec<FoldedSection>) -> String {
     let mut left_out = Vec::new();
     loop {
-        let text: String = parts.iter().map(Part::text).collect();
+        let text: String = parts.iter().map(FoldedSection::text).collect();
         let text = format!("{first}{text}{}", about(&left_out));
         if text.chars().count() + SPARE <= MOST_CHARACTERS {
             return text;
@@ -82,8 +82,8 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn part(title: &str, rank: u8, characters: usize) -> Part {
-        Part { title: title.into(), body: "µ".repeat(characters), rank }
+    fn part(title: &str, rank: u8, characters: usize) -> FoldedSection {
+        FoldedSection { title: title.into(), body: "µ".repeat(characters), rank }
     }
 
     #[test]

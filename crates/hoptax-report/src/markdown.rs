@@ -6,7 +6,7 @@ use super::busier;
 use super::capacity;
 use super::failures::FailureGroup;
 use super::figures;
-use super::folded::{Part, fitted};
+use super::folded::{FoldedSection, fitted};
 use super::format::bytes;
 use super::found_in;
 use super::gateway_pairs;
@@ -89,11 +89,11 @@ fn verdict(model: &Model) -> String {
     format!("\n**{}**{}{}\n", belief::verdict(model), codes.join(","), belief::others(model))
 }
 
-fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
+fn parts(model: &Model, headline: Option<usize>) -> Vec<FoldedSection> {
     let mut parts = Vec::new();
     let mut add = |title: String, body: String, rank: u8| {
         if !body.is_empty() {
-            parts.push(Part { title, body, rank });
+            parts.push(FoldedSection { title, body, rank });
         }
     };
     for load in model.loads().filter(|load| Some(load.index) != headline) {

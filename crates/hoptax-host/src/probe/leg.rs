@@ -71,7 +71,7 @@ pub struct Messages {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum LegStep {
     RoundTrips = 0,
     There = 1,
     Back = 2,
@@ -109,7 +109,7 @@ impl Receiver {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     // The sender sees an error as a closed connection.
-                    if answer(stream, self.at.token).is_ok_and(|part| part == Part::End) {
+                    if answer(stream, self.at.token).is_ok_and(|part| part == LegStep::End) {
                         return;
                     }
                 }
@@ -133,7 +133,7 @@ pub fn measure(to: ReceiverAddress, messages: Messages, with_bandwidth: bool) ->
     let there = with_bandwidth.then(|| there(to, message(messages.request_bytes)).map_err(in_words));
     let back = with_bandwidth.then(|| back(to, message(messages.response_bytes)).map_err(in_words));
     // If this fails, the receiver waits for its time limit.
-    let _ = begin(to, Part::End, 0, 0);
+    let _ = begin(to, LegStep::End, 0, 0);
     let why = [&there, &back].into_iter().flatten().filter_map(|one| one.as_ref().err());
     let failed = why.map(|error| format!("the bandwidth to {} is not known: {error}", to.address)).next();
     let known = |one: Option<io::Result<Link>>| one.and_then(Result::ok);
@@ -152,7 +152,7 @@ fn in_words(error: io::Error) -> io::Error {
 }
 
 /// Connects to a receiver, and says which part follows.
-fn begin(to: ReceiverAddress, part: Part, sent: u64, answered: u64) -> io::Result<TcpStream> {
+fn begin(to: ReceiverAddress, part: LegStep, sent: u64, answered: u64) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&to.address, TIMEOUT)?;
     prepare(&stream)?;
     let mut head = [0; HEAD];
@@ -177,7 +177,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn round_trips(to: ReceiverAddress, sent_bytes: u64, answered_bytes: u64) -> io::Result<RoundTrips> {
-    let mut stream = begin(to, Part::RoundTrips, sent_bytes, answered_bytes)?;
+    let mut stream = begin(to, LegStep::RoundTrips, sent_bytes, answered_bytes)?;
     let (message, mut answer) = (vec![0x5a; sent_bytes as usize], vec![0; answered_bytes as usize]);
     let mut batch = |length_ns: u64| -> io::Result<Vec<u64>> {
         let begun = clock::now();
@@ -205,7 +205,7 @@ fn round_trips(to: ReceiverAddress, sent_bytes: u64, answered_bytes: u64) -> io:
 }
 
 fn there(to: ReceiverAddress, message_bytes: u64) -> io::Result<Link> {
-    let mut stream = begin(to, Part::There, message_bytes, 0)?;
+    let mut stream = begin(to, LegStep::There, message_bytes, 0)?;
     let message = vec![0x5a; message_bytes as usize];
     // The receiver closes the connection when its time is over, while messages are still on their way.
     let mut sender = stream.try_clone()?;
@@ -223,7 +223,7 @@ fn there(to: ReceiverAddress, message_bytes: u64) -> io::Result<Link> {
 }
 
 fn back(to: ReceiverAddress, message_bytes: u64) -> io::Result<Link> {
-    let mut stream = begin(to, Part::Back, 0, message_bytes)?;
+    let mut stream = begin(to, LegStep::Back, 0, message_bytes)?;
     let counted = count(&mut stream, message_bytes)?;
     link(message_bytes, counted)
 }
@@ -264,7 +264,7 @@ fn count(stream: &mut TcpStream, message_bytes: u64) -> io::Result<(u64, u64)> {
 }
 
 /// Answers one connection. Returns the part that it was for.
-fn answer(mut stream: TcpStream, token: u64) -> io::Result<Part> {
+fn answer(mut stream: TcpStream, token: u64) -> io::Result<LegStep> {
     prepare(&stream)?;
     let mut head = [0; HEAD];
     stream.read_exact(&mut head)?;
@@ -273,28 +273,28 @@ fn answer(mut stream: TcpStream, token: u64) -> io::Result<Part> {
     if head[..8] != MAGIC || known != token || sent.max(answered) > LONGEST_MESSAGE {
         return Err(io::Error::other("not a sender of this run"));
     }
-    let parts = [Part::RoundTrips, Part::There, Part::Back, Part::End];
+    let parts = [LegStep::RoundTrips, LegStep::There, LegStep::Back, LegStep::End];
     let part = *parts.get(part as usize).ok_or_else(|| io::Error::other("an unknown part"))?;
     stream.write_all(&MAGIC)?;
     match part {
-        Part::RoundTrips => {
+        LegStep::RoundTrips => {
             let (mut message, answer) = (vec![0; sent as usize], vec![0x5a; answered as usize]);
             while stream.read_exact(&mut message).is_ok() {
                 stream.write_all(&answer)?;
             }
         }
-        Part::There => {
+        LegStep::There => {
             let (bytes, ns) = count(&mut stream, sent)?;
             stream.write_all(&[bytes.to_be_bytes(), ns.to_be_bytes()].concat())?;
             // A side that closes a connection with unread data resets it, and the figures could be lost. So
             // what is still on its way is read until the sender closes.
             drain(&mut stream);
         }
-        Part::Back => {
+        LegStep::Back => {
             let message = vec![0x5a; answered as usize];
             while stream.write_all(&message).is_ok() {}
         }
-        Part::End => {}
+        LegStep::End => {}
     }
     Ok(part)
 }
@@ -353,7 +353,7 @@ mod tests {
         let (at, receiver) = opened(Duration::from_millis(600));
         let stranger = ReceiverAddress { token: at.token ^ 1, ..at };
         measure(stranger, Messages::default(), true).expect_err("it does not know the token");
-        assert!(begin(at, Part::Back, 0, LONGEST_MESSAGE + 1).is_err(), "too long");
+        assert!(begin(at, LegStep::Back, 0, LONGEST_MESSAGE + 1).is_err(), "too long");
         receiver.join().expect("its time is over");
         let refused = measure(at, Messages::default(), false).expect_err("nothing listens");
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);

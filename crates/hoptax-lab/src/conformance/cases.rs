@@ -6,7 +6,7 @@ use hoptax_wire::http1;
 
 /// One request that a gateway must pass on.
 #[derive(Debug, Clone, Copy)]
-pub struct Case {
+pub struct ConformanceCase {
     /// Name of the case, as packs list it under `differences`.
     pub name: &'static str,
     /// Short description of the case.
@@ -42,19 +42,19 @@ const CHUNK: usize = 5000;
 
 const HEADER: &str = "x-hoptax-sent";
 
-const fn get(name: &'static str, about: &'static str, path: &'static str) -> Case {
-    Case { name, about, method: "GET", path, body: Body::None, header: 20, breaks: false }
+const fn get(name: &'static str, about: &'static str, path: &'static str) -> ConformanceCase {
+    ConformanceCase { name, about, method: "GET", path, body: Body::None, header: 20, breaks: false }
 }
 
-const fn post(name: &'static str, about: &'static str, body: Body) -> Case {
-    Case { method: "POST", body, ..get(name, about, "echo") }
+const fn post(name: &'static str, about: &'static str, body: Body) -> ConformanceCase {
+    ConformanceCase { method: "POST", body, ..get(name, about, "echo") }
 }
 
 /// All cases, in the order of the test.
-pub const CASES: [Case; 22] = [
+pub const CASES: [ConformanceCase; 22] = [
     get("get", "a GET", "echo"),
     get("query", "a query with odd characters", "echo?a=1&a=2&b=%20%2F%3F+~!$'()*,;:@/?&c[]=%c3%a9&&d"),
-    Case { header: 30_000, ..get("request-header-30k", "a request header of 30 kB", "echo") },
+    ConformanceCase { header: 30_000, ..get("request-header-30k", "a request header of 30 kB", "echo") },
     post("post-0", "a POST with an empty body", Body::Counted(0)),
     post("post-1k", "a POST with a body of 1 KiB", Body::Counted(1 << 10)),
     post("post-1m", "a POST with a body of 1 MiB", Body::Counted(1 << 20)),
@@ -65,21 +65,21 @@ pub const CASES: [Case; 22] = [
     get("body-1m", "a body of 1 MiB", "bytes/1048576"),
     get("chunked-1k", "a body in chunks, 1 KiB", "chunked/1024"),
     get("chunked-1m", "a body in chunks, 1 MiB", "chunked/1048576"),
-    Case { method: "HEAD", ..get("head", "a HEAD", "bytes/1024") },
+    ConformanceCase { method: "HEAD", ..get("head", "a HEAD", "bytes/1024") },
     get("status-204", "a response without a body (204)", "status/204"),
     get("status-304", "a response of status 304", "status/304"),
     get("status-404", "a response of status 404 from the upstream", "status/404"),
     get("status-500", "a response of status 500 from the upstream", "status/500"),
     get("response-header-30k", "a response header of 30 kB", "header/30000"),
     get("slow", "an upstream that takes half a second", "slow/500ms"),
-    Case { breaks: true, ..get("close", "an upstream that closes without a response", "close") },
-    Case {
+    ConformanceCase { breaks: true, ..get("close", "an upstream that closes without a response", "close") },
+    ConformanceCase {
         breaks: true,
         ..get("close-midway", "an upstream that closes in the middle of its response", "close-midway")
     },
 ];
 
-impl Case {
+impl ConformanceCase {
     /// The case of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         CASES.iter().find(|case| case.name == name)
@@ -125,6 +125,6 @@ mod tests {
     fn every_case_has_a_name_of_its_own() {
         let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
-        assert!(CASES.iter().all(|case| Case::named(case.name).is_some()));
+        assert!(CASES.iter().all(|case| ConformanceCase::named(case.name).is_some()));
     }
 }

@@ -7,7 +7,7 @@
 
 mod cases;
 
-pub use cases::{CASES, Case};
+pub use cases::{CASES, ConformanceCase};
 
 use super::features::Change;
 use super::packs::manifest::Difference;
@@ -89,7 +89,7 @@ pub fn observe(
 }
 
 fn one(
-    case: &'static Case,
+    case: &'static ConformanceCase,
     direct: &HttpClient<'_>,
     gateway: &HttpClient<'_>,
     ignored_headers: &BTreeMap<String, String>,

@@ -87,23 +87,23 @@ fn best<'f>(found: &'f BTreeMap<PathBuf, String>, version: &str) -> Option<&'f P
 
 /// The parts of a version, in an order in which newer versions are greater: 1.9 < 1.10, and 1.26.0-rc1 <
 /// 1.26.0.
-fn order(version: &str) -> Vec<Part> {
+fn order(version: &str) -> Vec<VersionPart> {
     let (release, label) =
         version.split_once(['-', '~']).map_or((version, None), |(one, two)| (one, Some(two)));
-    let parts = |text: &str| -> Vec<Part> {
+    let parts = |text: &str| -> Vec<VersionPart> {
         text.split(|char: char| !char.is_ascii_alphanumeric())
-            .map(|part| part.parse().map_or_else(|_| Part::Word(part.to_owned()), Part::Number))
+            .map(|part| part.parse().map_or_else(|_| VersionPart::Word(part.to_owned()), VersionPart::Number))
             .collect()
     };
     let mut all = parts(release);
-    all.push(if label.is_some() { Part::Label } else { Part::End });
+    all.push(if label.is_some() { VersionPart::Label } else { VersionPart::End });
     all.extend(label.map(parts).into_iter().flatten());
     all
 }
 
 /// A part of a version.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum VersionPart {
     /// A label follows, as in 1.26.0-rc1: older than the version without it.
     Label,
     /// The version has no label.

@@ -1,6 +1,6 @@
 //! Checks of a pack that do not need its gateway to run.
 
-use crate::conformance::{CASES, Case};
+use crate::conformance::{CASES, ConformanceCase};
 use crate::counters;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
@@ -419,7 +419,7 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
         }
         let near = format!("case: {}", difference.case);
         let near = if pack.find(&near).is_some() { near } else { difference.case.clone() };
-        if Case::named(&difference.case).is_none() {
+        if ConformanceCase::named(&difference.case).is_none() {
             let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
             let help = match nearest(&difference.case, names.iter().copied()) {
                 Some(name) => format!("did you mean `{name}`?"),

@@ -35,7 +35,7 @@ const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED)
 /// An event loop on epoll.
 pub struct Epoll {
     epoll: OwnedFd,
-    slots: Vec<Slot>,
+    slots: Vec<TokenState>,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
     /// Buffers for data that the kernel does not accept at once.
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Epoll {
 /// an event of the token's former connection. The generation distinguishes this event from an event of the
 /// new connection.
 #[derive(Default)]
-struct Slot {
+struct TokenState {
     generation: u32,
     kind: Kind,
 }
@@ -182,9 +182,9 @@ impl Epoll {
     ///
     /// # Panics
     /// If the token is in use, because two connections with one token would mix up their data.
-    fn vacant(&mut self, token: Token) -> &mut Slot {
+    fn vacant(&mut self, token: Token) -> &mut TokenState {
         if self.slots.len() <= token.index() {
-            self.slots.resize_with(token.index() + 1, Slot::default);
+            self.slots.resize_with(token.index() + 1, TokenState::default);
         }
         let slot = &mut self.slots[token.index()];
         assert!(matches!(slot.kind, Kind::Free), "token {token:?} is in use");
@@ -201,7 +201,9 @@ impl Epoll {
     /// Returns the connection of `token`, if the token still has this generation.
     fn current(&mut self, token: Token, generation: u32) -> Option<&mut Connection> {
         match &mut self.slots[token.index()] {
-            Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
+            TokenState { generation: now, kind: Kind::Open(connection) } if *now == generation => {
+                Some(connection)
+            }
             _ => None,
         }
     }
@@ -279,7 +281,7 @@ impl Epoll {
     ) {
         use epoll::EventFlags as Flags;
         let slot = &mut self.slots[token.index()];
-        let Slot { generation: now, kind: Kind::Open(connection) } = slot else { return };
+        let TokenState { generation: now, kind: Kind::Open(connection) } = slot else { return };
         if *now != generation {
             return;
         }
@@ -448,7 +450,7 @@ impl EventLoop for Epoll {
 
     fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()> {
         match self.slots.get_mut(token.index()) {
-            Some(Slot { kind: Kind::Open(connection), .. }) => connection.send(bytes, &mut self.spares),
+            Some(TokenState { kind: Kind::Open(connection), .. }) => connection.send(bytes, &mut self.spares),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -481,7 +483,7 @@ impl EventLoop for Epoll {
 
     fn resume(&mut self, token: Token) {
         let Some(slot) = self.slots.get_mut(token.index()) else { return };
-        let Slot { generation, kind: Kind::Open(connection) } = slot else { return };
+        let TokenState { generation, kind: Kind::Open(connection) } = slot else { return };
         if mem::replace(&mut connection.paused, false) {
             self.again.push((token, *generation));
         }

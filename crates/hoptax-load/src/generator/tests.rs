@@ -577,8 +577,11 @@ fn invalid_specs_are_refused() {
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
         (LoadSpec { shape: staged(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
-        (LoadSpec { part: Some(Part { index: 2, of: 2 }), ..good.clone() }, "part.index is 2"),
-        (LoadSpec { part: Some(Part { index: 0, of: 5 }), ..good.clone() }, "connections is 4, but 5 parts"),
+        (LoadSpec { part: Some(LoadPart { index: 2, of: 2 }), ..good.clone() }, "part.index is 2"),
+        (
+            LoadSpec { part: Some(LoadPart { index: 0, of: 5 }), ..good.clone() },
+            "connections is 4, but 5 parts",
+        ),
     ] {
         let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");

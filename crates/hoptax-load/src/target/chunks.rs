@@ -1,6 +1,6 @@
 //! Bodies in chunks: which are refused, and where a request is cut that pauses between its chunks.
 
-use super::error::{Part, TargetError};
+use super::error::{TargetError, TargetPart};
 use super::length::{self, refuse_own_length};
 use crate::spec::{Chunked, HttpVersion, TargetSpec};
 
@@ -21,7 +21,7 @@ pub(super) fn size(chunked: Chunked) -> usize {
 /// Refuses chunks that this request cannot have.
 pub(super) fn refuse_impossible(target: &TargetSpec, version: HttpVersion) -> Result<(), TargetError> {
     let Some(chunked) = target.chunked else { return Ok(()) };
-    let fault = |message: &str, help: &str| Err(TargetError::new(target, Part::Body, message, help));
+    let fault = |message: &str, help: &str| Err(TargetError::new(target, TargetPart::Body, message, help));
     if version == HttpVersion::Http10 {
         return fault("HTTP/1.0 has no chunked bodies", "use HTTP/1.1, or leave out `chunked`");
     }

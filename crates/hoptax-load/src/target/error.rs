@@ -11,7 +11,7 @@ pub struct TargetError {
     /// Name of the target.
     pub target: String,
     /// The part of the target that has the error.
-    pub part: Part,
+    pub part: TargetPart,
     /// Byte offset in the text of this part. Absent if the error is about the whole part.
     pub at: Option<usize>,
     /// What is wrong.
@@ -22,7 +22,7 @@ pub struct TargetError {
 
 /// A part of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TargetPart {
     /// Name of the target.
     Name,
     /// Weight of the target.
@@ -39,16 +39,16 @@ pub enum Part {
     Check(usize),
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for TargetPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Name => f.write_str("name"),
-            Part::Weight => f.write_str("weight"),
-            Part::Method => f.write_str("method"),
-            Part::Path => f.write_str("path"),
-            Part::Header(_, name) => write!(f, "header {name:?}"),
-            Part::Body => f.write_str("body"),
-            Part::Check(index) => write!(f, "check {}", index + 1),
+            TargetPart::Name => f.write_str("name"),
+            TargetPart::Weight => f.write_str("weight"),
+            TargetPart::Method => f.write_str("method"),
+            TargetPart::Path => f.write_str("path"),
+            TargetPart::Header(_, name) => write!(f, "header {name:?}"),
+            TargetPart::Body => f.write_str("body"),
+            TargetPart::Check(index) => write!(f, "check {}", index + 1),
         }
     }
 }
@@ -56,14 +56,14 @@ impl fmt::Display for Part {
 impl TargetError {
     pub(super) fn new(
         target: &TargetSpec,
-        part: Part,
+        part: TargetPart,
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
         Self { target: target.name.clone(), part, at: None, message: message.into(), help: help.into() }
     }
 
-    pub(super) fn template(target: &TargetSpec, part: Part, error: TemplateError) -> Self {
+    pub(super) fn template(target: &TargetSpec, part: TargetPart, error: TemplateError) -> Self {
         let TemplateError { at, message, help } = error;
         Self { at: Some(at), ..Self::new(target, part, message, help) }
     }

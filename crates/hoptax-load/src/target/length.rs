@@ -1,6 +1,6 @@
 //! The `content-length` headers of a target's own.
 
-use super::error::{Part, TargetError};
+use super::error::{TargetError, TargetPart};
 use crate::spec::TargetSpec;
 
 /// The bytes between the value of the last header and the body.
@@ -17,6 +17,6 @@ pub(super) fn own_lengths(target: &TargetSpec) -> impl Iterator<Item = (usize, &
 /// Refuses a `content-length` header of the target's own. `why` is the reason.
 pub(super) fn refuse_own_length(target: &TargetSpec, why: &str) -> Result<(), TargetError> {
     own_lengths(target).next().map_or(Ok(()), |(index, name, _)| {
-        Err(TargetError::new(target, Part::Header(index, name.to_owned()), why, "leave it out"))
+        Err(TargetError::new(target, TargetPart::Header(index, name.to_owned()), why, "leave it out"))
     })
 }

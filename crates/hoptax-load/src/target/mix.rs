@@ -2,7 +2,7 @@
 
 use super::Target;
 use super::encoding::Protocol;
-use super::error::{Part, TargetError};
+use super::error::{TargetError, TargetPart};
 use crate::random::Random;
 use crate::spec::TargetSpec;
 use crate::template::{Files, Values, sources_in};
@@ -44,11 +44,11 @@ impl<'a> Mix<'a> {
         for target in targets {
             let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
             if target.name.is_empty() {
-                return fault(Part::Name, "it is empty".into(), "give each target a name");
+                return fault(TargetPart::Name, "it is empty".into(), "give each target a name");
             }
             if !seen.insert(&target.name) {
                 return fault(
-                    Part::Name,
+                    TargetPart::Name,
                     "another target has the same name".into(),
                     "give each target its own name",
                 );
@@ -56,13 +56,17 @@ impl<'a> Mix<'a> {
             if seen.len() > MOST_TARGETS {
                 let message = format!("there are more than {MOST_TARGETS} targets");
                 return fault(
-                    Part::Name,
+                    TargetPart::Name,
                     message,
                     "move the differences into a file and use `{{line FILE}}`",
                 );
             }
             if target.weight == 0 {
-                return fault(Part::Weight, "it is 0".into(), "give at least 1, or leave the target out");
+                return fault(
+                    TargetPart::Weight,
+                    "it is 0".into(),
+                    "give at least 1, or leave the target out",
+                );
             }
             ready.push(Target::new(ready.len() as u32, target, &files, protocol)?);
             sums.push(sums.last().unwrap_or(&0) + u64::from(target.weight));

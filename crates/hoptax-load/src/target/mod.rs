@@ -14,7 +14,7 @@ mod tests;
 
 pub(crate) use chunks::Pieces;
 pub(crate) use encoding::Protocol;
-pub use error::{Part, TargetError};
+pub use error::{TargetError, TargetPart};
 pub use first::first_request;
 pub use mix::{MOST_TARGETS, check};
 pub(crate) use mix::{Mix, Requests};
@@ -204,16 +204,16 @@ impl Made {
 fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
-        return fault(Part::Method, format!("{:?} is not a method", target.method), TOKEN);
+        return fault(TargetPart::Method, format!("{:?} is not a method", target.method), TOKEN);
     }
     let mut head = Program::default();
     head.push_bytes(target.method.as_bytes());
     head.push_bytes(b" ");
     head.push_template(&target.path, Place::Path, files)
-        .map_err(|error| TargetError::template(target, Part::Path, error))?;
+        .map_err(|error| TargetError::template(target, TargetPart::Path, error))?;
     head.push_bytes(format!(" {}\r\n", encoding.version().as_str()).as_bytes());
     for (index, (name, value)) in target.headers.iter().enumerate() {
-        let part = || Part::Header(index, name.clone());
+        let part = || TargetPart::Header(index, name.clone());
         let is = |other| name.eq_ignore_ascii_case(other);
         if !is_token(name) {
             return fault(part(), format!("{name:?} is not a header name"), TOKEN);
@@ -249,14 +249,14 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
         at: Some(error.valid_up_to()),
         ..TargetError::new(
             target,
-            Part::Body,
+            TargetPart::Body,
             "it is not UTF-8 text, so it cannot have templates",
             "send it as it is, without `body_is_template`",
         )
     })?;
     let mut body = Program::default();
     body.push_template(text, Place::Body, files)
-        .map_err(|error| TargetError::template(target, Part::Body, error))?;
+        .map_err(|error| TargetError::template(target, TargetPart::Body, error))?;
     Ok(body)
 }
 
@@ -280,7 +280,7 @@ fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<()
     for (index, name, value) in own_lengths(target) {
         if value.parse() != Ok(body.len()) {
             let message = format!("it is {value}, but the body has {} bytes", body.len());
-            let part = Part::Header(index, name.to_owned());
+            let part = TargetPart::Header(index, name.to_owned());
             return Err(TargetError::new(target, part, message, "leave it out: hoptax adds it"));
         }
         stated = true;
@@ -295,7 +295,7 @@ fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<()
 
 fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
     for (index, check) in target.checks.iter().enumerate() {
-        let part = Part::Check(index);
+        let part = TargetPart::Check(index);
         if let Err(error) = checks::check(check) {
             return Err(TargetError::new(target, part, error.message, error.help));
         }

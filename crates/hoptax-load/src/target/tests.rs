@@ -122,7 +122,7 @@ fn a_content_length_of_the_users_own_must_be_that_of_the_body() {
         ("1", "{{seq}}", "the length of the body varies"),
     ] {
         let error = of(length, body).expect_err("it differs");
-        assert_eq!(error.part, Part::Header(1, "Content-Length".into()));
+        assert_eq!(error.part, TargetPart::Header(1, "Content-Length".into()));
         assert!(error.message.contains(message), "{error}");
     }
 }
@@ -231,77 +231,87 @@ fn errors_name_their_target_part_and_offset() {
     let many: Vec<TargetSpec> = (0..257).map(|index| named(&index.to_string())).collect();
     let binary = TargetSpec { body: vec![b'a', 0xff], ..post("/", &[], "") };
     for (targets, part, at, text) in [
-        (vec![named("")], Part::Name, None, "it is empty; give each target a name"),
+        (vec![named("")], TargetPart::Name, None, "it is empty; give each target a name"),
         (
             vec![named("a"), named("a")],
-            Part::Name,
+            TargetPart::Name,
             None,
             "target \"a\", name: another target has the same name",
         ),
-        (many, Part::Name, None, "more than 256 targets"),
-        (vec![TargetSpec { weight: 0, ..named("a") }], Part::Weight, None, "it is 0; give at least 1"),
+        (many, TargetPart::Name, None, "more than 256 targets"),
+        (vec![TargetSpec { weight: 0, ..named("a") }], TargetPart::Weight, None, "it is 0; give at least 1"),
         (
             vec![TargetSpec { method: "G T".into(), ..named("a") }],
-            Part::Method,
+            TargetPart::Method,
             None,
             "\"G T\" is not a method; use letters",
         ),
-        (vec![get("/a b", &[])], Part::Path, Some(2), "path: a path cannot contain a space; write %20"),
-        (vec![get("/{{sqe}}", &[])], Part::Path, Some(3), "did you mean `seq`?"),
-        (vec![get("/", &[("a:", "b")])], Part::Header(1, "a:".into()), None, "\"a:\" is not a header name"),
+        (vec![get("/a b", &[])], TargetPart::Path, Some(2), "path: a path cannot contain a space; write %20"),
+        (vec![get("/{{sqe}}", &[])], TargetPart::Path, Some(3), "did you mean `seq`?"),
+        (
+            vec![get("/", &[("a:", "b")])],
+            TargetPart::Header(1, "a:".into()),
+            None,
+            "\"a:\" is not a header name",
+        ),
         (
             vec![get("/", &[("a{{seq}}", "b")])],
-            Part::Header(1, "a{{seq}}".into()),
+            TargetPart::Header(1, "a{{seq}}".into()),
             None,
             "is not a header name",
         ),
         (
             vec![get("/", &[("a", "b\r\nc: d")])],
-            Part::Header(1, "a".into()),
+            TargetPart::Header(1, "a".into()),
             Some(1),
             "header \"a\": a header's value cannot contain a carriage return",
         ),
         (
             vec![get("/", &[("a", " b")])],
-            Part::Header(1, "a".into()),
+            TargetPart::Header(1, "a".into()),
             Some(0),
             "cannot begin or end with a space",
         ),
         (
             vec![get("/", &[("Content-Length", "7")])],
-            Part::Header(1, "Content-Length".into()),
+            TargetPart::Header(1, "Content-Length".into()),
             None,
             "leave it out",
         ),
         (
             vec![get("/", &[("Host", "y")])],
-            Part::Header(1, "Host".into()),
+            TargetPart::Header(1, "Host".into()),
             None,
             "a request has only one host",
         ),
         (
             vec![get("/", &[("transfer-encoding", "x")])],
-            Part::Header(1, "transfer-encoding".into()),
+            TargetPart::Header(1, "transfer-encoding".into()),
             None,
             "leave it out",
         ),
         (
             vec![get("/", &[("connection", "{{line tokens}}")])],
-            Part::Header(1, "connection".into()),
+            TargetPart::Header(1, "connection".into()),
             None,
             "cannot contain a template",
         ),
         (
             vec![post("/", &[], "{{line other}}")],
-            Part::Body,
+            TargetPart::Body,
             Some(0),
             "no file `other` to take lines from; the files given are `holes`, `tokens`",
         ),
-        (vec![binary], Part::Body, Some(1), "not UTF-8"),
-        (vec![checked(Check::Status(vec![(42, 42)]))], Part::Check(1), None, "check 2: 42 is not the status"),
+        (vec![binary], TargetPart::Body, Some(1), "not UTF-8"),
+        (
+            vec![checked(Check::Status(vec![(42, 42)]))],
+            TargetPart::Check(1),
+            None,
+            "check 2: 42 is not the status",
+        ),
         (
             vec![of_head(Check::BodyContains("x".into()))],
-            Part::Check(1),
+            TargetPart::Check(1),
             None,
             "responses to HEAD have no body",
         ),

@@ -2,7 +2,7 @@
 
 use super::error::TemplateError;
 use super::files::Files;
-use super::parse::{self, Part, Piece};
+use super::parse::{self, Piece, TemplatePart};
 use super::place::{self, Place};
 use crate::random::Random;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -52,15 +52,15 @@ impl Program {
     fn push_pieces(&mut self, pieces: &[Piece<'_>], files: &Files<'_>) {
         for piece in pieces {
             let step = match &piece.part {
-                Part::Text(text) => {
+                TemplatePart::Text(text) => {
                     self.push_bytes(text.as_bytes());
                     continue;
                 }
-                Part::Seq => Step::Seq,
-                Part::Uuid => Step::Uuid,
-                Part::Random(low, high) => Step::Random(*low, high.wrapping_sub(*low) as u64),
-                Part::Line(source) => Step::Line(files.index(*source).expect("checked before")),
-                Part::Base64(inner) => {
+                TemplatePart::Seq => Step::Seq,
+                TemplatePart::Uuid => Step::Uuid,
+                TemplatePart::Random(low, high) => Step::Random(*low, high.wrapping_sub(*low) as u64),
+                TemplatePart::Line(source) => Step::Line(files.index(*source).expect("checked before")),
+                TemplatePart::Base64(inner) => {
                     let mut program = Program::default();
                     program.push_pieces(inner, files);
                     Step::Base64(program)

@@ -13,11 +13,11 @@ const DEEPEST: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece<'t> {
     pub(super) at: usize,
-    pub(super) part: Part<'t>,
+    pub(super) part: TemplatePart<'t>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part<'t> {
+pub(super) enum TemplatePart<'t> {
     /// Literal text, never empty.
     Text(&'t str),
     Seq,
@@ -40,11 +40,11 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
 pub(super) fn collect_sources<'t>(pieces: &[Piece<'t>], sources: &mut BTreeSet<Source<'t>>) {
     for piece in pieces {
         match &piece.part {
-            Part::Line(source) => {
+            TemplatePart::Line(source) => {
                 sources.insert(*source);
             }
-            Part::Base64(inner) => collect_sources(inner, sources),
-            Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => {}
+            TemplatePart::Base64(inner) => collect_sources(inner, sources),
+            TemplatePart::Text(_) | TemplatePart::Seq | TemplatePart::Uuid | TemplatePart::Random(..) => {}
         }
     }
 }
@@ -106,7 +106,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn template(&mut self, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
+    fn template(&mut self, open: &mut Vec<usize>) -> Result<TemplatePart<'t>, TemplateError> {
         let opened = self.at;
         self.at += 2;
         self.skip_blanks();
@@ -141,17 +141,17 @@ impl<'t> Parser<'t> {
             }
             "line" => match source(arguments) {
                 (_, Some(0)) => wrong("there is no column 0".into(), "count columns from 1"),
-                source => Ok(Part::Line(source)),
+                source => Ok(TemplatePart::Line(source)),
             },
             _ if !arguments.is_empty() => {
                 wrong(format!("`{word}` takes no arguments, but has `{arguments}`"), "remove them")
             }
-            "seq" => Ok(Part::Seq),
-            _ => Ok(Part::Uuid),
+            "seq" => Ok(TemplatePart::Seq),
+            _ => Ok(TemplatePart::Uuid),
         }
     }
 
-    fn base64(&mut self, opened: usize, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
+    fn base64(&mut self, opened: usize, open: &mut Vec<usize>) -> Result<TemplatePart<'t>, TemplateError> {
         if open.len() == DEEPEST {
             return Err(TemplateError::new(
                 opened,
@@ -163,7 +163,7 @@ impl<'t> Parser<'t> {
         open.push(opened);
         let mut inner = self.pieces(open)?;
         open.pop();
-        if let Some(Piece { part: Part::Text(last), .. }) = inner.last_mut() {
+        if let Some(Piece { part: TemplatePart::Text(last), .. }) = inner.last_mut() {
             *last = last.trim_end_matches([' ', '\t']);
             if last.is_empty() {
                 inner.pop();
@@ -176,7 +176,7 @@ impl<'t> Parser<'t> {
                 "write `{{base64 TEXT}}`",
             ));
         }
-        Ok(Part::Base64(inner))
+        Ok(TemplatePart::Base64(inner))
     }
 
     fn skip_blanks(&mut self) {
@@ -220,7 +220,7 @@ fn shown(word: &str) -> String {
     word.chars().take(MOST).chain(['…']).collect()
 }
 
-fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
+fn random<'t>(arguments: &str, at: usize) -> Result<TemplatePart<'t>, TemplateError> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let help = "write `{{random LOW HIGH}}`: two whole numbers, the lower number first";
     let &[low, high] = words.as_slice() else {
@@ -236,7 +236,7 @@ fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
     if low > high {
         return Err(TemplateError::new(at, format!("{low} is above {high}"), help));
     }
-    Ok(Part::Random(low, high))
+    Ok(TemplatePart::Random(low, high))
 }
 
 /// Splits the arguments of `line` into the name of the file, which can contain spaces, and the number of a
@@ -251,6 +251,6 @@ fn source(arguments: &str) -> Source<'_> {
 
 fn push_text<'t>(pieces: &mut Vec<Piece<'t>>, at: usize, text: &'t str) {
     if !text.is_empty() {
-        pieces.push(Piece { at, part: Part::Text(text) });
+        pieces.push(Piece { at, part: TemplatePart::Text(text) });
     }
 }

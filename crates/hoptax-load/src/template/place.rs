@@ -2,7 +2,7 @@
 
 use super::error::TemplateError;
 use super::files::{Files, Source, Values};
-use super::parse::{Part, Piece};
+use super::parse::{Piece, TemplatePart};
 use std::borrow::Cow;
 
 /// The part of a request in which a text is used.
@@ -67,7 +67,7 @@ pub(super) fn check(pieces: &[Piece<'_>], place: Place, files: &Files<'_>) -> Re
 
 fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(), TemplateError> {
     match &piece.part {
-        Part::Text(text) => match place.first_misfit(text) {
+        TemplatePart::Text(text) => match place.first_misfit(text) {
             None => Ok(()),
             Some(offset) => Err(TemplateError::new(
                 piece.at + offset,
@@ -75,7 +75,7 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
                 place.help(),
             )),
         },
-        Part::Line(source) => {
+        TemplatePart::Line(source) => {
             let (name, lines) = (source.0, known_lines(piece.at, *source, files)?);
             let misfits = |line: &str| place.first_misfit(line).map(|offset| misfit(line, offset));
             let found = (1..).zip(lines).find_map(|(number, line)| Some((number, misfits(line)?)));
@@ -91,8 +91,10 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
             })
         }
         // The output of base64 contains only letters, digits, `+`, `/` and `=`.
-        Part::Base64(inner) => inner.iter().try_for_each(|piece| check_piece(piece, Place::Body, files)),
-        Part::Seq | Part::Uuid | Part::Random(..) => Ok(()),
+        TemplatePart::Base64(inner) => {
+            inner.iter().try_for_each(|piece| check_piece(piece, Place::Body, files))
+        }
+        TemplatePart::Seq | TemplatePart::Uuid | TemplatePart::Random(..) => Ok(()),
     }
 }
 
@@ -138,10 +140,12 @@ fn misfit(text: &str, offset: usize) -> String {
 fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     const HELP: &str = "write `/` before it";
     match pieces.first().map(|first| &first.part) {
-        Some(Part::Text(text)) if ["/", "http://", "https://"].iter().any(|one| text.starts_with(one)) => {
+        Some(TemplatePart::Text(text))
+            if ["/", "http://", "https://"].iter().any(|one| text.starts_with(one)) =>
+        {
             Ok(())
         }
-        Some(Part::Line(source)) => {
+        Some(TemplatePart::Line(source)) => {
             let (name, lines) = (source.0, files.lines(*source));
             match (1..).zip(lines).find(|(_, line)| !line.starts_with('/')) {
                 None => Ok(()),
@@ -170,13 +174,15 @@ fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), 
     }
     for piece in inwards {
         let blank = match &piece.part {
-            Part::Text(text) => is_blank_at(text).then(String::new),
-            Part::Line(source) => {
+            TemplatePart::Text(text) => is_blank_at(text).then(String::new),
+            TemplatePart::Line(source) => {
                 let (name, lines) = (source.0, files.lines(*source));
                 let found = (1..).zip(lines).find(|(_, line)| is_blank_at(line));
                 found.map(|(number, _): (usize, _)| format!(", but line {number} of `{name}` does"))
             }
-            Part::Seq | Part::Uuid | Part::Random(..) | Part::Base64(_) => None,
+            TemplatePart::Seq | TemplatePart::Uuid | TemplatePart::Random(..) | TemplatePart::Base64(_) => {
+                None
+            }
         };
         if let Some(detail) = blank {
             let message = format!("a header's value cannot begin or end with a space or tab{detail}");
@@ -191,8 +197,8 @@ fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), 
 
 fn may_be_empty(piece: &Piece<'_>, files: &Files<'_>) -> bool {
     match &piece.part {
-        Part::Line(source) => files.lines(*source).iter().any(|line| line.is_empty()),
-        Part::Base64(inner) => inner.iter().all(|piece| may_be_empty(piece, files)),
-        Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => false,
+        TemplatePart::Line(source) => files.lines(*source).iter().any(|line| line.is_empty()),
+        TemplatePart::Base64(inner) => inner.iter().all(|piece| may_be_empty(piece, files)),
+        TemplatePart::Text(_) | TemplatePart::Seq | TemplatePart::Uuid | TemplatePart::Random(..) => false,
     }
 }

@@ -1,6 +1,6 @@
 //! Divides a load between several generators. All functions are pure.
 
-use hoptax_load::spec::{LoadSpec, Part};
+use hoptax_load::spec::{LoadPart, LoadSpec};
 use hoptax_plan::{CpuSets, Plan};
 
 /// The CPUs that one generator gets, and whether it shares them.
@@ -44,7 +44,7 @@ pub(super) fn split(spec: &LoadSpec, generators: &[GeneratorCpus]) -> Result<Vec
         workers,
         cpus: one.cpus.clone(),
         shares_cpus: one.are_shared,
-        part: Some(Part { index: index as u32, of }),
+        part: Some(LoadPart { index: index as u32, of }),
         ..spec.clone()
     };
     Ok(generators.iter().enumerate().map(part).collect())
@@ -160,7 +160,7 @@ mod tests {
         let connections: Vec<u32> = parts.iter().map(LoadSpec::own_connections).collect();
         assert_eq!(connections, [34, 33, 33]);
         let places: Vec<_> = parts.iter().map(|part| part.part.expect("a part")).collect();
-        assert_eq!(places, [0, 1, 2].map(|index| Part { index, of: 3 }));
+        assert_eq!(places, [0, 1, 2].map(|index| LoadPart { index, of: 3 }));
         assert_eq!(
             (parts[0].cpus.as_slice(), parts[0].shares_cpus, parts[0].seed),
             ([0, 1, 2].as_slice(), false, 5)

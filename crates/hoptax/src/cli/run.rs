@@ -113,8 +113,8 @@ impl Args {
         Ok(exit)
     }
 
-    /// Builds the commits of the plan, and checks that the machines have what the plan needs. Prints notes and
-    /// warnings. Returns false if a signal arrived.
+    /// Builds the commits of the plan, and checks that the machines have what the plan needs. Prints notes
+    /// and warnings. Returns false if a signal arrived.
     fn prepare(
         &self,
         plan: &mut Plan,

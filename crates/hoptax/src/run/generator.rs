@@ -70,8 +70,8 @@ impl LocalTraffic {
         Self { is_watched, ..self }
     }
 
-    /// Sends a part of a load ([`hoptax_load::spec::Part`]). `start` receives the moment at which all parts
-    /// begin to send, on this machine's clock. If `start` is closed before, the load fails.
+    /// Sends a part of a load ([`hoptax_load::spec::LoadPart`]). `start` receives the moment at which all
+    /// parts begin to send, on this machine's clock. If `start` is closed before, the load fails.
     pub fn load_part(
         &self,
         spec: &LoadSpec,

@@ -1,6 +1,6 @@
 //! Medians of the trials so far, for each case of the live view. Reports do not use these medians.
 
-use hoptax_history::live::{Case, Round, Second};
+use hoptax_history::live::{LiveCase, Round, Second};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::LoadRecord;
 use hoptax_record::{DIRECT, TrialRecord};
@@ -116,13 +116,13 @@ impl Tally {
 
     /// The cases that have at least one trial. They are sorted by load point, and direct is first at each
     /// load point.
-    pub(super) fn cases(&self) -> Vec<Case> {
+    pub(super) fn cases(&self) -> Vec<LiveCase> {
         let loads = 0..self.loads.len();
         let all = loads.flat_map(|load| (0..self.labels.len()).map(move |who| (load, who)));
         all.filter_map(|(load, who)| self.case(load, who)).collect()
     }
 
-    fn case(&self, load: usize, who: usize) -> Option<Case> {
+    fn case(&self, load: usize, who: usize) -> Option<LiveCase> {
         let of = |who: usize| self.seen.iter().filter(move |seen| (seen.load, seen.who) == (load, who));
         let time = |who: usize, index: usize, rounds: &[u32]| {
             let trials = of(who).filter(|seen| rounds.contains(&seen.round));
@@ -132,7 +132,7 @@ impl Tally {
         let (label, is_searched) = &self.loads[load];
         let p50 = time(who, 0, &rounds);
         let direct = time(0, 0, &rounds).filter(|_| who > 0 && !is_searched);
-        (!rounds.is_empty()).then(|| Case {
+        (!rounds.is_empty()).then(|| LiveCase {
             gateway: self.labels[who].clone(),
             load: label.clone(),
             trials: rounds.len() as u32,
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use hoptax_analysis::fixture::{Run, via};
 
-    fn tally(run: &Run, is_searched: bool) -> Vec<Case> {
+    fn tally(run: &Run, is_searched: bool) -> Vec<LiveCase> {
         let loads = vec![("closed loop".to_owned(), is_searched)];
         let mut tally = Tally::new(loads, ["nginx", "envoy"].into_iter());
         run.trials.iter().for_each(|trial| tally.add(trial));

@@ -30,7 +30,7 @@ fn run_parts(specs: &[LoadSpec], lead_ns: u64) -> Vec<Result<LoadRecord, LoadErr
 }
 
 fn parts(whole: &LoadSpec, of: u32) -> Vec<LoadSpec> {
-    (0..of).map(|index| LoadSpec { part: Some(Part { index, of }), ..whole.clone() }).collect()
+    (0..of).map(|index| LoadSpec { part: Some(LoadPart { index, of }), ..whole.clone() }).collect()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::holds::Timer;
 use super::proxy::Proxy;
-use super::state::{HeldRequest, Slot};
+use super::state::{HeldRequest, Peer};
 use hoptax_load::clock;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopDelay;
@@ -16,7 +16,7 @@ impl Proxy {
     pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
         self.holds.warm_up();
         let delay = self.holds.draw();
-        let Some(client) = self.slots.client(token) else { return false };
+        let Some(client) = self.peers.client(token) else { return false };
         client.hold_answer = delay.is_some_and(|delay| !delay.outbound.is_zero());
         let Some(HopDelay { inbound, how, .. }) = delay else { return false };
         let Some(id) = self.holds.spend(token, how, inbound) else { return false };
@@ -28,16 +28,16 @@ impl Proxy {
     /// if the response waits.
     pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let Some(delay) = self.holds.delay else { return false };
-        let Some(upstream) = self.slots.upstream(token) else { return false };
+        let Some(upstream) = self.peers.upstream(token) else { return false };
         if upstream.held.is_some() {
             return true;
         }
-        let client = upstream.client.and_then(|client| self.slots.client(client));
+        let client = upstream.client.and_then(|client| self.peers.client(client));
         if !client.is_some_and(|client| mem::take(&mut client.hold_answer)) {
             return false;
         }
         let Some(id) = self.holds.spend(token, delay.how, delay.outbound) else { return false };
-        if let Some(upstream) = self.slots.upstream(token) {
+        if let Some(upstream) = self.peers.upstream(token) {
             upstream.held = Some(id);
             upstream.paused = true;
             io.pause(token);
@@ -49,20 +49,20 @@ impl Proxy {
     /// timer is skipped, because the timer's id no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
-            match self.slots.get(token) {
-                Slot::Client(client) if client.held.as_ref().is_some_and(|held| held.id == id) => {
+            match self.peers.get(token) {
+                Peer::Client(client) if client.held.as_ref().is_some_and(|held| held.id == id) => {
                     if let Some(held) = client.held.take() {
                         self.begin(io, token, &held.raw, &held.head);
                         self.read_on(io, token);
                     }
                 }
-                Slot::Upstream(upstream) if upstream.held == Some(id) => {
+                Peer::Upstream(upstream) if upstream.held == Some(id) => {
                     upstream.held = None;
                     upstream.paused = false;
                     let kept = mem::take(&mut upstream.kept);
                     io.resume(token);
                     let consumed = self.read_response(io, token, &kept);
-                    if let Some(upstream) = self.slots.upstream(token) {
+                    if let Some(upstream) = self.peers.upstream(token) {
                         upstream.kept.extend_from_slice(&kept[consumed..]);
                     }
                 }

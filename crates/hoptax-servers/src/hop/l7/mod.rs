@@ -39,7 +39,7 @@ use hoptax_wire::http1::HeadCache;
 use proxy::Proxy;
 use responses::Lost;
 use rewrite::Last;
-use state::{Slot, Slots};
+use state::{Peer, Peers};
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
@@ -61,7 +61,7 @@ pub(super) fn serve(
         idle: vec![Vec::new(); upstreams.len()],
         turns: Turns::new(upstreams, worker),
         tokens: Tokens::default(),
-        slots: Slots::default(),
+        peers: Peers::default(),
         request_heads: HeadCache::new(),
         response_heads: HeadCache::new(),
         requests: Last::default(),
@@ -83,10 +83,10 @@ pub(super) fn serve(
 
 impl<L: EventLoop> Handler<L> for Proxy {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
-        if let Slot::Tunnel { index } = *self.slots.get(token) {
+        if let Peer::Tunnel { index } = *self.peers.get(token) {
             return self.tunnel_connected(io, token, index, result);
         }
-        let Some(upstream) = self.slots.upstream(token) else { return };
+        let Some(upstream) = self.peers.upstream(token) else { return };
         let client = upstream.client;
         upstream.connected = true;
         let waiting = mem::take(&mut upstream.waiting);
@@ -106,26 +106,26 @@ impl<L: EventLoop> Handler<L> for Proxy {
 
     fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         let token = self.tokens.take();
-        self.slots.put(token, Slot::Client(Box::default()));
+        self.peers.put(token, Peer::Client(Box::default()));
         Some(token)
     }
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
-        match self.slots.get(token) {
-            Slot::Client(client) if client.discarding => {}
-            Slot::Client(client) if client.kept.is_empty() => {
+        match self.peers.get(token) {
+            Peer::Client(client) if client.discarding => {}
+            Peer::Client(client) if client.kept.is_empty() => {
                 let consumed = self.read_requests(io, token, bytes);
-                if let Some(client) = self.slots.client(token) {
+                if let Some(client) = self.peers.client(token) {
                     client.kept.extend_from_slice(&bytes[consumed..]);
                     self.regulate(io, token);
                     self.close_if_done(io, token);
                 }
             }
-            Slot::Client(client) => {
+            Peer::Client(client) => {
                 client.kept.extend_from_slice(bytes);
                 self.read_on(io, token);
             }
-            Slot::Upstream(upstream) => {
+            Peer::Upstream(upstream) => {
                 upstream.heard = true;
                 let mut kept = mem::take(&mut upstream.kept);
                 let input = if kept.is_empty() {
@@ -135,18 +135,18 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     &kept
                 };
                 let consumed = self.read_response(io, token, input);
-                if let Some(upstream) = self.slots.upstream(token) {
+                if let Some(upstream) = self.peers.upstream(token) {
                     upstream.kept.extend_from_slice(&input[consumed..]);
                 }
             }
-            Slot::Tunnel { .. } => self.tunnels.received(io, &mut self.tokens, token, bytes),
-            Slot::Free => {}
+            Peer::Tunnel { .. } => self.tunnels.received(io, &mut self.tokens, token, bytes),
+            Peer::Free => {}
         }
     }
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        match self.slots.get(token) {
-            Slot::Client(client) => {
+        match self.peers.get(token) {
+            Peer::Client(client) => {
                 client.ended = true;
                 if result.is_err() {
                     self.drop_client(io, token);
@@ -155,11 +155,11 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     self.read_on(io, token);
                 }
             }
-            Slot::Upstream(upstream) => {
+            Peer::Upstream(upstream) => {
                 let client = upstream.client;
                 // If the response has no other end, the end of the connection completes it.
                 if result.is_ok() && upstream.decoder.end_of_input() == Ok(true) {
-                    if let Some(exchange) = client.and_then(|client| self.slots.exchange(client)) {
+                    if let Some(exchange) = client.and_then(|client| self.peers.exchange(client)) {
                         exchange.end_to_client(&mut self.out);
                     }
                     self.send_client(io, token, Some(false));
@@ -171,19 +171,19 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     }
                 }
             }
-            Slot::Tunnel { .. } => return self.tunnels.closed(io, &mut self.tokens, token, result),
-            Slot::Free => {}
+            Peer::Tunnel { .. } => return self.tunnels.closed(io, &mut self.tokens, token, result),
+            Peer::Free => {}
         }
         // Finished connections were closed above.
         AfterEnd::KeepSending
     }
 
     fn drained(&mut self, io: &mut L, token: Token) {
-        match self.slots.get(token) {
-            Slot::Client(client) => {
+        match self.peers.get(token) {
+            Peer::Client(client) => {
                 let upstream = client.exchange.as_ref().and_then(|exchange| exchange.upstream);
                 if let Some(upstream) = upstream
-                    && let Some(source) = self.slots.upstream(upstream)
+                    && let Some(source) = self.peers.upstream(upstream)
                     && source.held.is_none()
                     && mem::replace(&mut source.paused, false)
                 {
@@ -191,13 +191,13 @@ impl<L: EventLoop> Handler<L> for Proxy {
                 }
                 self.read_on(io, token);
             }
-            Slot::Upstream(upstream) => {
+            Peer::Upstream(upstream) => {
                 if let Some(client) = upstream.client {
                     self.regulate(io, client);
                 }
             }
-            Slot::Tunnel { .. } => self.tunnels.drained(io, &mut self.tokens, token),
-            Slot::Free => {}
+            Peer::Tunnel { .. } => self.tunnels.drained(io, &mut self.tokens, token),
+            Peer::Free => {}
         }
     }
 }

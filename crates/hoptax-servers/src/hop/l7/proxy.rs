@@ -2,7 +2,7 @@
 
 use super::holds::Holds;
 use super::rewrite::{self, Last};
-use super::state::Slots;
+use super::state::Peers;
 use crate::hop::forward::ForwardProxy;
 use crate::hop::pairs::Pairs;
 use crate::hop::turns::Turns;
@@ -13,7 +13,7 @@ use hoptax_wire::http1::{HeadCache, ParsedResponse, RequestHead};
 pub(super) struct Proxy {
     pub(super) turns: Turns,
     pub(super) tokens: Tokens,
-    pub(super) slots: Slots,
+    pub(super) peers: Peers,
     /// Idle connections, indexed by upstream. The most recently used connection is taken first, so that
     /// surplus connections stay idle and time out.
     pub(super) idle: Vec<Vec<Token>>,

@@ -3,7 +3,7 @@
 use super::proxy::Proxy;
 use super::responses::Lost;
 use super::rewrite;
-use super::state::{Exchange, Slot, Upstream};
+use super::state::{Exchange, Peer, Upstream};
 use super::tunnels::is_connect;
 use crate::hop::forward::Refusal;
 use crate::hop::turns::HIGH_WATER;
@@ -23,7 +23,7 @@ impl Proxy {
     pub(super) fn read_requests(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            let Some(client) = self.slots.client(token) else {
+            let Some(client) = self.peers.client(token) else {
                 self.out.clear();
                 return at;
             };
@@ -94,7 +94,7 @@ impl Proxy {
                 return self.refuse(io, token, refusal);
             }
         };
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         // A request without a body can be repeated if its method is idempotent (RFC 9110 §9.2.2).
         let idempotent = [&b"GET"[..], b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"TRACE"]
             .contains(&&raw[head.method.clone()]);
@@ -125,7 +125,7 @@ impl Proxy {
     pub(super) fn connect(&mut self, io: &mut impl EventLoop, index: usize) -> io::Result<Token> {
         let upstream = self.tokens.take();
         match io.connect(upstream, self.turns.address(index), None) {
-            Ok(()) => self.slots.put(upstream, Slot::Upstream(Box::new(Upstream::new(index)))),
+            Ok(()) => self.peers.put(upstream, Peer::Upstream(Box::new(Upstream::new(index)))),
             Err(error) => {
                 self.tokens.give_back(upstream);
                 return Err(error);
@@ -135,10 +135,10 @@ impl Proxy {
     }
 
     pub(super) fn join(&mut self, token: Token, upstream: Token) {
-        let Some(exchange) = self.slots.exchange(token) else { return };
+        let Some(exchange) = self.peers.exchange(token) else { return };
         exchange.upstream = Some(upstream);
         let is_head = exchange.is_head;
-        if let Some(upstream) = self.slots.upstream(upstream) {
+        if let Some(upstream) = self.peers.upstream(upstream) {
             upstream.client = Some(token);
             upstream.decoder.begin(is_head);
         }
@@ -150,9 +150,9 @@ impl Proxy {
             return;
         }
         let out = mem::take(&mut self.out);
-        let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
+        let upstream = self.peers.exchange(token).and_then(|exchange| exchange.upstream);
         if let Some(token) = upstream
-            && let Some(upstream) = self.slots.upstream(token)
+            && let Some(upstream) = self.peers.upstream(token)
         {
             if !upstream.connected {
                 upstream.waiting.extend_from_slice(&out);
@@ -169,10 +169,10 @@ impl Proxy {
     /// were sent, and when a delayed request continues. In the last case, the head of the delayed request is
     /// in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
-        let Some(client) = self.slots.client(token) else { return self.out.clear() };
+        let Some(client) = self.peers.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
         let consumed = self.read_requests(io, token, &kept);
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         client.kept = kept;
         client.kept.drain(..consumed);
         if client.kept.is_empty() {
@@ -185,12 +185,12 @@ impl Proxy {
     /// Pauses reading from the client while its upstream is slow, or while many unread bytes of the client
     /// are waiting. Otherwise, resumes reading.
     pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
-        let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
+        let upstream = self.peers.exchange(token).and_then(|exchange| exchange.upstream);
         let backlog = upstream.map_or(0, |upstream| {
-            let waiting = self.slots.upstream(upstream).map_or(0, |upstream| upstream.waiting.len());
+            let waiting = self.peers.upstream(upstream).map_or(0, |upstream| upstream.waiting.len());
             waiting + io.unsent(upstream)
         });
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         let limit = if client.paused { 0 } else { HIGH_WATER };
         let hold = client.kept.len() >= LONGEST_QUEUE || backlog > limit;
         if hold != client.paused {
@@ -202,7 +202,7 @@ impl Proxy {
     /// Closes a client that has ended its side or received its last response, once all bytes have been sent
     /// to it.
     pub(super) fn close_if_done(&mut self, io: &mut impl EventLoop, token: Token) {
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
             return self.drop_client(io, token);
         }
@@ -219,7 +219,7 @@ impl Proxy {
     /// Closes a client, and the upstream connection of its exchange if there is one.
     pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
-        let Slot::Client(client) = self.slots.take(token) else { return };
+        let Peer::Client(client) = self.peers.take(token) else { return };
         self.tokens.give_back(token);
         if let Some(upstream) = client.exchange.and_then(|exchange| exchange.upstream) {
             self.drop_upstream(io, upstream);
@@ -232,7 +232,7 @@ impl Proxy {
     /// Answers a request that is not forwarded, and closes the client's connection. A malformed request gets
     /// 400.
     pub(super) fn refuse(&mut self, io: &mut impl EventLoop, token: Token, refusal: Refusal) {
-        let started = self.slots.exchange(token).is_some_and(|exchange| exchange.to_client.is_some());
+        let started = self.peers.exchange(token).is_some_and(|exchange| exchange.to_client.is_some());
         if started {
             return self.drop_client(io, token);
         }
@@ -240,7 +240,7 @@ impl Proxy {
             Refusal::Malformed(malformed) => (400, format!("{malformed}\n")),
             Refusal::Answer(status, text) => (status, text),
         };
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         let upstream = client.exchange.take().and_then(|exchange| exchange.upstream);
         (client.last, client.discarding) = (true, true);
         if let Some(upstream) = upstream {
@@ -256,7 +256,7 @@ impl Proxy {
     /// upstream's. The upstream connection is already closed.
     pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token, index: usize, lost: &Lost) {
         let text = lost.describe(self.turns.address(index));
-        let Some(exchange) = self.slots.exchange(token) else { return };
+        let Some(exchange) = self.peers.exchange(token) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
         // An HTTP/1.0 client would need a keep-alive header in the response. Closing the connection is
@@ -272,7 +272,7 @@ impl Proxy {
 
     /// Ends the client's exchange if its request and response are complete.
     pub(super) fn end_if_over(&mut self, io: &mut impl EventLoop, token: Token) {
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.peers.client(token) else { return };
         let Some(exchange) = &client.exchange else { return };
         if exchange.response_done && !exchange.stays {
             // The rest of the request is discarded. Closing the connection now could reset it before the

@@ -3,7 +3,7 @@
 
 use super::proxy::Proxy;
 use super::rewrite;
-use super::state::Slot;
+use super::state::Peer;
 use crate::hop::turns::HIGH_WATER;
 use hoptax_load::Address;
 use hoptax_load::event_loop::{EventLoop, Token};
@@ -63,9 +63,9 @@ impl Proxy {
                 Err(malformed) => {
                     // The response is malformed, or there is no request for it. The bytes before the error
                     // are still sent, so that the client sees where the response ended.
-                    let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
+                    let client = self.peers.upstream(token).and_then(|upstream| upstream.client);
                     self.send_client(io, token, None);
-                    if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
+                    if self.peers.upstream(token).is_some_and(|upstream| upstream.client == client) {
                         self.upstream_lost(io, token, &Lost::Malformed(malformed.describe(&input[at..])));
                     }
                     client.into_iter().for_each(|client| self.read_on(io, client));
@@ -78,10 +78,10 @@ impl Proxy {
     /// Processes one step of the response at the front of `input`, and leaves the bytes for the client in
     /// `self.out`.
     fn pass_on(&mut self, token: Token, input: &[u8]) -> Result<Passed, Malformed> {
-        let upstream = self.slots.upstream(token).ok_or(Malformed::UnexpectedBytes)?;
+        let upstream = self.peers.upstream(token).ok_or(Malformed::UnexpectedBytes)?;
         let client = upstream.client.ok_or(Malformed::UnexpectedBytes)?;
         let step = upstream.decoder.advance_with(&mut self.response_heads, input)?;
-        let exchange = self.slots.exchange(client).ok_or(Malformed::UnexpectedBytes)?;
+        let exchange = self.peers.exchange(client).ok_or(Malformed::UnexpectedBytes)?;
         let kind = rewrite::Client { version: exchange.version, keep_alive: exchange.keep_alive };
         let out = &mut self.out;
         Ok(match step {
@@ -116,7 +116,7 @@ impl Proxy {
     /// Sends `self.out` to the upstream's client. `over` is `None` if the response has not ended yet.
     /// Otherwise, `over` is true if the upstream connection may be used again.
     pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
-        let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
+        let Some(client) = self.peers.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
         self.out.clear();
         if sent.is_err() {
@@ -124,14 +124,14 @@ impl Proxy {
         }
         let Some(reusable) = over else {
             if io.unsent(client) > HIGH_WATER
-                && let Some(source) = self.slots.upstream(upstream)
+                && let Some(source) = self.peers.upstream(upstream)
             {
                 source.paused = true;
                 io.pause(upstream);
             }
             return;
         };
-        let Some(exchange) = self.slots.exchange(client) else { return };
+        let Some(exchange) = self.peers.exchange(client) else { return };
         exchange.upstream = None;
         exchange.response_done = true;
         // If the client is still sending the request when the response has ended, the rest of the request is
@@ -144,7 +144,7 @@ impl Proxy {
     }
 
     fn release(&mut self, io: &mut impl EventLoop, token: Token, reusable: bool) {
-        let Some(upstream) = self.slots.upstream(token) else { return };
+        let Some(upstream) = self.peers.upstream(token) else { return };
         if !reusable || io.unsent(token) > 0 {
             return self.drop_upstream(io, token);
         }
@@ -159,7 +159,7 @@ impl Proxy {
 
     pub(super) fn drop_upstream(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
-        let Slot::Upstream(upstream) = self.slots.take(token) else { return };
+        let Peer::Upstream(upstream) = self.peers.take(token) else { return };
         self.tokens.give_back(token);
         let idle = &mut self.idle[upstream.index];
         if upstream.client.is_none()
@@ -174,12 +174,12 @@ impl Proxy {
     /// connection. Otherwise, the client gets a 502 response, or its connection is closed if the response has
     /// already begun.
     pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token, lost: &Lost) {
-        let Some(upstream) = self.slots.upstream(token) else { return };
+        let Some(upstream) = self.peers.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);
         let stale = upstream.reused && !upstream.heard;
         self.drop_upstream(io, token);
         let Some(client) = client else { return };
-        let Some(exchange) = self.slots.exchange(client) else { return };
+        let Some(exchange) = self.peers.exchange(client) else { return };
         exchange.upstream = None;
         if exchange.to_client.is_some() {
             return self.drop_client(io, client);
@@ -191,8 +191,8 @@ impl Proxy {
             Ok(fresh) => fresh,
             Err(error) => return self.bad_gateway(io, client, index, &Lost::Unreachable(error)),
         };
-        let head = self.slots.client(client).map(|client| client.head.clone()).unwrap_or_default();
-        if let Some(upstream) = self.slots.upstream(fresh) {
+        let head = self.peers.client(client).map(|client| client.head.clone()).unwrap_or_default();
+        if let Some(upstream) = self.peers.upstream(fresh) {
             upstream.waiting = head;
         }
         self.join(client, fresh);

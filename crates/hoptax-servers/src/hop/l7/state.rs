@@ -103,7 +103,7 @@ impl Upstream {
 }
 
 #[derive(Debug, Default)]
-pub(super) enum Slot {
+pub(super) enum Peer {
     /// Unused, or used by a listener.
     #[default]
     Free,
@@ -116,28 +116,28 @@ pub(super) enum Slot {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Slots(Vec<Slot>);
+pub(super) struct Peers(Vec<Peer>);
 
-impl Slots {
-    pub(super) fn put(&mut self, token: Token, slot: Slot) {
+impl Peers {
+    pub(super) fn put(&mut self, token: Token, peer: Peer) {
         if self.0.len() <= token.index() {
-            self.0.resize_with(token.index() + 1, Slot::default);
+            self.0.resize_with(token.index() + 1, Peer::default);
         }
-        self.0[token.index()] = slot;
+        self.0[token.index()] = peer;
     }
 
-    /// Returns the token's slot, which must exist.
-    pub(super) fn get(&mut self, token: Token) -> &mut Slot {
+    /// Returns the token's peer, which must exist.
+    pub(super) fn get(&mut self, token: Token) -> &mut Peer {
         &mut self.0[token.index()]
     }
 
-    pub(super) fn take(&mut self, token: Token) -> Slot {
+    pub(super) fn take(&mut self, token: Token) -> Peer {
         std::mem::take(self.get(token))
     }
 
     pub(super) fn client(&mut self, token: Token) -> Option<&mut Client> {
         match self.get(token) {
-            Slot::Client(client) => Some(client),
+            Peer::Client(client) => Some(client),
             _ => None,
         }
     }
@@ -148,7 +148,7 @@ impl Slots {
 
     pub(super) fn upstream(&mut self, token: Token) -> Option<&mut Upstream> {
         match self.get(token) {
-            Slot::Upstream(upstream) => Some(upstream),
+            Peer::Upstream(upstream) => Some(upstream),
             _ => None,
         }
     }

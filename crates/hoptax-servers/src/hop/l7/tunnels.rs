@@ -2,7 +2,7 @@
 
 use super::proxy::Proxy;
 use super::responses::Lost;
-use super::state::{Client, Slot};
+use super::state::{Client, Peer};
 use crate::hop::forward::Refusal;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Framing, RequestHead};
@@ -47,8 +47,8 @@ impl Proxy {
             self.refuse(io, token, Refusal::Answer(502, text));
             return false;
         }
-        self.slots.put(token, Slot::Tunnel { index });
-        self.slots.put(upstream, Slot::Tunnel { index });
+        self.peers.put(token, Peer::Tunnel { index });
+        self.peers.put(upstream, Peer::Tunnel { index });
         self.tunnels.add(token, upstream);
         true
     }
@@ -69,11 +69,11 @@ impl Proxy {
             return self.tunnels.connected(io, &mut self.tokens, token);
         };
         let Some(client) = self.tunnels.unreachable(token) else { return };
-        self.slots.take(token);
+        self.peers.take(token);
         self.tokens.give_back(token);
         // What the client has sent for the tunnel is not read.
-        let slot = Client { ended: client.ended, ..Client::default() };
-        self.slots.put(client.token, Slot::Client(Box::new(slot)));
+        let peer = Client { ended: client.ended, ..Client::default() };
+        self.peers.put(client.token, Peer::Client(Box::new(peer)));
         io.resume(client.token);
         let text = Lost::Unreachable(error).describe(self.turns.address(index));
         self.refuse(io, client.token, Refusal::Answer(502, text));

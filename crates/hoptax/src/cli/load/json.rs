@@ -19,7 +19,7 @@ const MICROSECOND: f64 = 1e3;
 const SECOND: f64 = 1e9;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Case {
+pub(super) struct LoadResults {
     schema: u32,
     url: String,
     interrupted: bool,
@@ -42,7 +42,7 @@ pub(super) struct Case {
     counts: Counts,
     /// Figures of each target. Empty if there is only one target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    targets: Vec<Part>,
+    targets: Vec<TargetResults>,
     /// Absent without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<TlsTally>,
@@ -78,7 +78,7 @@ struct Load {
 }
 
 #[derive(Debug, Serialize)]
-struct Part {
+struct TargetResults {
     name: String,
     scheduled: u64,
     completed: u64,
@@ -144,10 +144,10 @@ struct Memory {
     generator_rss_bytes_max: u64,
 }
 
-impl Case {
+impl LoadResults {
     pub(super) fn new(load: &LoadOutcome<'_>) -> Result<Self, DecodeError> {
         let (spec, record) = (load.spec, load.record);
-        let targets = record.targets.iter().map(Part::new).collect::<Result<_, _>>()?;
+        let targets = record.targets.iter().map(TargetResults::new).collect::<Result<_, _>>()?;
         let tls_handshake = record.histograms.tls_handshake.as_ref().map(Times::new).transpose()?;
         let completed = record.completed_in_time as f64;
         let seconds = record.measured_ns as f64 / SECOND;
@@ -230,7 +230,7 @@ impl Load {
     }
 }
 
-impl Part {
+impl TargetResults {
     fn new(target: &TargetRecord) -> Result<Self, DecodeError> {
         Ok(Self {
             name: target.name.clone(),

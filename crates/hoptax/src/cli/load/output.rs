@@ -82,7 +82,7 @@ impl Files {
         match self.format {
             Format::Summary => {}
             Format::Json => {
-                let case = json::Case::new(load).context("cannot decode the histograms")?;
+                let case = json::LoadResults::new(load).context("cannot decode the histograms")?;
                 serde_json::to_writer_pretty(&mut document, &case)?;
                 document.push(b'\n');
             }

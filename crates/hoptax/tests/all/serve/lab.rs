@@ -129,7 +129,7 @@ pub(super) fn current_state() -> State {
         rounds: Vec::new(),
         cpu: vec![live::Role { role: "gateway".into(), cpus: 0.93, memory_bytes: 9 << 20 }],
         steal: Some(0.02),
-        cases: vec![live::Case {
+        cases: vec![live::LiveCase {
             gateway: "direct".into(),
             load: "closed loop, 32 connections".into(),
             trials: 2,

@@ -5,7 +5,7 @@ use crate::cli::load::figures::{short, size};
 use crate::cli::load::spectrum::bar;
 use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
 use hoptax_analysis::Severity;
-use hoptax_history::live::{Case, Failure, Finding, Second, Stage, State, Trial};
+use hoptax_history::live::{Failure, Finding, LiveCase, Second, Stage, State, Trial};
 use hoptax_report::same_message;
 use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
@@ -100,7 +100,7 @@ fn compact_cases(sheet: &mut Sheet<'_>, state: &State) {
     let load = state.trial.as_ref().map_or("", |trial| trial.load.as_str());
     let cases = state.cases.iter().filter(|case| load.ends_with(&case.load));
     let width = sheet.width();
-    let row = |case: &Case| {
+    let row = |case: &LiveCase| {
         let p50 = words::microseconds(case.p50_us);
         let figures = format!("{p50:>COLUMN$}{:>COLUMN$}", words::added(case.added_p50_us));
         let label = width.saturating_sub(figures.chars().count());
@@ -248,7 +248,7 @@ fn table(state: &State, width: usize) -> Vec<Row> {
     rows
 }
 
-fn is_current(state: &State, case: &Case) -> bool {
+fn is_current(state: &State, case: &LiveCase) -> bool {
     // The label of a search step ends with the label of its load point.
     let of = |trial: &Trial| trial.gateway == case.gateway && trial.load.ends_with(&case.load);
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)

@@ -8,8 +8,8 @@ const LOADS: [&str; 3] = [
     "open loop, 5,000/s, poisson, 64 connections",
 ];
 
-fn case(gateway: &str, load: &str, p50: f64) -> Case {
-    Case {
+fn case(gateway: &str, load: &str, p50: f64) -> LiveCase {
+    LiveCase {
         gateway: gateway.to_owned(),
         load: load.to_owned(),
         trials: 2,
