@@ -48,7 +48,8 @@ fuzz-%:
 
 miri: ## Run codecs, pacer, recorder, timeouts and histograms under Miri; needs a nightly compiler
 	$(CARGO) +nightly miri test --locked -p hoptax-wire
-	$(CARGO) +nightly miri test --locked -p hoptax-load --lib -- pacer recorder timeouts histogram:: random checks template
+	$(CARGO) +nightly miri test --locked -p hoptax-format --lib -- histogram:: random checks template
+	$(CARGO) +nightly miri test --locked -p hoptax-load --lib -- pacer recorder timeouts checks
 
 build:
 	$(CARGO) build --release --locked

@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
+use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
 /// The first byte of `input` determines the form of the other bytes. If the first byte is even, the other

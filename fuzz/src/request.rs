@@ -2,6 +2,7 @@
 //! parser of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
+use hoptax_format::field::is_token;
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
 
 /// `input` is the data that a server receives.
@@ -55,7 +56,7 @@ fn read(pieces: &[&[u8]], mut cache: Option<&mut HeadCache<RequestHead>>) -> Vec
 fn describe(input: &[u8], head: &RequestHead) -> String {
     let text = |range: &std::ops::Range<usize>| String::from_utf8_lossy(&input[range.clone()]).into_owned();
     let (method, target) = (text(&head.method), text(&head.target));
-    assert!(http1::is_token(&method), "{method:?}");
+    assert!(is_token(&method), "{method:?}");
     assert!(!target.is_empty());
     assert_eq!(head.is_head, method == "HEAD");
     // The result contains no offsets, because offsets depend on whether empty lines arrive together with the

@@ -1,7 +1,7 @@
 //! Load specs. Parsing any JSON gives a spec or an error, and validation never panics. A spec that is
 //! serialized and parsed again is unchanged.
 
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::spec::LoadSpec;
 use serde_json::Value;
 
 /// `input` is the generator's standard input.

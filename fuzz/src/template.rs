@@ -1,7 +1,7 @@
 //! Templates. No text makes the parser panic, and errors point into the text. A text that is accepted
 //! contains only characters that are allowed in the place where it is used.
 
-use hoptax_load::template::{Place, check, files_named};
+use hoptax_format::template::{Place, check, files_named};
 use std::collections::BTreeMap;
 
 /// The first byte of `input` selects the place where the template is used. The text of the template follows.

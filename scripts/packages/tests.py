@@ -85,7 +85,7 @@ class Project(unittest.TestCase):
         self.assertEqual((demo["inherits"], demo["opt-level"]), ("release", 0))
         # Requests cost the same in both, so figures of both can be compared.
         self.assertNotIn("package", demo)
-        for crate in ("hoptax-wire", "hoptax-load", "hoptax-servers"):
+        for crate in ("hoptax-wire", "hoptax-format", "hoptax-load", "hoptax-servers"):
             self.assertEqual(release["package"][crate], {"opt-level": 3, "codegen-units": 1}, crate)
         self.assertEqual(profiles.keys(), {"release", "demo", "dev"})
 

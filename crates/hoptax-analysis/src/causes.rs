@@ -1,6 +1,6 @@
 //! Describes in words why requests failed.
 
-use hoptax_load::record::Cause;
+use hoptax_format::record::Cause;
 
 /// Describes a cause. The text follows a number of requests, as in `3 were refused a connection`.
 pub fn words(cause: Cause) -> &'static str {

@@ -1,7 +1,7 @@
 //! Outcomes of requests, summed over trials.
 
 use super::trial::Trial;
-use hoptax_load::record::Counts;
+use hoptax_format::record::Counts;
 
 /// Requests that ended in a timeout or an error.
 pub(super) fn failures(counts: &Counts) -> u64 {

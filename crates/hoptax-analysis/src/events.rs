@@ -7,8 +7,8 @@
 use super::counts::failures as failures_of;
 use super::trial::Trial;
 use hdrhistogram::Histogram;
-use hoptax_load::clock::SECOND;
-use hoptax_load::record::{Cause, WINDOW_NS, Window};
+use hoptax_format::clock::SECOND;
+use hoptax_format::record::{Cause, WINDOW_NS, Window};
 use hoptax_plan::Action;
 use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};

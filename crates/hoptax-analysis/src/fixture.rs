@@ -10,14 +10,14 @@ mod records;
 pub mod starts;
 
 use crate::{Analysis, analyse};
-use hoptax_load::clock::{MILLISECOND, SECOND};
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
-use hoptax_load::record::{
+use hoptax_format::clock::{MILLISECOND, SECOND};
+use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
+use hoptax_format::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, Occupancy,
     RECORD_SCHEMA, Silence, StampTally, TargetRecord, TlsTally, WINDOW_NS, Window,
 };
-use hoptax_load::spec::{Arrivals, Rate, Shape};
-use hoptax_load::stamp::ClockId;
+use hoptax_format::spec::{Arrivals, Rate, Shape};
+use hoptax_format::stamp::ClockId;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
@@ -509,7 +509,7 @@ fn encode(times_us: impl Iterator<Item = u64>) -> Encoded {
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);
-    let mut random = hoptax_load::random::Random::new(3);
+    let mut random = hoptax_format::random::Random::new(3);
     let gateways = [
         (DIRECT, 0.0, 0.0),
         ("hop-l4", 11.0, 7.0),

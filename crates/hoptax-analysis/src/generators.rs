@@ -10,7 +10,7 @@ use super::pairs::{Added, Pairs};
 use super::throughput::Throughput;
 use super::trial::Trial;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::LOWEST;
+use hoptax_format::histogram::LOWEST;
 use hoptax_plan::Metric;
 use hoptax_record::GeneratorTrial;
 use hoptax_stats::{Estimate, Statistic};

@@ -1,7 +1,7 @@
 //! A load point, as shown in reports.
 
-use hoptax_load::clock::SECOND;
-use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
+use hoptax_format::clock::SECOND;
+use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
 use hoptax_plan::LoadPoint;
 use hoptax_plan::stages::show_pace;
 use hoptax_record::report::{LoadSearch, LoadStage};

@@ -1,6 +1,6 @@
 //! How long a run measured.
 
-use hoptax_load::clock::SECOND;
+use hoptax_format::clock::SECOND;
 use hoptax_record::TrialRecord;
 
 /// The time from the start of the first trial to the end of the last trial, s. It includes everything between
@@ -10,7 +10,8 @@ use hoptax_record::TrialRecord;
 pub(super) fn seconds<'a>(records: impl IntoIterator<Item = &'a TrialRecord>) -> Option<f64> {
     let in_rounds = records.into_iter().filter(|record| record.step.is_none());
     let measured = in_rounds.filter_map(|record| record.load_record.as_ref());
-    let span = |load: &hoptax_load::record::LoadRecord| (load.started_ns, load.started_ns + load.measured_ns);
+    let span =
+        |load: &hoptax_format::record::LoadRecord| (load.started_ns, load.started_ns + load.measured_ns);
     let whole = |(start, end): (u64, u64), next: (u64, u64)| (start.min(next.0), end.max(next.1));
     let (start, end) = measured.map(span).reduce(whole)?;
     Some((end - start) as f64 / SECOND as f64)

@@ -6,7 +6,7 @@ use super::latency::Latency;
 use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
-use hoptax_load::stamp::ClockId;
+use hoptax_format::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, noise_of_drifts, share};
 
 /// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's

@@ -104,7 +104,7 @@ fn points(via: &[Trial<'_>], direct: &[Trial<'_>], prefixes: &[(u32, f64)]) -> V
 mod tests {
     use super::*;
     use crate::fixture::{Run, searched_point, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     /// A run in which response times spread over 200 µs within a trial, and the median of each trial scatters
     /// by 40 µs. Trials are independent. A round takes 3 s.

@@ -2,9 +2,9 @@
 
 use super::trial::Trial;
 use hdrhistogram::Histogram;
-use hoptax_load::clock::SECOND;
-use hoptax_load::histogram::{WINDOW_DIGITS, empty};
-use hoptax_load::record::{WINDOW_NS, Window};
+use hoptax_format::clock::SECOND;
+use hoptax_format::histogram::{WINDOW_DIGITS, empty};
+use hoptax_format::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 

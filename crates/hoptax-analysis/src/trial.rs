@@ -4,9 +4,9 @@
 //! time) are separate fields, so that the same code works for whole trials and for quiet windows.
 
 use hdrhistogram::Histogram;
-use hoptax_load::clock::SECOND;
-use hoptax_load::histogram::{DecodeError, Encoded};
-use hoptax_load::record::{LoadRecord, TargetRecord, WINDOW_NS};
+use hoptax_format::clock::SECOND;
+use hoptax_format::histogram::{DecodeError, Encoded};
+use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
 use hoptax_record::{DirectTrial, Failure, Stage, TrialRecord};
 use hoptax_stats::{Statistic, share};
 

@@ -4,7 +4,7 @@
 //! Reports do not use any figure of this state.
 
 use hoptax_analysis::Severity;
-use hoptax_load::record::Phase;
+use hoptax_format::record::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -397,9 +397,9 @@ fn remove(directory: &Path) {
 /// More exactly, the kernel kills this process when the *thread* that started it ends. This is the guard's
 /// first thread, which lives as long as the guard.
 ///
-/// If `started` is given, writes the time of [`hoptax_load::clock::now`] to this file, in nanoseconds, right
-/// before it executes the command. The time that this program needs to start is therefore no part of the
-/// command's start.
+/// If `started` is given, writes the time of [`hoptax_format::clock::now`] to this file, in nanoseconds,
+/// right before it executes the command. The time that this program needs to start is therefore no part of
+/// the command's start.
 ///
 /// Returns only if it fails.
 ///
@@ -435,7 +435,7 @@ const UNFINISHED: &str = "new";
 /// Writes the time to a file. The file appears with its whole content, so that no reader sees a part of it.
 fn note_now(file: &Path) -> std::io::Result<()> {
     let unfinished = file.with_extension(UNFINISHED);
-    std::fs::write(&unfinished, hoptax_load::clock::now().to_string())?;
+    std::fs::write(&unfinished, hoptax_format::clock::now().to_string())?;
     std::fs::rename(&unfinished, file)
 }
 

@@ -46,7 +46,7 @@ pub struct Launch {
     pub scrub: Option<PathBuf>,
     /// Command to run when all processes have ended; empty means none.
     pub finally: Vec<String>,
-    /// File for the time at which the service starts, in nanoseconds of [`hoptax_load::clock::now`]; see
+    /// File for the time at which the service starts, in nanoseconds of [`hoptax_format::clock::now`]; see
     /// [`super::guard::Guard::started`].
     pub started: Option<PathBuf>,
     /// File for the service's standard output; absent means a pipe to hoptax.

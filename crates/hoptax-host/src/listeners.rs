@@ -1,6 +1,6 @@
 //! Finds out which processes listen on which addresses.
 
-use hoptax_load::Address;
+use hoptax_format::Address;
 use procfs::net::{TcpState, UnixState};
 use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::BTreeSet;

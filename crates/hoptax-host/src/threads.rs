@@ -2,7 +2,7 @@
 //! hops are such threads.
 
 use anyhow::Context as _;
-use hoptax_load::Address;
+use hoptax_format::Address;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -204,7 +204,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// A unique container name that contains `what`.
 pub fn new_name(what: &str) -> String {
-    let drawn = hoptax_load::random::from_system();
+    let drawn = hoptax_format::random::from_system();
     format!("hoptax-{what}-{drawn:016x}")
 }
 

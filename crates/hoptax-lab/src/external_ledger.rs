@@ -3,8 +3,9 @@
 
 use super::features::Change;
 use anyhow::Context as _;
-use hoptax_load::spec::{HttpVersion, TargetSpec};
-use hoptax_load::{Address, target};
+use hoptax_format::Address;
+use hoptax_format::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target;
 use hoptax_plan::selector::Selector;
 use hoptax_plan::{LedgerSource, units};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};

@@ -1,8 +1,8 @@
 //! Scripted services for tests of a run's flow. All calls are logged.
 
 use super::{Controller, Driver, Effect, Facts, Observed, Service};
+use hoptax_format::Address;
 use hoptax_host::Watched;
-use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile,
     Target, Timeouts, Upstream,

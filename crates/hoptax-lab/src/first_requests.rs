@@ -3,9 +3,9 @@
 
 use super::features::Change;
 use super::verify::{Answer, Requests, is_right};
-use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_format::spec::{HttpVersion, TargetSpec};
+use hoptax_format::{Address, clock};
 use hoptax_load::target;
-use hoptax_load::{Address, clock};
 use hoptax_servers::http_client::{HttpClient, HttpConnection};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -200,8 +200,8 @@ pub struct FirstAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::spec::Check;
     use hoptax_host::ports::{Ports, local};
-    use hoptax_load::spec::Check;
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hoptax_load::spec::{ClientCertificate, ProxyProtocol, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{ClientCertificate, ProxyProtocol, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
 use serde::{Deserialize, Serialize};

@@ -8,11 +8,11 @@
 use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::manifest::Manifest;
 use super::packs::{Pack, PackError};
+use hoptax_format::Address;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_host::namespace::Interception;
 use hoptax_host::ports::{LOOPBACK, local};
-use hoptax_load::Address;
 use hoptax_plan::units::{self, nearest};
 use hoptax_plan::{Feature, Profile};
 use hoptax_record::{Setting, digest};

@@ -4,8 +4,8 @@
 //! files.
 
 use super::features::Change;
+use hoptax_format::Address;
 use hoptax_host::Watched;
-use hoptax_load::Address;
 use hoptax_plan::{Action, Gateway};
 use hoptax_record::profile::Callers;
 use hoptax_record::{Counter, Failure, FoundProcess, RoleUsage, Setting};
@@ -68,7 +68,7 @@ pub trait Service {
     /// Root of the process tree that hoptax watches for this service; absent if unknown.
     fn process(&self) -> Option<Watched>;
 
-    /// Time at which the service's process was last started, on the clock [`hoptax_load::clock::now`],
+    /// Time at which the service's process was last started, on the clock [`hoptax_format::clock::now`],
     /// nanoseconds. Absent until the process exists, and for services that hoptax did not start.
     fn began_ns(&self) -> Option<u64> {
         None
@@ -80,7 +80,7 @@ pub trait Service {
     }
 
     /// CPU time and memory of a service that runs elsewhere, between two moments of
-    /// [`hoptax_load::clock::now`]. `None` if nobody monitors it for hoptax.
+    /// [`hoptax_format::clock::now`]. `None` if nobody monitors it for hoptax.
     ///
     /// # Errors
     /// If they are not known for this time. The error is the reason as text.
@@ -140,7 +140,7 @@ pub trait Controller: Send {
 pub struct Effect {
     /// Path prefix of the route that was added.
     pub new_route: Option<String>,
-    /// Time right before the service was asked to reload, on the clock [`hoptax_load::clock::now`],
+    /// Time right before the service was asked to reload, on the clock [`hoptax_format::clock::now`],
     /// nanoseconds. Absent if it was not asked.
     pub reload_began_ns: Option<u64>,
 }

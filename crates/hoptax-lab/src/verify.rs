@@ -15,8 +15,9 @@ mod tolerance;
 pub use hoptax_servers::http_client::Answer;
 
 use crate::features::Change;
-use hoptax_load::spec::{Check, HttpVersion, TargetSpec};
-use hoptax_load::{Address, target};
+use hoptax_format::Address;
+use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
+use hoptax_load::target;
 use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
 use hoptax_servers::http_client::show;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
     "date",
-    hoptax_load::stamp::HEADER,
+    hoptax_format::stamp::HEADER,
     "keep-alive",
     "proxy-connection",
     "server",

@@ -1,7 +1,7 @@
 //! Tests of the upstream's special requests (echo, token review, TLS) over real connections.
 
+use hoptax_format::Address;
 use hoptax_lab::features::{Change, Credentials};
-use hoptax_load::Address;
 use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature, Listen};
 use hoptax_servers::http_client::{Answer, HttpClient};
 use hoptax_servers::ledger;

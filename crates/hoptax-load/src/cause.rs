@@ -1,6 +1,6 @@
 //! Derives the causes of failed requests from the kernel's errors.
 
-use crate::record::Cause;
+use hoptax_format::record::Cause;
 use rustix::io::Errno;
 use std::io;
 

@@ -1,88 +1,41 @@
-//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share this clock. The generator's
-//! windows, the probes' samples and the upstream's timestamps can therefore be aligned.
+//! The clock of the engine. A test can stop it for its own thread.
 
-#[cfg(target_os = "linux")]
-use rustix::time::{ClockId, clock_gettime};
+#[cfg(not(test))]
+pub(crate) use hoptax_format::clock::now;
+#[cfg(test)]
+pub(crate) use stoppable::{now, skip, stop};
 
-/// Nanoseconds per second.
-pub const SECOND: u64 = 1_000_000_000;
-/// Nanoseconds per millisecond.
-pub const MILLISECOND: u64 = 1_000_000;
+#[cfg(test)]
+mod stoppable {
+    use hoptax_format::clock;
+    use std::cell::Cell;
 
-/// Nanoseconds since an arbitrary moment during boot. This value never decreases.
-pub fn now() -> u64 {
-    #[cfg(test)]
-    if let Some(stopped) = STOPPED.get() {
-        skip(LOOK);
-        return stopped + SKIPPED.get();
+    thread_local! {
+        static SKIPPED: Cell<u64> = const { Cell::new(0) };
+        static STOPPED: Cell<Option<u64>> = const { Cell::new(None) };
     }
-    let now = nanoseconds(ClockId::Monotonic);
-    #[cfg(test)]
-    let now = now + SKIPPED.get();
-    now
-}
 
-#[cfg(test)]
-thread_local! {
-    static SKIPPED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    static STOPPED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
-}
+    /// How far each reading advances a stopped clock, nanoseconds.
+    const LOOK: u64 = 10_000;
 
-/// How far each reading advances a stopped clock, nanoseconds.
-#[cfg(test)]
-const LOOK: u64 = 10_000;
+    pub(crate) fn now() -> u64 {
+        match STOPPED.get() {
+            Some(stopped) => {
+                skip(LOOK);
+                stopped + SKIPPED.get()
+            }
+            None => clock::now() + SKIPPED.get(),
+        }
+    }
 
-/// Stops this thread's clock. From then on, the clock advances only when it is read (by `LOOK`) or by
-/// [`skip`]. A slow or busy machine then has no effect on a test.
-#[cfg(test)]
-pub(crate) fn stop() {
-    STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));
-}
+    /// Stops this thread's clock. From then on, the clock advances only when it is read (by `LOOK`) or by
+    /// [`skip`]. A slow or busy machine then has no effect on a test.
+    pub(crate) fn stop() {
+        STOPPED.set(Some(clock::now()));
+    }
 
-/// Advances this thread's clock, so that tests do not have to wait.
-#[cfg(test)]
-pub(crate) fn skip(nanoseconds: u64) {
-    SKIPPED.set(SKIPPED.get() + nanoseconds);
-}
-
-/// Wall-clock time in nanoseconds since the Unix epoch. Use it for dates in records, never for durations.
-pub fn unix() -> u64 {
-    nanoseconds(ClockId::Realtime)
-}
-
-/// CPU time that all threads of this process have used, nanoseconds.
-#[cfg(target_os = "linux")]
-pub fn process_cpu() -> u64 {
-    nanoseconds(ClockId::ProcessCPUTime)
-}
-
-/// CPU time that the calling thread has used, nanoseconds.
-#[cfg(target_os = "linux")]
-pub fn thread_cpu() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-#[cfg(target_os = "linux")]
-fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
-}
-
-/// Nothing is measured on other systems, so their clocks need not be those of other processes.
-#[cfg(not(target_os = "linux"))]
-enum ClockId {
-    Monotonic,
-    Realtime,
-}
-
-#[cfg(not(target_os = "linux"))]
-fn nanoseconds(clock: ClockId) -> u64 {
-    use std::sync::OnceLock;
-    use std::time::{Instant, SystemTime};
-    static BEGIN: OnceLock<Instant> = OnceLock::new();
-    let time = match clock {
-        ClockId::Monotonic => BEGIN.get_or_init(Instant::now).elapsed(),
-        ClockId::Realtime => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
-    };
-    time.as_nanos() as u64
+    /// Advances this thread's clock, so that tests do not have to wait.
+    pub(crate) fn skip(nanoseconds: u64) {
+        SKIPPED.set(SKIPPED.get() + nanoseconds);
+    }
 }

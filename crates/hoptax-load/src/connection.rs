@@ -24,12 +24,13 @@
 //! other token.
 
 use crate::recorder::{Response, Times};
-use crate::redirect::{self, is_redirect};
+use crate::redirect;
 use crate::scratch::Scratch;
-use crate::stamp::Stamped;
+use crate::stamped::Stamped;
 use crate::target::Target;
 use crate::tls::Session;
-use crate::tunnel::{Tunnel, TunnelAnswer};
+use crate::tunnel::{self, TunnelAnswer};
+use hoptax_format::record::is_redirect;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,7 +195,7 @@ impl Slot {
     /// Adds bytes to the proxy's answer to CONNECT, and reads it.
     pub(crate) fn read_tunnel(&mut self, bytes: &[u8]) -> TunnelAnswer {
         self.reader.spill.extend_from_slice(bytes);
-        let answer = Tunnel::answer(&self.reader.spill);
+        let answer = tunnel::answer(&self.reader.spill);
         if answer != TunnelAnswer::More {
             self.reader.spill = Vec::new();
         }

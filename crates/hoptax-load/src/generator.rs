@@ -1,25 +1,25 @@
 //! The generator starts the workers, sets the times of the trial for all of them, and merges their results
 //! into one record.
 
-use crate::clock::{self, MILLISECOND};
+use crate::clock;
 use crate::error::LoadError;
 use crate::event_loop::Epoll;
-use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{self, LARGEST_JITTER};
-use crate::record::{
-    EVENT_LOOP, GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, StampTally,
-    Window,
-};
 use crate::recorder::occupancy;
 use crate::recorder::{Handshakes, Recorder, Tally};
-use crate::spec::{Arrivals, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
-use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
 use crate::trial::{self, Early, Message, Outcome, Reports, Shared, TrialTimes};
-use crate::tunnel::Tunnel;
+use crate::tunnel;
 use crate::worker::{Setup, Spin, Worker};
+use hoptax_format::clock::{MILLISECOND, thread_cpu, unix};
+use hoptax_format::histogram::Encoded;
+use hoptax_format::record::{
+    EVENT_LOOP, GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA, StampTally, Window,
+};
+use hoptax_format::spec::{Arrivals, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
+use hoptax_format::stamp::ClockId;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -48,6 +48,21 @@ pub enum Watch {
     /// its end, or about 60 ms if a worker is late. If the spec records no windows, they are still reported,
     /// but the record does not contain them.
     Windows,
+}
+
+/// Progress of a running generator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// A phase has begun.
+    Phase(PhaseLine),
+    /// Window `index` (from 0) of the measured time has ended in one worker. The receiver adds up the windows
+    /// of all workers. Reported only with [`Watch::Windows`].
+    Window {
+        /// Index of the window.
+        index: u64,
+        /// This worker's part of the window.
+        window: Window,
+    },
 }
 
 /// Runs `spec`, and calls `observe` with the progress that `watch` selects. A trial without warm-up has no
@@ -95,7 +110,7 @@ fn run_from(
     let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
         .map_err(|error| LoadError::Spec(error.to_string()))?;
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
-    let tunnel = spec.tunnel.as_ref().map(Tunnel::request);
+    let tunnel = spec.tunnel.as_ref().map(tunnel::request);
     let spare = limits::make_room_for(spec.own_connections())?;
     let workers = spec.own_workers();
     let shared = Shared {
@@ -224,7 +239,7 @@ impl Conductor<'_, '_> {
             }
             None => None,
         };
-        let (now, unix) = (clock::now(), clock::unix());
+        let (now, unix) = (clock::now(), unix());
         let traffic = together.unwrap_or(now + LEAD);
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
@@ -243,7 +258,7 @@ impl Conductor<'_, '_> {
                 None => {}
             }
         }
-        let cpu = clock::thread_cpu();
+        let cpu = thread_cpu();
         if over.is_empty() {
             observe(phase(Phase::Measuring, start));
         }
@@ -253,7 +268,7 @@ impl Conductor<'_, '_> {
                 _ => break,
             }
         }
-        let cpu = clock::thread_cpu() - cpu;
+        let cpu = thread_cpu() - cpu;
         self.report_windows(&mut *observe);
         observe(phase(Phase::Draining, over.into_iter().max().unwrap_or(start)));
         Ok(Conducted { times, started_unix, cpu })
@@ -370,7 +385,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
     }
     if let Some(tunnel) = &spec.tunnel {
-        tunnel.check().map_err(LoadError::Spec)?;
+        tunnel::check(tunnel).map_err(LoadError::Spec)?;
     }
     if spec.window_length() < SHORTEST_WINDOW {
         return wrong(format!("window_ns is below {SHORTEST_WINDOW}; give at least 1 ms"));

@@ -8,7 +8,7 @@
 //! Failed attempts may take at most a tenth of the worker's time. An unsuccessful search for a free port
 //! keeps the kernel busy for milliseconds, and the worker reads no responses meanwhile.
 
-use crate::clock::MILLISECOND;
+use hoptax_format::clock::MILLISECOND;
 
 /// Minimum time between two connects while connections fail. It allows at most 1,000 connects per second and
 /// worker.

@@ -10,19 +10,15 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use crate::random::{Random, unit_at};
-use crate::spec::{Arrivals, Rate};
+use hoptax_format::random::{Random, unit_at};
+use hoptax_format::spec::{Arrivals, Rate};
 use schedule::{REQUEST, Schedule};
 
 pub(crate) use refusal::refusal;
 
-/// Maximum rate accepted, requests per second. It is far more than any machine can serve.
-pub const HIGHEST_RATE: f64 = 1e7;
-/// Minimum rate accepted above zero, requests per second: one request in a thousand seconds.
-pub const LOWEST_RATE: f64 = 1e-3;
 /// Maximum jitter accepted: a whole interval in each direction. With this jitter, two neighboring requests
 /// can swap places, but other requests cannot.
-pub const LARGEST_JITTER: f64 = 1.0;
+pub(crate) const LARGEST_JITTER: f64 = 1.0;
 
 /// Scheduled times of one worker, in order, either for the warm-up or for the measured time.
 ///

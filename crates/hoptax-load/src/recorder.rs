@@ -7,7 +7,6 @@
 
 pub(crate) mod occupancy;
 mod paths;
-pub(crate) mod sums;
 mod tally;
 mod targets;
 mod times;
@@ -16,13 +15,13 @@ mod windows;
 pub(crate) use tally::{Handshakes, Tally, outcomes};
 pub(crate) use times::{Response, Times};
 
-use crate::histogram::{self, TRIAL_DIGITS};
-use crate::record::{Cause, FailureKind, WINDOW_NS, Window};
-use crate::stamp::Stamped;
+use crate::stamped::Stamped;
 use crate::tls::Agreed;
 use hdrhistogram::Histogram;
+use hoptax_format::histogram::{self, TRIAL_DIGITS};
+use hoptax_format::record::{Cause, FailureKind, WINDOW_NS, Window};
+use hoptax_format::sums::{add_error, count};
 use paths::Paths;
-use sums::{add_error, count};
 use targets::Targets;
 use windows::Windows;
 

@@ -3,11 +3,6 @@
 /// Maximum length of the reported address, bytes.
 const LONGEST: usize = 200;
 
-/// True if a status asks the client to request another address (RFC 9110, section 15.4). 300 and 304 do not.
-pub fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
 /// The value of the header `location`, without query and fragment, because they can contain secrets. `None`
 /// if it is missing, too long, or not printable.
 pub(crate) fn location(head: &[u8]) -> Option<String> {
@@ -35,6 +30,5 @@ mod tests {
         assert_eq!(head("x-location: /login"), None);
         assert_eq!(head("location: /\u{7f}"), None);
         assert_eq!(head(&format!("location: /{}", "a".repeat(LONGEST))), None);
-        assert_eq!([200, 301, 304, 308, 404].map(is_redirect), [false, true, false, true, false]);
     }
 }

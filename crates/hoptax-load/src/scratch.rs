@@ -1,7 +1,7 @@
 //! Memory and caches that all slots of a worker share while they read responses.
 
 use crate::spares::Spares;
-use crate::stamp::Place;
+use crate::stamped::Place;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 
 /// Maximum number of bytes of memory that a worker keeps for incomplete input, for all its slots together.

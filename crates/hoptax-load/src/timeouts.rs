@@ -5,8 +5,8 @@
 //! simple queue (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few
 //! memory writes.
 
-use crate::clock::MILLISECOND;
-use crate::spec;
+use hoptax_format::clock::MILLISECOND;
+use hoptax_format::spec;
 
 const NONE: u32 = u32::MAX;
 
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_simple_model_over_many_steps() {
-        let mut random = crate::random::Random::new(11);
+        let mut random = hoptax_format::random::Random::new(11);
         let mut queue = Queue::new(50);
         let mut model: Vec<(u64, u32)> = Vec::new();
         for now in 0..5000 {

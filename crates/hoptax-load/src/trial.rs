@@ -1,12 +1,13 @@
 //! Runs the phases of a trial in one worker, and communicates with the thread that started the worker.
 
-use crate::clock::{self, MILLISECOND, SECOND};
+use crate::clock;
 use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
-use crate::record::Window;
 use crate::recorder::Tally;
-use crate::spec::{self, LoadSpec, Rate, Retry, Shape};
 use crate::worker::{Source, Worker};
+use hoptax_format::clock::{MILLISECOND, SECOND, thread_cpu};
+use hoptax_format::record::Window;
+use hoptax_format::spec::{self, LoadSpec, Rate, Retry, Shape};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -243,7 +244,7 @@ fn measure<L: EventLoop>(
             worker.recorder.turned(now - before);
         }
         if now >= times.start && cpu_at_start.is_none() {
-            cpu_at_start = Some(clock::thread_cpu());
+            cpu_at_start = Some(thread_cpu());
         }
         if now >= times.end {
             break (times.end, None);
@@ -267,7 +268,7 @@ fn measure<L: EventLoop>(
         let edge = if now < times.start { times.start } else { times.end };
         worker.turn(io, now, edge.min(window_ends).min(now + LONGEST_SLEEP))?;
     };
-    let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
+    let cpu = cpu_at_start.map_or(0, |start| thread_cpu() - start);
     worker.recorder.measured_until(ended);
     reports.report_windows(worker, (ended - times.start).div_ceil(window_ns), keep);
     // Requests that were due before the end, but were never assigned to a connection.

@@ -1,24 +1,8 @@
 //! Tunnels through a forward proxy: the request CONNECT, and its answer (RFC 9110, section 9.3.6).
 
-use hoptax_wire::http1::{ResponseDecoder, Step, is_field_value};
-use serde::{Deserialize, Serialize};
-
-/// A tunnel that a connection to a forward proxy opens before its first request.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tunnel {
-    /// Host and port at the other end, such as `app.test:443`.
-    pub authority: String,
-    /// Value of the header `proxy-authorization`. Absent if the proxy needs no credentials.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub authorization: Option<String>,
-}
-
-impl std::fmt::Debug for Tunnel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tunnel").field("authority", &self.authority).finish_non_exhaustive()
-    }
-}
+use hoptax_format::field::is_field_value;
+use hoptax_format::spec::Tunnel;
+use hoptax_wire::http1::{ResponseDecoder, Step};
 
 /// The answer to CONNECT.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,55 +15,53 @@ pub enum TunnelAnswer {
     Refused(String),
 }
 
-impl Tunnel {
-    /// The request that opens the tunnel.
-    pub fn request(&self) -> Vec<u8> {
-        let Self { authority, authorization } = self;
-        let credentials = authorization.as_ref().map(|value| format!("proxy-authorization: {value}\r\n"));
-        let credentials = credentials.unwrap_or_default();
-        format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n").into_bytes()
-    }
+/// The request that opens the tunnel.
+pub fn request(tunnel: &Tunnel) -> Vec<u8> {
+    let Tunnel { authority, authorization } = tunnel;
+    let credentials = authorization.as_ref().map(|value| format!("proxy-authorization: {value}\r\n"));
+    let credentials = credentials.unwrap_or_default();
+    format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n").into_bytes()
+}
 
-    /// Checks that the request is valid.
-    ///
-    /// # Errors
-    /// If a part cannot be sent. The text names the part.
-    pub fn check(&self) -> Result<(), String> {
-        let is_authority =
-            self.authority.contains(':') && self.authority.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_authority {
-            return Err(format!("tunnel.authority: {:?} is not HOST:PORT", self.authority));
+/// Checks that the request is valid.
+///
+/// # Errors
+/// If a part cannot be sent. The text names the part.
+pub fn check(tunnel: &Tunnel) -> Result<(), String> {
+    let is_authority =
+        tunnel.authority.contains(':') && tunnel.authority.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_authority {
+        return Err(format!("tunnel.authority: {:?} is not HOST:PORT", tunnel.authority));
+    }
+    match &tunnel.authorization {
+        Some(value) if !is_field_value(value) => {
+            Err("tunnel.authorization contains a control character".to_owned())
         }
-        match &self.authorization {
-            Some(value) if !is_field_value(value) => {
-                Err("tunnel.authorization contains a control character".to_owned())
+        _ => Ok(()),
+    }
+}
+
+/// Reads the answer from all bytes that have arrived.
+pub fn answer(input: &[u8]) -> TunnelAnswer {
+    let mut decoder = ResponseDecoder::new();
+    // Like the answer to HEAD, this answer has no body.
+    decoder.begin(true);
+    let mut at = 0;
+    loop {
+        match decoder.advance(&input[at..]) {
+            Ok(Step::NeedMore) => return TunnelAnswer::More,
+            Ok(Step::Interim { consumed }) => at += consumed,
+            Ok(Step::Head { consumed, head }) if (200..300).contains(&head.status) => {
+                return match input.len() > at + consumed {
+                    true => refused("the proxy sent data before the first request"),
+                    false => TunnelAnswer::Open,
+                };
             }
-            _ => Ok(()),
-        }
-    }
-
-    /// Reads the answer from all bytes that have arrived.
-    pub fn answer(input: &[u8]) -> TunnelAnswer {
-        let mut decoder = ResponseDecoder::new();
-        // Like the answer to HEAD, this answer has no body.
-        decoder.begin(true);
-        let mut at = 0;
-        loop {
-            match decoder.advance(&input[at..]) {
-                Ok(Step::NeedMore) => return TunnelAnswer::More,
-                Ok(Step::Interim { consumed }) => at += consumed,
-                Ok(Step::Head { consumed, head }) if (200..300).contains(&head.status) => {
-                    return match input.len() > at + consumed {
-                        true => refused("the proxy sent data before the first request"),
-                        false => TunnelAnswer::Open,
-                    };
-                }
-                Ok(Step::Head { head, .. }) => return refused(&refusal(head.status)),
-                Ok(_) => return refused("the proxy's answer has no head"),
-                Err(malformed) => {
-                    let why = malformed.describe(&input[at..]);
-                    return refused(&format!("the proxy's answer is malformed: {why}"));
-                }
+            Ok(Step::Head { head, .. }) => return refused(&refusal(head.status)),
+            Ok(_) => return refused("the proxy's answer has no head"),
+            Err(malformed) => {
+                let why = malformed.describe(&input[at..]);
+                return refused(&format!("the proxy's answer is malformed: {why}"));
             }
         }
     }
@@ -114,17 +96,17 @@ mod tests {
     #[test]
     fn the_request_has_credentials_that_are_not_shown() {
         let tunnel = Tunnel { authority: "a.test:443".into(), authorization: Some("Basic c2VjcmV0".into()) };
-        let sent = String::from_utf8(tunnel.request()).expect("text");
+        let sent = String::from_utf8(request(&tunnel)).expect("text");
         assert_eq!(
             sent,
             "CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\nproxy-authorization: Basic c2VjcmV0\r\n\r\n"
         );
         assert!(!format!("{tunnel:?}").contains("c2VjcmV0"));
-        assert_eq!(tunnel.check(), Ok(()));
+        assert_eq!(check(&tunnel), Ok(()));
         let wrong = Tunnel { authority: "a b:1".into(), authorization: None };
-        assert!(wrong.check().expect_err("a space").contains("is not HOST:PORT"));
+        assert!(check(&wrong).expect_err("a space").contains("is not HOST:PORT"));
         let wrong = Tunnel { authorization: Some("a\r\nb".into()), ..tunnel };
-        assert!(wrong.check().expect_err("a line end").contains("control character"));
+        assert!(check(&wrong).expect_err("a line end").contains("control character"));
     }
 
     #[test]
@@ -132,12 +114,12 @@ mod tests {
         let open =
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 Connection established\r\nproxy-agent: x\r\n\r\n";
         for length in 0..open.len() {
-            assert_eq!(Tunnel::answer(&open[..length]), TunnelAnswer::More, "{length} bytes");
+            assert_eq!(answer(&open[..length]), TunnelAnswer::More, "{length} bytes");
         }
-        assert_eq!(Tunnel::answer(open), TunnelAnswer::Open);
+        assert_eq!(answer(open), TunnelAnswer::Open);
         // A successful answer has no body, whatever its headers say (RFC 9110, section 9.3.6).
         let with_length = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
-        assert_eq!(Tunnel::answer(with_length), TunnelAnswer::Open);
+        assert_eq!(answer(with_length), TunnelAnswer::Open);
     }
 
     #[test]
@@ -145,15 +127,15 @@ mod tests {
         for (status, why) in
             [(407, "credentials"), (403, "forbids"), (502, "cannot reach"), (405, "may not be")]
         {
-            let answer = format!("HTTP/1.1 {status} No\r\ncontent-length: 100\r\n\r\nwhy");
-            let text = text(Tunnel::answer(answer.as_bytes()));
+            let refusal = format!("HTTP/1.1 {status} No\r\ncontent-length: 100\r\n\r\nwhy");
+            let text = text(answer(refusal.as_bytes()));
             assert!(
                 text.starts_with(&format!("CONNECT: the proxy refused with status {status}: ")),
                 "{text}"
             );
             assert!(text.contains(why), "{text}");
         }
-        assert!(text(Tunnel::answer(b"SSH-2.0-x\r\n\r\n")).contains("malformed"));
-        assert!(text(Tunnel::answer(b"HTTP/1.1 200 OK\r\n\r\nSSH")).contains("before the first request"));
+        assert!(text(answer(b"SSH-2.0-x\r\n\r\n")).contains("malformed"));
+        assert!(text(answer(b"HTTP/1.1 200 OK\r\n\r\nSSH")).contains("before the first request"));
     }
 }

@@ -2,19 +2,20 @@
 //!
 //! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
-use crate::address::Address;
-use crate::clock::{self, MILLISECOND};
+use crate::clock;
 use crate::connection::{Event, Read, Slot, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
-use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
 use crate::scratch::Scratch;
-use crate::spec;
 use crate::target::{Mix, Requests};
 use crate::timeouts::{Kind, Timeouts};
 use crate::tls::Client;
+use hoptax_format::Address;
+use hoptax_format::clock::MILLISECOND;
+use hoptax_format::record::Cause;
+use hoptax_format::spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;

@@ -7,13 +7,15 @@
 // `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's allocator.
 #![allow(unsafe_code)]
 
-use hoptax_load::record::{LoadRecord, Phase, Progress};
-use hoptax_load::spec::{
+use hoptax_format::clock;
+use hoptax_format::record::{LoadRecord, Phase};
+use hoptax_format::spec::{
     Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
     TlsSpec, TlsVersion, Verify,
 };
-use hoptax_load::stamp::{self, Stamp};
-use hoptax_load::{Watch, clock};
+use hoptax_format::stamp::{self, Stamp};
+use hoptax_load::Progress;
+use hoptax_load::Watch;
 use rustls::crypto::ring;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::alloc::{GlobalAlloc, Layout, System};

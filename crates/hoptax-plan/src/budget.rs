@@ -1,7 +1,7 @@
 //! Budgets: limits on metrics.
 
 use super::{LoadPoint, Metric};
-use hoptax_load::spec::Shape;
+use hoptax_format::spec::Shape;
 
 /// A limit on a metric. It applies to one gateway or to all, and to selected load points or to all.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +75,7 @@ impl LoadSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::spec::{Arrivals, Rate};
+    use hoptax_format::spec::{Arrivals, Rate};
     use std::time::Duration;
 
     #[test]

@@ -4,7 +4,7 @@
 //! features that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and
 //! its proof.
 
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 use std::fmt;
 use std::str::FromStr;
 

@@ -3,7 +3,7 @@
 use super::Objective;
 use super::stages::show_pace;
 use super::units;
-use hoptax_load::spec::{HttpVersion, Retry, Shape};
+use hoptax_format::spec::{HttpVersion, Retry, Shape};
 use std::time::Duration;
 
 /// A load point. Each pair of a load point and a contender is one case.

@@ -4,7 +4,7 @@
 //! `from` starts at the rate where the previous stage ended, or at zero if it is the first stage.
 
 use super::units::{UnitError, duration, nearest, rate, rate_or_zero, show_duration, show_rate};
-use hoptax_load::spec::{Rate, Stage};
+use hoptax_format::spec::{Rate, Stage};
 use std::time::Duration;
 
 const FORMS: &str = "write `100/s for 10s` or `ramp to 5000/s over 60s`, with a comma between stages";

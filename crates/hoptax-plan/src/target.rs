@@ -1,7 +1,7 @@
 //! Targets: the requests that a plan sends, and the checks of the responses.
 
 use super::Body;
-use hoptax_load::spec::{Check, Chunked};
+use hoptax_format::spec::{Check, Chunked};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

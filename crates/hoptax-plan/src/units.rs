@@ -5,8 +5,8 @@
 
 pub use super::stages::{pace, show_pace, stages};
 use super::{Answer, Delay, Metric};
-use hoptax_load::Address;
-use hoptax_load::spec::Arrivals;
+use hoptax_format::Address;
+use hoptax_format::spec::Arrivals;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

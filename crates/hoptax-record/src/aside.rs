@@ -10,7 +10,7 @@
 //! record.
 
 use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, TrialRecord};
-use hoptax_load::record::LoadRecord;
+use hoptax_format::record::LoadRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

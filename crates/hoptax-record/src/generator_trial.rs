@@ -1,8 +1,8 @@
 //! What each of several generators did in a trial.
 
 use crate::role_usage::RoleUsage;
-use hoptax_load::histogram::Encoded;
-use hoptax_load::record::{Connections, Counts, GeneratorCpu, Lifetime, LoadRecord};
+use hoptax_format::histogram::Encoded;
+use hoptax_format::record::{Connections, Counts, GeneratorCpu, Lifetime, LoadRecord};
 use serde::{Deserialize, Serialize};
 
 /// One of several generators, in one trial. The trial's `load_record` is the sum of all of them.

@@ -37,8 +37,8 @@ pub use printable::printable;
 pub use role_usage::RoleUsage;
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
-use hoptax_load::record::LoadRecord;
-use hoptax_load::stamp::ClockId;
+use hoptax_format::record::LoadRecord;
+use hoptax_format::stamp::ClockId;
 use plan::{Event, LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! [`StartRecord`].
 
 use super::{Failure, HostUsage, RoleUsage};
-use hoptax_load::clock::MILLISECOND;
+use hoptax_format::clock::MILLISECOND;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

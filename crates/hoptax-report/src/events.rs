@@ -164,7 +164,7 @@ mod tests {
     use crate::fixture::Reported as _;
     use crate::{Model, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
-    use hoptax_load::record::Cause;
+    use hoptax_format::record::Cause;
     use hoptax_record::plan::{Action, Event, Route};
     use hoptax_record::{EventRecord, NewRoute};
     use std::time::Duration;

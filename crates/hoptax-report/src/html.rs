@@ -22,7 +22,7 @@ use super::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::causes;
 use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
-use hoptax_load::spec::Retry;
+use hoptax_format::spec::Retry;
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
 use minijinja::{Environment, HtmlEscape, Value, context};
@@ -322,7 +322,7 @@ fn of_cell(cell: &Cell) -> Value {
 }
 
 /// Cells about outcomes. The number of retried requests has a cell only if the load point has retries.
-fn of_counts(counts: &hoptax_load::record::Counts, retry: Retry) -> Vec<String> {
+fn of_counts(counts: &hoptax_format::record::Counts, retry: Retry) -> Vec<String> {
     let outcomes = [
         counts.scheduled,
         counts.completed,

@@ -266,7 +266,7 @@ fn negated(estimate: &Estimate) -> Estimate {
 #[cfg(test)]
 mod tests {
     use hoptax_analysis::fixture::{Run, closed_point, failure, open_point, staged_point, via};
-    use hoptax_load::spec::{HttpVersion, Retry};
+    use hoptax_format::spec::{HttpVersion, Retry};
     use hoptax_record::Stage;
 
     fn sentence(run: &Run, gateway: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::format::{Scale, number};
 use hoptax_analysis::Load;
-use hoptax_load::spec::{HttpVersion, Retry};
+use hoptax_format::spec::{HttpVersion, Retry};
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 

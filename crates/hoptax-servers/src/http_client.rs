@@ -3,9 +3,12 @@
 
 use crate::request_error::{Awaited, RequestError};
 use crate::socket::Socket;
-use hoptax_load::spec::{ProxyProtocol, TlsSpec};
+use hoptax_format::Address;
+use hoptax_format::spec::Tunnel;
+use hoptax_format::spec::{ProxyProtocol, TlsSpec};
+use hoptax_load::proxy_protocol;
 use hoptax_load::tls::client_config;
-use hoptax_load::{Address, Tunnel, TunnelAnswer};
+use hoptax_load::tunnel::{self, TunnelAnswer};
 use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
 use std::collections::BTreeMap;
@@ -71,7 +74,7 @@ impl ProxyHeader {
     /// A connection to a Unix socket has no addresses.
     fn send(self, connection: &mut Socket) -> io::Result<()> {
         let ends = connection.ends()?.map(|(from, to)| (self.source.unwrap_or(from), to));
-        connection.write_all(&self.version.header(ends))
+        connection.write_all(&proxy_protocol::header(self.version, ends))
     }
 }
 
@@ -284,10 +287,10 @@ fn open_tunnel(plain: &mut Socket, tunnel: &Tunnel, deadline: &Deadline) -> Resu
     const AWAITED: Awaited = Awaited::Connection;
     let of = |error| RequestError::of_transfer(error, AWAITED, deadline.timeout);
     plain.set_write_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
-    plain.write_all(&tunnel.request()).map_err(of)?;
+    plain.write_all(&tunnel::request(tunnel)).map_err(of)?;
     let mut input = Vec::new();
     loop {
-        match Tunnel::answer(&input) {
+        match tunnel::answer(&input) {
             TunnelAnswer::Open => return Ok(()),
             TunnelAnswer::Refused(text) => return Err(RequestError::Tunnel(text)),
             TunnelAnswer::More => {}

@@ -3,7 +3,7 @@
 
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
-use hoptax_load::stamp::ClockId;
+use hoptax_format::stamp::ClockId;
 use hoptax_record::LedgerDelta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

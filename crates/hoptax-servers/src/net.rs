@@ -1,6 +1,6 @@
 //! Socket helpers for the upstream and the hops: listeners, descriptor limits, tokens.
 
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_load::event_loop::Token;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt};

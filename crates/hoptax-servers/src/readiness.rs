@@ -2,7 +2,7 @@
 
 use crate::http_client::HttpClient;
 use crate::request_error::{Awaited, RequestError};
-use hoptax_load::spec::TlsSpec;
+use hoptax_format::spec::TlsSpec;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! A blocking connection, TCP or Unix.
 
-use hoptax_load::Address;
+use hoptax_format::Address;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

@@ -116,7 +116,7 @@ fn weighted_median(sorted: &[(f64, usize)], drawn: &[u64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     fn known(values: impl IntoIterator<Item = u32>) -> Vec<Observed> {
         values.into_iter().map(|value| Observed::exactly(f64::from(value))).collect()

@@ -404,7 +404,7 @@ hoptax_pages::stated! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     fn readings(values: &[f64], half_width: Option<f64>) -> Vec<Reading> {
         values.iter().map(|value| Reading { value: *value, half_width, bound: None }).collect()

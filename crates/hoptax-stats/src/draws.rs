@@ -1,7 +1,7 @@
 //! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the
 //! Jackknife", 1979). A draw is a list of counts: how often it contains each round.
 
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 /// Up to this number of rounds, every possible draw is used, weighted by its probability. With more rounds,
 /// draws are random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.

@@ -2,7 +2,7 @@
 //! of several percentiles is not a percentile.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};
+use hoptax_format::histogram::{LOWEST, TRIAL_DIGITS, empty};
 
 /// A statistic of a distribution of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

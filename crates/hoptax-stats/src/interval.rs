@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn random_draws_are_nearly_exact() {
-        let mut random = hoptax_load::random::Random::new(4);
+        let mut random = hoptax_format::random::Random::new(4);
         for count in [8, 12, 30] {
             let values: Vec<f64> = (0..count).map(|_| random.exponential()).collect();
             let exact = of_mean(&values).and_then(|one| one.half_width()).expect("rounds");

@@ -57,7 +57,7 @@ fn clopper_pearson(share: f64, count: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn more_hits_than_requests_are_rejected() {

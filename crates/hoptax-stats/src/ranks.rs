@@ -91,7 +91,7 @@ fn of_deviation(deviation: f64, variance: f64, continuity: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn medians() {

@@ -3,7 +3,7 @@
 
 use super::{Statistic, share};
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::LOWEST;
+use hoptax_format::histogram::LOWEST;
 
 /// Maximum number of units. A draw consists of units. A unit is one round, or a batch of neighbouring rounds
 /// if a run has more rounds than this. Batches limit the work, and preserve the correlation between
@@ -232,8 +232,8 @@ hoptax_pages::stated! {
 mod tests {
     use super::super::merge;
     use super::*;
-    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
-    use hoptax_load::random::Random;
+    use hoptax_format::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_format::random::Random;
 
     fn histogram(random: &mut Random, samples: usize, mean_us: f64) -> Histogram<u64> {
         let mut histogram = empty(TRIAL_DIGITS);

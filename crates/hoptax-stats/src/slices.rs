@@ -100,7 +100,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use crate::independent_figures;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn a_ratio_by_hand() {

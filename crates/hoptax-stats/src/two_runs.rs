@@ -115,7 +115,7 @@ impl TwoRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     const NOTHING: Allowance = Allowance { factor: 1.0, floor: 0.0 };
 

@@ -233,7 +233,7 @@ pub(super) fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn welch_by_hand() {

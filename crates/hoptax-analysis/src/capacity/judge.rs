@@ -2,8 +2,8 @@
 
 use crate::counts::failures;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::LoadRecord;
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::LoadRecord;
 use hoptax_plan::{Figure, Objective, Term};
 use hoptax_record::TrialRecord;
 use hoptax_stats::share;

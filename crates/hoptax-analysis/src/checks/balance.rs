@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::fixture::features::gateway;
     use crate::fixture::{Run, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn raised_by_one_instance_that_gets_most_requests() {

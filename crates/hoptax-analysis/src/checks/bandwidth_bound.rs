@@ -4,7 +4,7 @@ use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, perc
 use crate::legs::{self, LegFigures};
 use crate::vantage;
 use crate::{Case, Trial};
-use hoptax_load::record::Bytes;
+use hoptax_format::record::Bytes;
 use hoptax_record::Role;
 
 const CODE: &str = "bandwidth-bound";

@@ -6,11 +6,11 @@
 //! a response time.
 
 use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
-use hoptax_load::clock::SECOND;
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
-use hoptax_load::random::Random;
-use hoptax_load::record::{Connections, Lifetime, LoadRecord, Window};
-use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
+use hoptax_format::clock::SECOND;
+use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use hoptax_format::random::Random;
+use hoptax_format::record::{Connections, Lifetime, LoadRecord, Window};
+use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Shape};
 use hoptax_plan::{LoadPoint, Target};
 use std::collections::BTreeMap;
 

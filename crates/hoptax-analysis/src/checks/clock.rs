@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
     use crate::fixture::{Run, clock_id, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
     use std::time::Duration;
 
     fn findings(trial: crate::fixture::MadeTrial) -> Vec<Finding> {

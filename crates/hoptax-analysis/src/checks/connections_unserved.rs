@@ -3,8 +3,8 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::case::responses;
 use crate::thresholds::SERVED;
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::LoadRecord;
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::LoadRecord;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-unserved";

@@ -7,7 +7,7 @@
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hdrhistogram::Histogram;
-use hoptax_load::clock::MILLISECOND;
+use hoptax_format::clock::MILLISECOND;
 use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_stats::share;
 
@@ -154,7 +154,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{MadeTrial, Run, open_point, via};
-    use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
+    use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
 
     /// A trial with 1,000 requests on reused connections. Every `nth` request takes `slow_us`, and the others
     /// 300 µs. The first byte takes 200 µs.

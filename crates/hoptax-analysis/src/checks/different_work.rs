@@ -185,7 +185,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     #[test]
     fn raised_by_another_status_even_if_successful() {

@@ -4,7 +4,7 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::causes;
 use crate::counts::failures;
 use crate::thresholds::DOUBTFUL;
-use hoptax_load::record::Counts;
+use hoptax_format::record::Counts;
 use hoptax_stats::share;
 use std::cmp::Reverse;
 
@@ -120,7 +120,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_load::record::Cause;
+    use hoptax_format::record::Cause;
 
     #[test]
     fn raised_by_two_in_a_thousand() {

@@ -66,7 +66,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_load::spec::Check;
+    use hoptax_format::spec::Check;
 
     fn expecting() -> Run {
         let mut run = Run::closed(1);

@@ -8,7 +8,7 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
 use crate::Trial;
-use hoptax_load::clock::SECOND;
+use hoptax_format::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 
 const CODE: &str = "herd";
@@ -135,7 +135,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, open_point, via};
-    use hoptax_load::spec::{Arrivals, Rate, Shape};
+    use hoptax_format::spec::{Arrivals, Rate, Shape};
     use hoptax_plan::LoadPoint;
 
     fn constant(rate: f64, connections: u32) -> LoadPoint {

@@ -4,7 +4,7 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
 use hdrhistogram::Histogram;
-use hoptax_load::record::Counts;
+use hoptax_format::record::Counts;
 use hoptax_plan::Metric;
 use hoptax_stats::Statistic;
 use serde_json::{Map, Value, json};
@@ -317,7 +317,7 @@ mod tests {
         findings.remove(0)
     }
 
-    fn with(change: impl FnOnce(&mut hoptax_load::record::LoadRecord)) -> MadeTrial {
+    fn with(change: impl FnOnce(&mut hoptax_format::record::LoadRecord)) -> MadeTrial {
         let mut made = via("nginx", 0);
         change(made.0.load_record.as_mut().expect("made with one"));
         made

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::fixture::features::gateway;
     use crate::fixture::{MadeTrial, Run, via};
-    use hoptax_load::clock::SECOND;
+    use hoptax_format::clock::SECOND;
     use hoptax_plan::Feature;
 
     /// A trial of `seconds` with 1,000 requests. All but `passed` are rejected.

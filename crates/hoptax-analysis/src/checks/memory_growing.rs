@@ -108,7 +108,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     const MIB: u64 = 1 << 20;
 

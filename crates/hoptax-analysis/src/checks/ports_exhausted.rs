@@ -3,8 +3,8 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::{Case, Trial};
-use hoptax_load::clock::SECOND;
-use hoptax_load::record::Cause;
+use hoptax_format::clock::SECOND;
+use hoptax_format::record::Cause;
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "ports-exhausted";

@@ -3,7 +3,7 @@
 use super::{Measured, Subject};
 use crate::thresholds::DOUBTFUL;
 use crate::{Case, Trial};
-use hoptax_load::record::Counts;
+use hoptax_format::record::Counts;
 use hoptax_plan::{Feature, GatewayKind};
 use hoptax_stats::share;
 

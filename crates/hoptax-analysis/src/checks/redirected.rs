@@ -2,7 +2,7 @@
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::thresholds::REDIRECTED;
-use hoptax_load::redirect::is_redirect;
+use hoptax_format::record::is_redirect;
 use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
@@ -70,7 +70,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_load::spec::Check;
+    use hoptax_format::spec::Check;
 
     #[test]
     fn raised_if_direct_and_gateway_redirect() {

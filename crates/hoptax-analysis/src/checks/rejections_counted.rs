@@ -159,7 +159,7 @@ mod tests {
         run.push(via("nginx", 1).status(404, 900));
         assert_eq!(raised(&run, CODE), []);
 
-        run.record.plan.targets[0].checks = vec![hoptax_load::spec::Check::Status(vec![(404, 410)])];
+        run.record.plan.targets[0].checks = vec![hoptax_format::spec::Check::Status(vec![(404, 410)])];
         run.push(via("nginx", 2).status(410, 900));
         assert_eq!(raised(&run, CODE), []);
     }

@@ -9,8 +9,8 @@
 use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::first_and_last;
 use crate::{Case, Trial};
-use hoptax_load::clock::{MILLISECOND, SECOND};
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::clock::{MILLISECOND, SECOND};
+use hoptax_format::record::WINDOW_NS;
 use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
 
 const CODE: &str = "unsteady";
@@ -328,7 +328,7 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::fixture::{Run, closed_point, open_point, staged_point, via};
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     /// Rounds of five seconds. `of` returns the throughput of a window, given the round and the window.
     fn closed(rounds: u32, of: impl Fn(u32, u64) -> f64) -> Run {

@@ -2,7 +2,7 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
-use hoptax_load::spec::HttpVersion;
+use hoptax_format::spec::HttpVersion;
 use hoptax_stats::share;
 use serde_json::json;
 use std::collections::BTreeMap;

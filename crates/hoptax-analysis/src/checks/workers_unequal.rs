@@ -3,7 +3,7 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use crate::Trial;
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::Profile;
 use hoptax_record::Contender;
 use hoptax_stats::median;

@@ -51,7 +51,7 @@ fn row<'c>(comparison: &'c Comparison, label: &str, metric: Metric) -> &'c Row {
 /// Rounds with a little noise. Direct takes 1,000 µs. Each gateway is given as (label, response time in µs,
 /// CPU time per request in µs).
 fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
-    let mut random = hoptax_load::random::Random::new(seed);
+    let mut random = hoptax_format::random::Random::new(seed);
     let mut run = Run::closed(32);
     for round in 0..6 {
         let mut near = |value: f64| (value * machine * (1.0 + 0.01 * (random.unit() - 0.5))) as u64;
@@ -209,13 +209,13 @@ fn runs_of_different_questions_are_refused_with_every_difference() {
     b.record.plan.upstream =
         Upstream::Running(hoptax_plan::Running { url: "http://127.0.0.1:1".into(), ..Default::default() });
     b.record.contenders[1].kind = "envoy".into();
-    b.record.load[0].http = hoptax_load::spec::HttpVersion::Http10;
+    b.record.load[0].http = hoptax_format::spec::HttpVersion::Http10;
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
     let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
     let differing: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
     assert_eq!(differing, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
     assert_eq!((&*obstacles[0].a, &*obstacles[0].b), ("path: /", "path: /other"), "{:?}", obstacles[0]);
-    b.record.load[0].http = hoptax_load::spec::HttpVersion::Http11;
+    b.record.load[0].http = hoptax_format::spec::HttpVersion::Http11;
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
     assert_eq!(forced.forced.len(), 5);
 }
@@ -332,7 +332,7 @@ fn void_cases_are_named() {
 /// the CPU time of each process by another 3.6 %, together 4.7 % (`records/2026-11-27-vm-runs`). The distance
 /// of the CPUs follows neither.
 fn scattered(seed: u64, distance_ns: f64, slower: f64) -> Run {
-    let mut random = hoptax_load::random::Random::new(seed);
+    let mut random = hoptax_format::random::Random::new(seed);
     let mut by = |share: f64| (share * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0)).exp();
     let machine = by(0.03);
     let far = if distance_ns > 200.0 { 1.4 } else { 1.0 };

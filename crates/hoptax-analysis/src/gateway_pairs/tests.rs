@@ -215,7 +215,7 @@ fn figures_that_were_not_measured_are_absent() {
 #[ignore = "measures time"]
 fn ten_gateways_in_a_second() {
     let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1), closed_point(32, 1)]);
-    let mut random = hoptax_load::random::Random::new(1);
+    let mut random = hoptax_format::random::Random::new(1);
     for round in 0..60 {
         for load in 0..3 {
             for index in 0..10 {

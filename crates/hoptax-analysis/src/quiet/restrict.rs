@@ -4,8 +4,8 @@ use super::unfold::unfold;
 use super::windows::Quiet;
 use crate::trial::Trial;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::histogram::{LOWEST, WINDOW_DIGITS, empty};
+use hoptax_format::record::WINDOW_NS;
 
 /// Restricts the trial to its quiet windows. The result contains the requests, the time, the response times
 /// and the gateway's CPU time of these windows. Figures that are not recorded by window (service times,

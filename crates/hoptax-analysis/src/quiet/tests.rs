@@ -3,7 +3,7 @@
 use super::{Quiet, needs_repeating};
 use crate::fixture::hosts::via_edge;
 use crate::fixture::{MadeTrial, Run, via};
-use hoptax_load::clock::MILLISECOND;
+use hoptax_format::clock::MILLISECOND;
 use hoptax_record::{Role, Stolen};
 use std::collections::BTreeMap;
 

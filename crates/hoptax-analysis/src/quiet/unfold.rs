@@ -1,7 +1,7 @@
 //! Converts the coarse histograms of windows to the precision of a whole trial's histogram.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+use hoptax_format::histogram::{TRIAL_DIGITS, empty};
 
 /// The sum of the histograms of windows, at the precision of a trial's histogram. The count of each coarse
 /// bucket is spread evenly over the fine buckets that it covers, so that percentiles are interpolated inside
@@ -32,8 +32,8 @@ pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::WINDOW_DIGITS;
-    use hoptax_load::random::Random;
+    use hoptax_format::histogram::WINDOW_DIGITS;
+    use hoptax_format::random::Random;
     use hoptax_stats::Statistic;
 
     /// Histograms of the same values in both precisions.

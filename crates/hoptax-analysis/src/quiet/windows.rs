@@ -1,7 +1,7 @@
 //! The rule that decides which windows are left out.
 
-use hoptax_load::clock::MILLISECOND;
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::clock::MILLISECOND;
+use hoptax_format::record::WINDOW_NS;
 use hoptax_record::{HostUsage, TrialRecord};
 
 /// A trial counts in quiet figures only if at least this share of its windows is quiet. If more than half of

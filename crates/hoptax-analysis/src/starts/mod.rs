@@ -9,8 +9,8 @@ mod tests;
 
 pub(super) use contrast::medians;
 
-use hoptax_load::clock::{MILLISECOND, SECOND};
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::clock::{MILLISECOND, SECOND};
+use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::{FirstRequests, StartFigures, StartMedian, StartUnderLoad};

@@ -1,6 +1,6 @@
 //! When a gateway has settled after a start: from then on, it is as fast as later.
 
-use hoptax_load::clock::SECOND;
+use hoptax_format::clock::SECOND;
 use hoptax_record::start::{START_WINDOW_NS, StartWindow};
 use hoptax_stats::{mann_kendall, median};
 
@@ -172,7 +172,7 @@ fn is_falling(steps: &[Step]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::random::Random;
+    use hoptax_format::random::Random;
 
     /// Windows of ten seconds at 1,000 requests per second. `p50(seconds)` is in µs; the mean is the same.
     /// Each window is scaled by a random factor with this standard deviation.

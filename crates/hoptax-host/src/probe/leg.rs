@@ -12,8 +12,8 @@
 //!   nanoseconds.
 //! - Back: the receiver writes messages until the sender, which counts, closes the connection.
 
-use hoptax_load::clock::{self, MILLISECOND, SECOND};
-use hoptax_load::random;
+use hoptax_format::clock::{self, MILLISECOND, SECOND};
+use hoptax_format::random;
 use hoptax_record::{LegLook, Link, RoundTrips};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};

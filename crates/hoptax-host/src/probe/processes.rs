@@ -56,7 +56,7 @@ impl Processes {
     /// What all processes but `ours` used since `before`. A process that began and ended in between counts
     /// through its parent.
     pub(super) fn others_since(&self, before: &Self, ours: &BTreeSet<i32>) -> Others {
-        let tick_ns = hoptax_load::clock::SECOND / procfs::ticks_per_second();
+        let tick_ns = hoptax_format::clock::SECOND / procfs::ticks_per_second();
         let none = Listed::default();
         let mut ticks = 0;
         let mut most = (0, None);

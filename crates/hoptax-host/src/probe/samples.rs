@@ -1,7 +1,7 @@
 //! Samples ordered by time. All functions are pure.
 
 use super::HostTimes;
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::record::WINDOW_NS;
 use serde::{Deserialize, Serialize};
 
 /// One sample of a process tree.
@@ -25,7 +25,7 @@ pub struct TreeSample {
 /// One sample of the host and of all watched trees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Time of the sample, on the clock [`hoptax_load::clock::now`].
+    /// Time of the sample, on the clock [`hoptax_format::clock::now`].
     pub at_ns: u64,
     /// CPU time of the host so far.
     pub host: HostTimes,

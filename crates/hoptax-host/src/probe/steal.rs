@@ -1,7 +1,7 @@
 //! Steal of each CPU in each window, computed from samples of `/proc/stat`. All functions are pure.
 
 use super::samples::{Timeline, windows};
-use hoptax_load::record::WINDOW_NS;
+use hoptax_format::record::WINDOW_NS;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 

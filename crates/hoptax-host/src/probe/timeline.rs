@@ -2,7 +2,7 @@
 
 use super::samples::{Sample, Timeline, windows};
 use super::steal;
-use hoptax_load::clock::SECOND;
+use hoptax_format::clock::SECOND;
 use hoptax_record::{HostUsage, RoleUsage};
 use serde::{Deserialize, Serialize};
 

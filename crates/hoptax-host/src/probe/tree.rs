@@ -99,7 +99,7 @@ impl Tree {
 
 fn cpu_time(pid: i32) -> Option<u64> {
     let time = clock_gettime(clock_getcpuclockid(Pid::from_raw(pid)).ok()?).ok()?;
-    Some(time.tv_sec() as u64 * hoptax_load::clock::SECOND + time.tv_nsec() as u64)
+    Some(time.tv_sec() as u64 * hoptax_format::clock::SECOND + time.tv_nsec() as u64)
 }
 
 fn resident(pid: i32) -> Option<u64> {
@@ -125,7 +125,7 @@ mod tests {
             .spawn()
             .expect("sh runs");
         let mut tree = Tree::new(Watched { pid: child.id(), include_root: true }, &Processes::now());
-        let enough = 30 * hoptax_load::clock::MILLISECOND;
+        let enough = 30 * hoptax_format::clock::MILLISECOND;
         let mut sample = TreeSample::default();
         for _ in 0..2_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));

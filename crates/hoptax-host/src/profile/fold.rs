@@ -19,7 +19,7 @@ const READY: &str = "waits for a CPU";
 /// within microseconds, unless the machine takes the CPU away in between.
 const SAME_SWITCH_NS: u64 = 1_000_000;
 
-/// Adds up stacks. Times are on the clock of [`hoptax_load::clock::now`].
+/// Adds up stacks. Times are on the clock of [`hoptax_format::clock::now`].
 #[derive(Debug)]
 pub(super) struct Fold<'a> {
     kind: PassKind,

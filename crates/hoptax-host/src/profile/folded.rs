@@ -3,7 +3,7 @@
 use hoptax_record::profile::Frame;
 use serde::{Deserialize, Serialize};
 
-/// A part of the measured time, on the clock of [`hoptax_load::clock::now`].
+/// A part of the measured time, on the clock of [`hoptax_format::clock::now`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Begin, ns.

@@ -15,7 +15,7 @@ use crate::private::{self, TempDir};
 use crate::probe::{Processes, Tree};
 use crate::programs;
 use fold::Fold;
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_record::profile::{Callers, PassKind};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::collections::BTreeMap;

@@ -140,7 +140,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
     let digits = u32::try_from(fraction.len()).ok().filter(|digits| (1..=9).contains(digits))?;
     let fraction: u64 = fraction.parse().ok()?;
     let seconds: u64 = seconds.parse().ok()?;
-    seconds.checked_mul(hoptax_load::clock::SECOND)?.checked_add(fraction * 10_u64.pow(9 - digits))
+    seconds.checked_mul(hoptax_format::clock::SECOND)?.checked_add(fraction * 10_u64.pow(9 - digits))
 }
 
 /// Parses a line such as `\t    7f2c41d0a3b2 deflate+0x10 (/usr/lib/libz.so.1)`. Names of functions and of

@@ -13,7 +13,7 @@ use super::features::Change;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
 use std::collections::BTreeMap;

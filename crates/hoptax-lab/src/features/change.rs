@@ -9,10 +9,11 @@ use super::variables;
 use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hoptax_load::spec::{
+use hoptax_format::Address;
+use hoptax_format::spec::Tunnel;
+use hoptax_format::spec::{
     Check, ClientCertificate, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
 };
-use hoptax_load::{Address, Tunnel};
 use hoptax_plan::{Feature, JwtAlgorithm, ProxyForm, units};
 use hoptax_record::Failure;
 use hoptax_servers::http_client::{HttpClient, ProxyHeader};

@@ -4,8 +4,8 @@ use super::names::{SERVER_NAME, TOKEN_ISSUER};
 use crate::login::Login;
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use hoptax_format::spec::TlsSpec;
 use hoptax_host::logs::{Finder, REDACTED};
-use hoptax_load::spec::TlsSpec;
 use hoptax_plan::{Feature, JwtAlgorithm};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,

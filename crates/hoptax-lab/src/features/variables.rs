@@ -6,7 +6,7 @@ use super::names::{
     RESPONSE_SET, REWRITTEN_PREFIX, SERVER_NAME, TOKEN_ISSUER, TOKEN_REVIEW_PATH, route_prefix,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
-use hoptax_load::spec::{TlsSpec, Verify};
+use hoptax_format::spec::{TlsSpec, Verify};
 use hoptax_plan::{Feature, JwtAlgorithm};
 use serde::Serialize;
 use serde_json::json;

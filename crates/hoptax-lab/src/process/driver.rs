@@ -7,10 +7,10 @@ use crate::features::Credentials;
 use crate::login::Login;
 use crate::packs::PackSet;
 use anyhow::Context as _;
+use hoptax_format::Address;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::LOOPBACK;
-use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, Idle, PathSplit, Plan, Profile, Upstream,
 };
@@ -291,7 +291,7 @@ const LONGEST_TEMPORARY: usize = 24;
 /// that every user may enter, for the upstream's sockets. Each is created when the first file is written to
 /// it.
 fn temporary_directories() -> [PathBuf; 3] {
-    let drawn = hoptax_load::random::from_system();
+    let drawn = hoptax_format::random::from_system();
     let temporary = std::env::temp_dir();
     let short = if temporary.as_os_str().len() > LONGEST_TEMPORARY { Path::new("/tmp") } else { &temporary };
     let named = |end: &str| format!("hoptax-{drawn:016x}{end}");

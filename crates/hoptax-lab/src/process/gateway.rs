@@ -13,13 +13,13 @@ use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
 use crate::{Facts, Profiling, Service, cpus};
+use hoptax_format::Address;
 use hoptax_host::guard::{SECRETS, StopSignal};
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{LOOPBACK, Ports, local};
 use hoptax_host::private;
-use hoptax_load::Address;
 use hoptax_plan::{
     AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
 };

@@ -2,7 +2,7 @@
 
 use super::features::Change;
 use super::{Driver, Service};
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream, units};
 use hoptax_record::Failure;
 

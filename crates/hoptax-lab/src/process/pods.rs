@@ -9,8 +9,8 @@
 
 use super::pod_list::{container, kubectl, list, running};
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
+use hoptax_format::clock;
 use hoptax_host::programs::kill_group;
-use hoptax_load::clock;
 use hoptax_plan::WatchedPods;
 use hoptax_plan::units::show_duration;
 use hoptax_record::RoleUsage;

@@ -1,8 +1,9 @@
 //! Checks that a service which hoptax does not start answers, with a request as the plan sends them.
 
 use crate::features::Change;
-use hoptax_load::spec::{HttpVersion, TargetSpec};
-use hoptax_load::{Address, target};
+use hoptax_format::Address;
+use hoptax_format::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target;
 use hoptax_plan::{Plan, Target, units};
 use hoptax_record::bounded;
 use hoptax_servers::request_error::{Awaited, RequestError};

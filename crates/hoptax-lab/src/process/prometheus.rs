@@ -6,7 +6,7 @@
 //! reads the counters.
 
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_plan::Prometheus;
 use hoptax_plan::units::show_duration;
 use hoptax_record::RoleUsage;

@@ -2,8 +2,8 @@
 
 use crate::features::{Change, SERVER_NAME};
 use crate::packs::manifest::{Ready, ReadyPort};
+use hoptax_format::spec::{HttpVersion, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_host::{listeners, tree};
-use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_load::target;
 use hoptax_servers::readiness::{OverTls, Probe};
 use std::collections::{BTreeMap, BTreeSet};

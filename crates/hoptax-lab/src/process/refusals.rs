@@ -2,8 +2,8 @@
 
 use super::driver::ProcessDriver;
 use crate::packs::{Pack, binary};
+use hoptax_format::Address;
 use hoptax_host::programs;
-use hoptax_load::Address;
 use hoptax_plan::{AccessLog, Feature, Profile};
 use hoptax_record::{Failure, Stage};
 

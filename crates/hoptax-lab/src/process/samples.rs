@@ -1,6 +1,6 @@
 //! Samples of CPU time and memory over time, and what a trial used by them.
 
-use hoptax_load::clock;
+use hoptax_format::clock;
 
 /// A trial must be this many times as long as the interval between two samples. It then contains at least two
 /// samples, which are at least half of the trial apart.

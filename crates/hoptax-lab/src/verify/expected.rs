@@ -1,7 +1,7 @@
 //! Compares a response with the checks of its target.
 
 use super::Answer;
-use hoptax_load::spec::Check;
+use hoptax_format::spec::Check;
 
 /// Describes the first check that `answer` fails; `None` if it passes all checks.
 pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {

@@ -1,5 +1,5 @@
 use super::*;
-use hoptax_load::spec::Check;
+use hoptax_format::spec::Check;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 

@@ -2,7 +2,7 @@
 //! of it.
 
 use super::contains::Needle;
-use crate::spec::Check;
+use hoptax_format::spec::Check;
 use hoptax_wire::http1::fields;
 
 /// Statuses that count as success if the target has no check of the status.

@@ -81,7 +81,7 @@ impl Needle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hoptax_format::random::Random;
 
     fn found(needle: &Needle, pieces: &[&[u8]]) -> bool {
         needle.is_found(pieces.iter().fold(0, |seen, piece| needle.advance(seen, piece)))

@@ -42,7 +42,7 @@ impl FailedChecks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Check;
+    use hoptax_format::spec::Check;
 
     #[test]
     fn descriptions_are_bounded_and_no_count_is_lost() {

@@ -1,6 +1,6 @@
 //! Creates sockets for outgoing connections.
 
-use crate::address::Address;
+use hoptax_format::Address;
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::fd::OwnedFd;
 use rustix::net::addr::SocketAddrArg as _;

@@ -3,9 +3,10 @@
 
 use super::client;
 use super::interface::{AfterEnd, EventLoop, Handler, Token};
-use crate::address::Address;
 use crate::clock;
 use crate::spares::Spares;
+use hoptax_format::Address;
+use hoptax_format::clock::{MILLISECOND, SECOND};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -28,7 +29,7 @@ const EVENTS: usize = 512;
 /// only when it is needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// Time that a listener waits after the process had no free descriptor.
-const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
+const ACCEPT_REST: u64 = 10 * MILLISECOND;
 /// Address of the clients of a Unix socket, which have none.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
@@ -417,8 +418,8 @@ impl Epoll {
         };
         let left = deadline.saturating_sub(clock::now());
         Some(Timespec {
-            tv_sec: (left / clock::SECOND).try_into().unwrap_or(i64::MAX),
-            tv_nsec: (left % clock::SECOND) as i64,
+            tv_sec: (left / SECOND).try_into().unwrap_or(i64::MAX),
+            tv_nsec: (left % SECOND) as i64,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The interface between an event loop and the handler of its events.
 
-use crate::address::Address;
+use hoptax_format::Address;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -85,8 +85,8 @@ pub trait EventLoop: Sized {
     }
 
     /// Waits for events and passes them to `handler`. Waits until `deadline` (on the clock of
-    /// [`crate::clock::now`]), or without limit if there is no deadline. If the deadline has passed, polls
-    /// once. Returns early after a signal.
+    /// [`hoptax_format::clock::now`]), or without limit if there is no deadline. If the deadline has passed,
+    /// polls once. Returns early after a signal.
     ///
     /// # Errors
     /// If the loop itself fails. Errors of a connection are passed to the handler.

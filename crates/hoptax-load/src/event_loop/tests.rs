@@ -2,8 +2,9 @@
 //! fixed time. A deadline bounds each step.
 
 use super::*;
-use crate::address::Address;
 use crate::clock;
+use hoptax_format::Address;
+use hoptax_format::clock::{MILLISECOND, SECOND};
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -54,7 +55,7 @@ impl Handler<Epoll> for Witness {
 
 /// Turns the loop until `done` returns true, for at most a minute. Only a failing test takes that long.
 fn turn_until(io: &mut Epoll, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
-    let deadline = clock::now() + 60 * clock::SECOND;
+    let deadline = clock::now() + 60 * SECOND;
     while !done(witness) {
         assert!(clock::now() < deadline, "it did not happen");
         io.turn(witness, Some(deadline)).expect("the loop works");
@@ -147,7 +148,7 @@ fn a_paused_connection_is_silent_until_resumed() {
     io.pause(Token(0));
     peer.write_all(b"early").expect("writes");
     for _ in 0..3 {
-        io.turn(&mut witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
+        io.turn(&mut witness, Some(clock::now() + MILLISECOND)).expect("turns");
     }
     assert!(witness.received.is_empty());
     io.resume(Token(0));
@@ -194,7 +195,7 @@ fn a_deadline_that_has_passed_polls() {
 /// Turns the loop until all events that have happened so far are delivered.
 fn settle(io: &mut Epoll, witness: &mut Witness) {
     for _ in 0..5 {
-        io.turn(witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
+        io.turn(witness, Some(clock::now() + MILLISECOND)).expect("turns");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Validates source addresses and destinations.
 
-use crate::address::Address;
+use hoptax_format::Address;
 use std::net::{IpAddr, UdpSocket};
 
 /// Maximum length of the path of a Unix socket, bytes: the size of `sun_path` without its NUL (unix(7)).

@@ -1,12 +1,12 @@
 //! Whole trials against servers that behave correctly or incorrectly. In every case, the counts must add up.
 
 use super::*;
-use crate::address::Address;
 use crate::awake::{retry_if_disturbed, unless_it_hangs};
-use crate::clock::SECOND;
-use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
-use crate::spec::{HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
+use hoptax_format::Address;
+use hoptax_format::clock::SECOND;
+use hoptax_format::record::{Cause, Connections, FailureKind};
+use hoptax_format::spec::{HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -198,7 +198,7 @@ fn load(spec: &LoadSpec) -> LoadRecord {
 }
 
 fn adds_up(record: &LoadRecord) {
-    adds_up_in_windows(record, crate::record::WINDOW_NS);
+    adds_up_in_windows(record, hoptax_format::record::WINDOW_NS);
 }
 
 fn adds_up_in_windows(record: &LoadRecord, window_ns: u64) {

@@ -1,7 +1,6 @@
 //! Explains why the pacer refuses a rate.
 
-use super::{HIGHEST_RATE, LOWEST_RATE};
-use crate::spec::{Rate, Stage};
+use hoptax_format::spec::{HIGHEST_RATE, LOWEST_RATE, Rate, Stage};
 
 pub(crate) fn refusal(rate: &Rate, duration_ns: u64) -> Option<String> {
     let stages = match rate {
@@ -36,7 +35,7 @@ fn range() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SECOND;
+    use hoptax_format::clock::SECOND;
 
     fn stages(stages: &[(f64, f64, u64)]) -> Rate {
         let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };

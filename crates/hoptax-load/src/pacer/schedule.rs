@@ -6,8 +6,8 @@
 //! are integers (nanoseconds), and the area of a ramp is half of the product of two integers. Errors do not
 //! accumulate over stages, because each time is calculated from the start of its own stage.
 
-use crate::clock::SECOND;
-use crate::spec::Rate;
+use hoptax_format::clock::SECOND;
+use hoptax_format::spec::Rate;
 
 /// Number of seconds in the unit of stored rates. A rate is stored as an integer number of requests per
 /// million seconds.
@@ -113,8 +113,8 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
-    use crate::spec::Stage;
+    use hoptax_format::random::Random;
+    use hoptax_format::spec::Stage;
 
     fn stages(stages: &[(f64, f64, u64)]) -> Schedule {
         let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };

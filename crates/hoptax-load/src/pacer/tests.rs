@@ -1,8 +1,8 @@
 //! Tests scheduled times, by comparing them with tables and with each other.
 
 use super::*;
-use crate::clock::{MILLISECOND, SECOND};
-use crate::spec::Stage;
+use hoptax_format::clock::{MILLISECOND, SECOND};
+use hoptax_format::spec::Stage;
 
 const ALONE: Share = Share { worker: 0, workers: 1 };
 

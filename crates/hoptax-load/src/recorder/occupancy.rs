@@ -1,9 +1,9 @@
 //! How connections were used: time with a request in flight, silence of the server, and requests that waited
 //! for a connection.
 
-use crate::histogram;
-use crate::record::{Occupancy, Silence};
 use hdrhistogram::Histogram;
+use hoptax_format::histogram;
+use hoptax_format::record::{Occupancy, Silence};
 
 /// What one worker records. Times are clipped to the measured time by the recorder.
 #[derive(Debug, Clone)]
@@ -14,8 +14,8 @@ pub(crate) struct Busy {
     in_flight: u64,
     /// Since when requests are in flight without any response.
     silent_since: u64,
-    /// Start and end of the longest silence.
-    silence: (u64, u64),
+    /// The longest silence. It begins at a time of the clock.
+    silence: Silence,
     /// Number of requests that were due while no connection was free.
     pub(super) waited: u64,
     pub(crate) longest_turn: u64,
@@ -30,7 +30,7 @@ impl Busy {
             busy: 0,
             in_flight: 0,
             silent_since: 0,
-            silence: (0, 0),
+            silence: Silence::default(),
             waited: 0,
             longest_turn: 0,
             responses: histogram::empty_of_counts(),
@@ -52,8 +52,8 @@ impl Busy {
         self.busy += clip(now) - clip(sent);
         self.in_flight = self.in_flight.saturating_sub(1);
         if response || self.in_flight == 0 {
-            let silence = (clip(self.silent_since), clip(now));
-            if length(silence) > length(self.silence) {
+            let silence = Silence::between(clip(self.silent_since), clip(now));
+            if silence.for_ns > self.silence.for_ns {
                 self.silence = silence;
             }
             self.silent_since = now;
@@ -72,19 +72,19 @@ impl Busy {
         self.busy += other.busy;
         self.waited += other.waited;
         self.longest_turn = self.longest_turn.max(other.longest_turn);
-        self.silence = common(self.silence, other.silence);
+        self.silence = self.silence.common(other.silence);
         self.responses.add(&other.responses).expect("all have the same bounds");
         self.unanswered += other.unanswered;
     }
 
     pub(crate) fn record(&self, start: u64) -> Occupancy {
-        let (from, _) = self.silence;
+        let Silence { at_ns, for_ns } = self.silence;
         Occupancy {
             responses: histogram::Encoded::new(&self.responses),
             unanswered: self.unanswered,
             busy_ns: self.busy,
             waited: self.waited,
-            silence: Silence { at_ns: from.saturating_sub(start), for_ns: length(self.silence) },
+            silence: Silence { at_ns: at_ns.saturating_sub(start), for_ns },
             longest_turn_ns: self.longest_turn,
         }
     }
@@ -97,36 +97,6 @@ pub(crate) fn sum<'a>(mut all: impl Iterator<Item = &'a Box<Busy>>) -> Option<Bu
         sum.add(one);
         sum
     }))
-}
-
-fn length((from, to): (u64, u64)) -> u64 {
-    to.saturating_sub(from)
-}
-
-/// The time that both spans have in common; its length is zero if there is none.
-fn common(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
-    let from = one.0.max(other.0);
-    (from, one.1.min(other.1).max(from))
-}
-
-/// Adds up the records of generators that sent the parts of one load and began at the same moment.
-///
-/// # Errors
-/// If a histogram cannot be read.
-pub(crate) fn add_records(mine: Occupancy, theirs: &Occupancy) -> Result<Occupancy, histogram::DecodeError> {
-    let span = |silence: Silence| (silence.at_ns, silence.at_ns + silence.for_ns);
-    let both = common(span(mine.silence), span(theirs.silence));
-    let mut responses = mine.responses.decode()?;
-    let other_range = |_| histogram::DecodeError::Head("its range of values is not that of hoptax");
-    responses.add(theirs.responses.decode()?).map_err(other_range)?;
-    Ok(Occupancy {
-        responses: histogram::Encoded::new(&responses),
-        unanswered: mine.unanswered + theirs.unanswered,
-        busy_ns: mine.busy_ns + theirs.busy_ns,
-        waited: mine.waited + theirs.waited,
-        silence: Silence { at_ns: both.0, for_ns: length(both) },
-        longest_turn_ns: mine.longest_turn_ns.max(theirs.longest_turn_ns),
-    })
 }
 
 #[cfg(test)]
@@ -164,13 +134,13 @@ mod tests {
 
     #[test]
     fn silence_of_several_workers_is_what_they_have_in_common() {
-        let silent = |from, to| Busy { silence: (from, to), ..Busy::new() };
+        let silent = |from, to| Busy { silence: Silence::between(from, to), ..Busy::new() };
         let mut both = silent(200, 700);
         both.add(&silent(250, 800));
         assert_eq!(both.record(100).silence, Silence { at_ns: 150, for_ns: 450 });
         both.add(&silent(900, 950));
         assert_eq!(both.record(100).silence.for_ns, 0);
-        let parts = add_records(silent(200, 700).record(100), &silent(300, 400).record(100)).expect("read");
+        let parts = silent(200, 700).record(100).plus(&silent(300, 400).record(100)).expect("read");
         assert_eq!(parts.silence, Silence { at_ns: 200, for_ns: 100 });
     }
 

@@ -1,12 +1,11 @@
 //! Results from the upstream's timestamps: the time from sending a request until the upstream has received
 //! it, and the time from the upstream's reply until the response is complete.
 
-use super::sums;
 use super::times::Times;
-use crate::histogram::{self, TRIAL_DIGITS};
-use crate::record::StampTally;
-use crate::stamp::Stamped;
+use crate::stamped::Stamped;
 use hdrhistogram::Histogram;
+use hoptax_format::histogram::{self, TRIAL_DIGITS};
+use hoptax_format::record::StampTally;
 
 /// Results of one worker. Its two histograms need 216 KiB each, so this struct exists only if timestamps were
 /// requested.
@@ -45,7 +44,7 @@ impl Paths {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        sums::add_stamps(&mut self.tally, &other.tally);
+        self.tally.add_counts(&other.tally);
         for (mine, theirs) in [(&mut self.request, &other.request), (&mut self.response, &other.response)] {
             mine.add(theirs).expect("all have the same bounds");
         }

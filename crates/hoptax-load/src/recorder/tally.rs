@@ -2,12 +2,11 @@
 
 use super::occupancy::Busy;
 use super::paths::Paths;
-use super::sums;
 use super::targets::Targets;
 use crate::checks::FailedChecks;
-use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
-use crate::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 use hdrhistogram::Histogram;
+use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
+use hoptax_format::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -66,7 +65,7 @@ impl Handshakes {
 
     fn add(&mut self, other: &Self) {
         self.took.add(&other.took).expect("all have the same bounds");
-        sums::add_tls(&mut self.tally, &other.tally);
+        self.tally.add(&other.tally);
     }
 }
 
@@ -99,11 +98,11 @@ impl Tally {
     }
 
     pub(crate) fn add(&mut self, other: Tally) {
-        sums::add_counts(&mut self.counts, other.counts);
+        self.counts.add(other.counts);
         self.completed_in_time += other.completed_in_time;
-        sums::add_lifetime(&mut self.lifetime, other.lifetime);
-        sums::add_connections(&mut self.connections, other.connections);
-        sums::add_bytes(&mut self.bytes, other.bytes);
+        self.lifetime.add(other.lifetime);
+        self.connections.add(other.connections);
+        self.bytes.add(other.bytes);
         self.histograms.add(&other.histograms);
         self.failed_checks.add_all(&other.failed_checks);
         self.targets.add(other.targets);
@@ -141,7 +140,7 @@ impl Latencies {
 fn add_window(mine: &mut Window, theirs: Window) {
     let mut theirs = theirs;
     let response_time = theirs.response_time.take();
-    sums::add_window_counts(mine, theirs);
+    mine.add_counts(theirs);
     mine.response_time = match (mine.response_time.take(), response_time) {
         (Some(mine), Some(theirs)) => {
             let mut sum = histogram::empty(WINDOW_DIGITS);

@@ -1,9 +1,9 @@
 //! Results per target, for loads with several targets.
 
 use super::times::Times;
-use crate::histogram::{self, Encoded, TRIAL_DIGITS};
-use crate::record::TargetRecord;
 use hdrhistogram::Histogram;
+use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
+use hoptax_format::record::TargetRecord;
 
 /// Results of one worker for each target. Each target needs two histograms of 216 KiB. If there is a single
 /// target, this list is empty, because the results of the target are the results of the trial.

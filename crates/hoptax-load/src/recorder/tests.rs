@@ -1,10 +1,10 @@
 //! Tests the recorder with made-up events.
 
-use super::sums::{ERROR_TEXTS, OTHER_ERRORS};
 use super::*;
-use crate::clock::MILLISECOND;
-use crate::record::Bytes;
-use crate::stamp::Stamp;
+use hoptax_format::clock::MILLISECOND;
+use hoptax_format::record::Bytes;
+use hoptax_format::stamp::Stamp;
+use hoptax_format::sums::{ERROR_TEXTS, OTHER_ERRORS};
 
 const START: u64 = 1_000 * MILLISECOND;
 const END: u64 = 1_250 * MILLISECOND;

@@ -1,8 +1,8 @@
 //! The windows of one worker.
 
-use crate::histogram::{self, Encoder, WINDOW_DIGITS};
-use crate::record::Window;
 use hdrhistogram::Histogram;
+use hoptax_format::histogram::{self, Encoder, WINDOW_DIGITS};
+use hoptax_format::record::Window;
 
 #[derive(Debug)]
 pub(super) struct Windows {

@@ -2,7 +2,7 @@
 
 use super::error::{TargetError, TargetPart};
 use super::length::{self, refuse_own_length};
-use crate::spec::{Chunked, HttpVersion, TargetSpec};
+use hoptax_format::spec::{Chunked, HttpVersion, TargetSpec};
 
 /// The end of the head of a request whose body is in chunks.
 pub(super) const HEAD_END: &[u8] = b"transfer-encoding: chunked\r\n\r\n";

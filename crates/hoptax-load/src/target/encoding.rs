@@ -1,7 +1,7 @@
 //! Protocol settings that affect the encoding of a request: the HTTP version, and the limit of requests per
 //! connection.
 
-use crate::spec::{HttpVersion, TargetSpec};
+use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_wire::http1::{Version, has_token};
 
 /// Protocol settings that all requests of a load share.

@@ -1,7 +1,7 @@
 //! Errors in a target. Each error says in which part of the target it is.
 
-use crate::spec::TargetSpec;
-use crate::template::TemplateError;
+use hoptax_format::spec::TargetSpec;
+use hoptax_format::template::TemplateError;
 use std::fmt;
 
 /// Reason why a target cannot be requested.

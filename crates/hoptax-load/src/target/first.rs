@@ -3,7 +3,7 @@
 use super::encoding::Protocol;
 use super::error::TargetError;
 use super::mix::{Mix, Requests};
-use crate::spec::{HttpVersion, TargetSpec};
+use hoptax_format::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
 /// Returns the bytes of the first request of a load. The load has only this target, this seed and this HTTP

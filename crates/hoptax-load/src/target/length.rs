@@ -1,7 +1,7 @@
 //! The `content-length` headers of a target's own.
 
 use super::error::{TargetError, TargetPart};
-use crate::spec::TargetSpec;
+use hoptax_format::spec::TargetSpec;
 
 /// The bytes between the value of the last header and the body.
 pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";

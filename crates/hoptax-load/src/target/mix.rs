@@ -3,14 +3,11 @@
 use super::Target;
 use super::encoding::Protocol;
 use super::error::{TargetError, TargetPart};
-use crate::random::Random;
-use crate::spec::TargetSpec;
-use crate::template::{Files, Values, sources_in};
+use hoptax_format::random::Random;
+use hoptax_format::spec::{MOST_TARGETS, TargetSpec};
+use hoptax_format::template::{Files, Values, sources_in};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of targets in one load. If there are several targets, each worker keeps two histograms of
-/// 216 KiB per target.
-pub const MOST_TARGETS: usize = 256;
 /// Makes this stream of random numbers different from other streams that use the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;
 

@@ -16,14 +16,15 @@ pub(crate) use chunks::Pieces;
 pub(crate) use encoding::Protocol;
 pub use error::{TargetError, TargetPart};
 pub use first::first_request;
-pub use mix::{MOST_TARGETS, check};
+pub use mix::check;
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
-use crate::spec::{TargetSpec, is_idempotent};
-use crate::template::{Files, Place, Program, Usage, Values, push_decimal};
 use encoding::Encoding;
-use hoptax_wire::http1::{chunked, is_token};
+use hoptax_format::field::is_token;
+use hoptax_format::spec::{TargetSpec, is_idempotent};
+use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
+use hoptax_wire::http1::chunked;
 use length::{HEAD_END, own_lengths, refuse_own_length};
 
 /// Advice for error messages: the characters that are allowed in a method or in the name of a header.
@@ -296,7 +297,7 @@ fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<()
 fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
     for (index, check) in target.checks.iter().enumerate() {
         let part = TargetPart::Check(index);
-        if let Err(error) = checks::check(check) {
+        if let Err(error) = hoptax_format::checks::check(check) {
             return Err(TargetError::new(target, part, error.message, error.help));
         }
         if is_head && !checks::passes_without_body(check) {
@@ -305,13 +306,4 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
         }
     }
     Ok(Checks::new(&target.checks))
-}
-
-impl TargetSpec {
-    /// Texts of the target that may contain templates. A body that is not UTF-8 is not included.
-    pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
-        let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
-        let values = self.headers.iter().map(|(_, value)| value.as_str());
-        [self.path.as_str()].into_iter().chain(values).chain(body)
-    }
 }

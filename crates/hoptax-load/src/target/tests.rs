@@ -2,9 +2,9 @@
 //! never break the syntax of a request.
 
 use super::*;
-use crate::random::Random;
-use crate::spec::{Check, HttpVersion};
-use crate::template::Place;
+use hoptax_format::random::Random;
+use hoptax_format::spec::{Check, HttpVersion};
+use hoptax_format::template::Place;
 use hoptax_wire::http1::{Framing, RequestDecoder, RequestStep, fields};
 use std::collections::BTreeMap;
 
@@ -361,7 +361,7 @@ fn the_parser_survives_random_texts() {
     for _ in 0..100_000 {
         let text = text(&mut random, 12);
         for place in [Place::Path, Place::Header, Place::Body] {
-            match crate::template::check(&text, place, &files) {
+            match hoptax_format::template::check(&text, place, &files) {
                 Ok(()) => good += 1,
                 Err(error) => assert!(text.is_char_boundary(error.at), "{text:?}: {error:?}"),
             }

@@ -4,7 +4,7 @@
 use super::sessions::Sessions;
 use super::trust::Trust;
 use crate::error::LoadError;
-use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, ring};

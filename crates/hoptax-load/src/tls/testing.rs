@@ -1,6 +1,6 @@
 //! Certificates and TLS servers for tests.
 
-use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;

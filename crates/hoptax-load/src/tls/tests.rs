@@ -3,7 +3,7 @@
 
 use super::testing::{Authority, Identity, NAME, client, self_signed, server};
 use super::*;
-use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;

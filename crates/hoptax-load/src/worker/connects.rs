@@ -2,11 +2,12 @@
 //! connects while connections fail.
 
 use super::{Setup, Worker};
-use crate::address::Address;
 use crate::cause;
 use crate::clock;
 use crate::connection::Event;
 use crate::event_loop::EventLoop;
+use crate::proxy_protocol;
+use hoptax_format::Address;
 use std::io;
 use std::net::IpAddr;
 
@@ -102,7 +103,7 @@ impl Worker<'_> {
             Address::Tcp(to) => io.local_address(token).map(|from| (from, *to)),
             Address::Unix(_) => None,
         };
-        io.send(token, &version.header(ends))
+        io.send(token, &proxy_protocol::header(version, ends))
     }
 
     pub(super) fn connect_failed<L: EventLoop>(

@@ -4,7 +4,7 @@ use super::Worker;
 use crate::cause;
 use crate::connection::Event;
 use crate::event_loop::EventLoop;
-use crate::spec::Retry;
+use hoptax_format::spec::Retry;
 use std::io;
 
 impl Worker<'_> {

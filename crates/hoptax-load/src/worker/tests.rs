@@ -1,10 +1,11 @@
 //! Tests a worker on a scripted event loop, so that the order of events is fixed.
 
 use super::*;
-use crate::clock::SECOND;
-use crate::spec::TargetSpec;
+use crate::clock;
 use crate::target::Protocol;
 use crate::worker::connects::CONNECTS_IN_A_ROW;
+use hoptax_format::clock::SECOND;
+use hoptax_format::spec::TargetSpec;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 

@@ -3,8 +3,8 @@
 use super::Worker;
 use crate::connection::{Event, State};
 use crate::event_loop::EventLoop;
-use crate::record::Cause;
 use crate::tls::{Failure, Received, Session};
+use hoptax_format::record::Cause;
 use std::io;
 
 impl Worker<'_> {

@@ -4,8 +4,8 @@
 use super::Worker;
 use crate::connection::Event;
 use crate::event_loop::EventLoop;
-use crate::record::Cause;
 use crate::tunnel::TunnelAnswer;
+use hoptax_format::record::Cause;
 use std::io;
 
 impl Worker<'_> {

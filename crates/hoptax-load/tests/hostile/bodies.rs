@@ -2,7 +2,7 @@
 
 use super::Outcome::{self, Answered, Fails};
 use super::{Case, answers, answers_once, case, meet};
-use hoptax_load::record::Cause;
+use hoptax_format::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 

@@ -2,8 +2,8 @@
 
 use super::Outcome::{Answered, Fails, FailsBy};
 use super::{Case, answers, answers_once, case, meet};
-use hoptax_load::record::Cause;
-use hoptax_load::spec::Chunked;
+use hoptax_format::record::Cause;
+use hoptax_format::spec::Chunked;
 use std::time::Duration;
 
 /// Beginnings of a response. Each is named after the point at which the connection ends.

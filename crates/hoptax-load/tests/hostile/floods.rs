@@ -3,7 +3,7 @@
 
 use super::Outcome::{self, Fails};
 use super::{Case, case, meet};
-use hoptax_load::record::Cause;
+use hoptax_format::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

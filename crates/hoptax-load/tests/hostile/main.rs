@@ -16,8 +16,8 @@ mod oddities;
 mod server;
 
 use awake::{note_retry, unless_it_hangs};
-use hoptax_load::record::{Cause, LoadRecord};
-use hoptax_load::spec::{
+use hoptax_format::record::{Cause, LoadRecord};
+use hoptax_format::spec::{
     Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};

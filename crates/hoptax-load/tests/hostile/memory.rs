@@ -5,8 +5,8 @@ use super::floods::floods;
 use super::server::Server;
 use super::{Case, answers, shapes};
 use crate::Outcome::Answered;
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::LoadSpec;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

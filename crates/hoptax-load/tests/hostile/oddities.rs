@@ -4,8 +4,8 @@
 use super::Outcome::{Answered, Fails};
 use super::awake::retry_if_disturbed;
 use super::{REQUESTS, Server, answers, case, load, meet, shapes};
+use hoptax_format::record::Cause;
 use hoptax_load::LoadError;
-use hoptax_load::record::Cause;
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{SocketAddr, TcpListener};
 
@@ -35,12 +35,12 @@ fn data_without_a_request_is_not_used_as_a_response() {
     let server = Server::start(&case.behaviour);
     let [_, open] = shapes();
     let mut spec = case.spec(server.address, open);
-    spec.shape = hoptax_load::spec::Shape::Open {
-        rate: hoptax_load::spec::Rate::Fixed(2.0),
-        arrivals: hoptax_load::spec::Arrivals::Constant,
+    spec.shape = hoptax_format::spec::Shape::Open {
+        rate: hoptax_format::spec::Rate::Fixed(2.0),
+        arrivals: hoptax_format::spec::Arrivals::Constant,
     };
     spec.connections = 1;
-    spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
+    spec.timeouts = hoptax_format::spec::Timeouts::all(5 * super::IMPATIENT);
     // Data without a request must end its connection. If the server is delayed by half a second, its data
     // arrives after the next request was sent, and is used as the response to this request.
     let record = retry_if_disturbed(|| {

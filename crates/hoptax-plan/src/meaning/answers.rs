@@ -2,9 +2,9 @@
 
 use super::body::LARGEST_BODY;
 use super::reader::Reader;
-use super::target::is_token;
 use crate::raw::{Placed, RawAnswer, RawImported};
 use crate::{Answer, Delay, Imported, units};
+use hoptax_format::field::is_token;
 use std::time::Duration;
 
 /// Default size of a response body, in bytes. Such a body fits into one packet, and is large enough to be

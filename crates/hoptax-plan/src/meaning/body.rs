@@ -7,8 +7,8 @@ use crate::Body;
 use crate::error::Place;
 use crate::raw::{Bytes, Placed, RawBody, RawRequestBody, Short, Text};
 use crate::units;
-use hoptax_load::spec::Chunked;
-use hoptax_load::template::Place as Part;
+use hoptax_format::spec::Chunked;
+use hoptax_format::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use crate::error::Place;
 use crate::raw::{Placed, RawChunked, Short};
 use crate::units::{self, show_duration};
 use crate::{Target, Timeouts};
-use hoptax_load::spec::{Chunked, HttpVersion};
+use hoptax_format::spec::{Chunked, HttpVersion};
 use std::time::Duration;
 
 /// Reads how a body is divided. `length` is the length of the body, bytes; absent if it varies.

@@ -1,13 +1,13 @@
 //! Reads `expect` of a target: the checks that its responses must pass.
 
 use super::reader::Reader;
-use super::target::is_token;
 use crate::Upstream;
 use crate::error::Place;
 use crate::raw::{Bytes, Placed, RawBodyExpect, RawExpect, RawLength, Short, StatusText, Sweep};
 use crate::units::{self, UnitError};
-use hoptax_load::checks;
-use hoptax_load::spec::Check;
+use hoptax_format::checks;
+use hoptax_format::field::is_token;
+use hoptax_format::spec::Check;
 
 /// Word that accepts any value of a header.
 const ANY: &str = "any";

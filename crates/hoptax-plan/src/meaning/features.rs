@@ -12,7 +12,7 @@ use crate::{
     Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, RoutePosition,
     Running, Upstream,
 };
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 
 /// Longest accepted time for caching token reviews, in seconds. It is one day.
 const LONGEST_CACHE_S: u64 = 86_400;

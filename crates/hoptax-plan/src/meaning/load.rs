@@ -7,8 +7,8 @@ use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages::{self, show_pace};
 use crate::units::{self, UnitError, show_duration, show_rate};
 use crate::{LoadPoint, Search, Target, Upstream};
-use hoptax_load::pacer::{HIGHEST_RATE, LOWEST_RATE};
-use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, Shape};
+use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape};
+use hoptax_format::spec::{HIGHEST_RATE, LOWEST_RATE};
 use std::time::Duration;
 
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.

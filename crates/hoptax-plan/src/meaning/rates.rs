@@ -7,7 +7,7 @@ use super::reader::Reader;
 use crate::error::Place;
 use crate::raw::{Placed, Rate as Typed, Short, StageText, Sweep};
 use crate::{stages, units};
-use hoptax_load::spec::{Rate, Stage};
+use hoptax_format::spec::{Rate, Stage};
 
 /// One value of a sweep over rates: a rate, or a list of stages.
 type Element = Short<Vec<Placed<StageText>>, Typed>;

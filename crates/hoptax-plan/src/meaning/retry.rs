@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use crate::Target;
 use crate::raw::{Placed, RawRetry};
-use hoptax_load::spec::{Retry, is_idempotent};
+use hoptax_format::spec::{Retry, is_idempotent};
 
 pub(super) fn understand(typed: RawRetry) -> Retry {
     match typed {

@@ -7,7 +7,7 @@ use crate::raw::{Placed, ProxyText, RawCertificate, RawLedger, RawPrometheus, Ra
 use crate::selector::Selector;
 use crate::units::{self, Origin};
 use crate::{Access, CertificateFiles, LedgerSource, Prometheus, Resolve, Running, TlsAccess, WatchedPods};
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 use hoptax_record::bounded;
 
 pub(super) struct Typed<'a> {
@@ -99,7 +99,7 @@ fn tls_of(
 fn tls(reader: &mut Reader<'_>, origin: &Origin, typed: &Typed<'_>) -> TlsAccess {
     let server_name = match typed.server_name {
         Some(name) => {
-            if rustls::pki_types::ServerName::try_from(name.value.as_str()).is_err() {
+            if rustls_pki_types::ServerName::try_from(name.value.as_str()).is_err() {
                 reader.fault(
                     name.place,
                     format!("`{}` is neither a host name nor an IP address", name.value.escape_debug()),

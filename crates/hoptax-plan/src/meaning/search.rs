@@ -5,7 +5,7 @@ use crate::error::{Place, Sources};
 use crate::raw::{Placed, RawLoad, RawSearch, SteadyRate, Time};
 use crate::units::{self, show_duration, show_rate};
 use crate::{Objective, Search};
-use hoptax_load::spec::Rate;
+use hoptax_format::spec::Rate;
 use std::time::Duration;
 
 /// Default bounds on the p99, in ms, for a search without `slo` and `bounds`. Users do not notice the
@@ -73,9 +73,9 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
         );
         reader.fault(typed.value.to.place, message, "raise `to` or lower `from`");
     }
-    if to > hoptax_load::pacer::HIGHEST_RATE {
+    if to > hoptax_format::spec::HIGHEST_RATE {
         let message =
-            format!("rates above {} are not supported", show_rate(hoptax_load::pacer::HIGHEST_RATE));
+            format!("rates above {} are not supported", show_rate(hoptax_format::spec::HIGHEST_RATE));
         reader.fault(typed.value.to.place, message, "lower `to`");
     }
     // Zero means "derived from the duration" (see `at`). The duration is not known here, because it can be a

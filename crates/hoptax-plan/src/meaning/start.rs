@@ -5,7 +5,7 @@ use crate::error::Place;
 use crate::raw::{Placed, RawGateway, RawLoad, RawPlan, RawStart, Short};
 use crate::units::{self, show_duration};
 use crate::{LoadPoint, Start};
-use hoptax_load::spec::{Arrivals, Rate, Shape};
+use hoptax_format::spec::{Arrivals, Rate, Shape};
 use std::time::Duration;
 
 /// Default number of rounds. The interval of a median over 20 starts spans the 6th to the 15th value.

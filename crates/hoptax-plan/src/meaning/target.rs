@@ -7,8 +7,9 @@ use super::{body, expect, features};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
 use crate::{Gateway, GatewayKind, Target, Upstream};
-use hoptax_load::target::MOST_TARGETS;
-use hoptax_load::template::Place as Part;
+use hoptax_format::field::is_token;
+use hoptax_format::spec::MOST_TARGETS;
+use hoptax_format::template::Place as Part;
 use hoptax_record::bounded;
 use std::time::Duration;
 
@@ -341,12 +342,6 @@ fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
         return true;
     }
     false
-}
-
-/// Whether the text is a token (RFC 9110 §5.6.2).
-pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// The characters of a text that are outside `{{…}}`. These braces can be nested.

@@ -3,7 +3,7 @@
 use super::body;
 use super::reader::Reader;
 use crate::error::{Place, Sources};
-use hoptax_load::template::{self, TemplateError};
+use hoptax_format::template::{self, TemplateError};
 use hoptax_record::bounded;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Tests of rates that change, of keep-alive and of HTTP versions, and of wrong values for these.
 
 use super::*;
-use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape, Stage};
+use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape, Stage};
 use std::time::Duration;
 
 fn entry(load: &str) -> String {

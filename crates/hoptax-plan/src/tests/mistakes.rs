@@ -471,7 +471,7 @@ fn errors_point_into_the_text_with_any_line_ending() {
 /// Damaged input must result in a plan or in errors that can be shown, but never in a panic.
 #[test]
 fn damaged_plans_are_refused_without_a_panic() {
-    let mut random = hoptax_load::random::Random::new(11);
+    let mut random = hoptax_format::random::Random::new(11);
     let junk: Vec<char> = "[]{}:,-&*!|>'\"%@`#?~\t\r\n \u{feff}é0".chars().collect();
     let mut refused = 0;
     for _ in 0..3000 {

@@ -249,9 +249,9 @@ budget:
     assert_eq!(plan.targets[0].body, Some(Body::Size(65_536)));
     assert_eq!(
         plan.load[0].shape,
-        hoptax_load::spec::Shape::Open {
-            rate: hoptax_load::spec::Rate::Fixed(1000.0),
-            arrivals: hoptax_load::spec::Arrivals::Jitter(0.25)
+        hoptax_format::spec::Shape::Open {
+            rate: hoptax_format::spec::Rate::Fixed(1000.0),
+            arrivals: hoptax_format::spec::Arrivals::Jitter(0.25)
         }
     );
     assert_eq!(plan.load[0].requests, Some(500));

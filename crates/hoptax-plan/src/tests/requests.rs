@@ -1,7 +1,7 @@
 //! Tests of targets, templates, expectations and connections, and of wrong values for these.
 
 use super::*;
-use hoptax_load::spec::{Check, Chunked};
+use hoptax_format::spec::{Check, Chunked};
 use std::net::IpAddr;
 use std::time::Duration;
 

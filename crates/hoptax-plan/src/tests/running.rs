@@ -3,7 +3,7 @@
 use super::*;
 use crate::selector::SelectorKind;
 use crate::{Access, CertificateFiles, Feature, LedgerSource, Resolve, TlsAccess};
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 use std::path::{Path, PathBuf};
 
 /// Creates a directory with the files that the plans of these tests name.

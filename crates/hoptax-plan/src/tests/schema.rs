@@ -391,7 +391,7 @@ fn the_schema_refuses_nothing_that_the_parser_understands() {
     ];
     let lab = running::directory();
     let (editor, plans) = (Editor(schema()), plans(lab.path()));
-    let mut random = hoptax_load::random::Random::new(23);
+    let mut random = hoptax_format::random::Random::new(23);
     let mut counts = [0; 3];
     for _ in 0..3000 {
         let (name, text) = &plans[random.below(plans.len() as u64) as usize];

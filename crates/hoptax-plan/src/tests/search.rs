@@ -1,7 +1,7 @@
 //! Tests of searches for capacity, and of wrong searches.
 
 use super::*;
-use hoptax_load::spec::{Arrivals, Rate, Shape};
+use hoptax_format::spec::{Arrivals, Rate, Shape};
 use std::time::Duration;
 
 fn entry(search: &str, rest: &str) -> String {

@@ -1,7 +1,7 @@
 //! Tests of plans that measure starts, and of wrong ones.
 
 use super::*;
-use hoptax_load::spec::{Arrivals, Rate, Shape};
+use hoptax_format::spec::{Arrivals, Rate, Shape};
 use std::time::Duration;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Load points, events and budgets.
 
 use crate::Metric;
-use hoptax_load::spec::{HttpVersion, Retry, Shape};
+use hoptax_format::spec::{HttpVersion, Retry, Shape};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

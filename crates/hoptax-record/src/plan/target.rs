@@ -1,7 +1,7 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
-use hoptax_load::spec::{Check, Chunked};
+use hoptax_format::spec::{Check, Chunked};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 

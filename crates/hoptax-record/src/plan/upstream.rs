@@ -1,6 +1,6 @@
 //! The upstream, and how to connect to services that already run.
 
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::super::Failure;
 use super::{Difference, Estimate, Latency, Load, Tail, Tax, Throughput};
-use hoptax_load::record::{Cause, Counts, TlsTally};
+use hoptax_format::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Load points.
 
-use hoptax_load::spec::{HttpVersion, Retry};
+use hoptax_format::spec::{HttpVersion, Retry};
 use serde::Serialize;
 
 /// A load point.

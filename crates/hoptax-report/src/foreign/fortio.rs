@@ -7,9 +7,9 @@
 //! time.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::Counts;
-use hoptax_load::spec::{Arrivals, Shape};
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::Counts;
+use hoptax_format::spec::{Arrivals, Shape};
 use hoptax_plan::units::{show_duration, show_pace};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -174,7 +174,7 @@ fn result<'a>(facts: &Facts<'a>) -> FortioResult<'a> {
         num_threads: facts.connections,
         version: format!("hoptax {}", env!("CARGO_PKG_VERSION")),
         duration_histogram: Times::of(facts.response_time),
-        errors_duration_histogram: all_went_well.then(|| Times::of(&hoptax_load::histogram::empty(1))),
+        errors_duration_histogram: all_went_well.then(|| Times::of(&hoptax_format::histogram::empty(1))),
         exactly: facts.requests.unwrap_or(0),
         jitter: matches!(arrivals, Arrivals::Jitter(_)),
         uniform: false,
@@ -242,7 +242,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_format::histogram::{TRIAL_DIGITS, empty};
 
     #[test]
     fn buckets_cover_everything_once() {

@@ -2,7 +2,7 @@
 //! plotters. Values are in milliseconds.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::rank;
+use hoptax_format::histogram::rank;
 use std::fmt::Write;
 
 /// Number of steps in which the distance to 100 % is halved. 5 is HdrHistogram's default.
@@ -78,7 +78,7 @@ fn rows(histogram: &Histogram<u64>) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_format::histogram::{TRIAL_DIGITS, empty};
 
     #[test]
     fn plotters_find_value_and_percentile() {

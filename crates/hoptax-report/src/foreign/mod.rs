@@ -9,7 +9,7 @@ pub use hgrm::hgrm;
 pub use kong::kong;
 
 use hoptax_analysis::Pooled;
-use hoptax_load::spec::HttpVersion;
+use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Target;
 use hoptax_plan::recorded::RunRecord;
 

@@ -4,8 +4,8 @@
 use super::pairs::Pairs;
 use super::turns::Turns;
 use crate::net::Tokens;
+use hoptax_format::Address;
 use hoptax_host::threads::Stop;
-use hoptax_load::Address;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use std::io;
 use std::net::{SocketAddr, TcpListener};

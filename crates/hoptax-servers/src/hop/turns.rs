@@ -1,6 +1,6 @@
 //! Round robin over upstreams, and the limit of buffered bytes. Both hops use them.
 
-use hoptax_load::Address;
+use hoptax_format::Address;
 
 /// Maximum number of bytes that may wait for a slow reader. If more bytes wait, the hop pauses reading from
 /// the sender.

@@ -2,7 +2,7 @@
 //! requires no formatting and no copying.
 
 use anyhow::Context as _;
-use hoptax_load::stamp::{self, Stamp};
+use hoptax_format::stamp::{self, Stamp};
 use hoptax_plan::{Body, BuiltInUpstream};
 use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};

@@ -1,6 +1,6 @@
 //! Random choices for each request: the delay of its response, and whether it fails.
 
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use hoptax_plan::{BuiltInUpstream, Delay};
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn nanoseconds(delay: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::clock::MILLISECOND;
+    use hoptax_format::clock::MILLISECOND;
 
     fn behaviour(delay: Delay, failures: f64, seed: u64) -> Behaviour {
         Behaviour { delay, failures, random: Random::stream(seed, 0) }

@@ -22,9 +22,9 @@ pub use switch::Order;
 
 use super::net::{self, Listener};
 use anyhow::Context as _;
+use hoptax_format::Address;
 use hoptax_host::ports::LOOPBACK;
 use hoptax_host::threads::{Threads, check_cpus, sleep_precisely};
-use hoptax_load::Address;
 use hoptax_plan::BuiltInUpstream;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -68,7 +68,7 @@ pub struct Placement {
     pub unix: Option<PathBuf>,
     /// Additional ports of the first instance.
     pub also: Vec<u16>,
-    /// Whether responses carry stamps ([`hoptax_load::stamp`]).
+    /// Whether responses carry stamps ([`hoptax_format::stamp`]).
     pub stamps: bool,
     /// Certificate chain and private key, PEM. If present, each instance has a second listener, for TLS.
     pub identity: Option<String>,

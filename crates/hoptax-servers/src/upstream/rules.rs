@@ -6,7 +6,7 @@
 
 use super::answer::{Answers, pattern};
 use super::delay;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use hoptax_plan::{Answer, Delay};
 use std::collections::HashMap;
 use std::sync::Arc;

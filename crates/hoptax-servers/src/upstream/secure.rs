@@ -7,7 +7,7 @@
 
 use super::sockets::Sockets;
 use anyhow::Context as _;
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, ListeningSocket, Token};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

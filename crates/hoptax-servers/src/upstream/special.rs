@@ -6,7 +6,7 @@
 
 use super::answer::pattern;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_plan::units;
 use hoptax_record::Digest;
 use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};

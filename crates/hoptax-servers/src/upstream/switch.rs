@@ -2,8 +2,8 @@
 //! it out. A closed instance has no listener and no connections, as if it had been killed, but keeps its
 //! address.
 
+use hoptax_format::Address;
 use hoptax_host::threads::{Stop, wake};
-use hoptax_load::Address;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};

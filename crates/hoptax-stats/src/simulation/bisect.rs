@@ -5,7 +5,7 @@
 
 use super::world::normal;
 use crate::bisect::{Measured, Suspects};
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 const COMMITS: usize = 40;
 /// The change, µs.

@@ -14,7 +14,7 @@ mod world;
 
 use super::rounds::{Rounds, Sums, Units};
 use super::{Statistic, resampled, share};
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use methods::{Figure, Method};
 use world::{Round, World};
 

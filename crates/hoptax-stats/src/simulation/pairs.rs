@@ -5,7 +5,7 @@
 use super::super::{Contrast, Drawn, Draws, Rounds, Statistic, Units, holm};
 use super::RUNS;
 use super::world::World;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 const ALPHA: f64 = 0.05;
 

@@ -5,7 +5,7 @@
 
 use super::world::normal;
 use crate::{Reading, change_points};
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 /// Runs per series.
 const RUNS: usize = 40;

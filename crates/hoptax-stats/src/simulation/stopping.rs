@@ -4,7 +4,7 @@
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 /// The true tax, and direct's figure, µs. A run stops when the half-width is at most 5 % of direct's figure.
 const TAX_US: f64 = 20.0;

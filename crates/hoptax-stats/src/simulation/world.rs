@@ -1,7 +1,7 @@
 //! Models that generate request times with a known true tax.
 
 use super::What;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use std::f64::consts::TAU;
 
 const REQUESTS: usize = 500;

@@ -28,10 +28,7 @@ mod response;
 #[cfg(test)]
 mod splits;
 
-pub use encode::{
-    BadField, chunk_size_line, chunked, is_field_value, is_target, is_token, reason, request_head,
-    response_head,
-};
+pub use encode::{BadField, chunk_size_line, chunked, is_target, reason, request_head, response_head};
 pub use head::{HeadCache, fields, has_token, start_line_length};
 pub use lenient::Field;
 pub use request::{RequestDecoder, RequestHead, RequestStep};

@@ -9,7 +9,7 @@ use super::frame::{self, Decoder};
 use super::greeting::{self, MOST_BEFORE, Versions};
 use super::message::{FromAgent, Order, Request, ToAgent, Update};
 use super::silence::{BEAT, LIMIT_NS, Silence};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_plan::shown_words;
 use hoptax_record::{Failure, Stage, printable};
 use serde::de::{DeserializeOwned, IgnoredAny};

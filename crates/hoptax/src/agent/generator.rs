@@ -5,12 +5,12 @@ use super::host::Host;
 use super::link::{Link, PROMPT};
 use super::message::{Order, Request, Update, Verify};
 use crate::run::{Loaded, Look, TrialUpdate, WatchedRoles};
+use hoptax_format::record::PhaseLine;
+use hoptax_format::spec::LoadSpec;
+use hoptax_format::{Address, clock};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::Requests;
-use hoptax_load::record::PhaseLine;
-use hoptax_load::spec::LoadSpec;
-use hoptax_load::{Address, clock};
 use hoptax_record::{Failure, Verified};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(super) fn load(
 }
 
 /// Like [`load`], for a part of a load. Calls `accepted` when the host has the spec; what it receives must be
-/// called once the part is in the phase [`hoptax_load::record::Phase::Connected`].
+/// called once the part is in the phase [`hoptax_format::record::Phase::Connected`].
 pub(super) fn load_part(
     host: &Host,
     spec: &LoadSpec,

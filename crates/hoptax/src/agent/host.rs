@@ -4,8 +4,8 @@
 use super::files;
 use super::link::{Link, PROMPT};
 use super::message::{KeptFile, Prepare, Request, RunId, Welcome};
+use hoptax_format::clock;
 use hoptax_host::probe::fitness::Moment;
-use hoptax_load::clock;
 use hoptax_record::{Failure, HostLook, Stage};
 use std::net::IpAddr;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Names of this machine and of its networks, so that two hosts of a plan can be recognised as one machine.
 
-use hoptax_load::stamp::ClockId;
+use hoptax_format::stamp::ClockId;
 use std::fs;
 
 /// Names the machine and the processes that this process sees: the kernel's boot, and the namespace of

@@ -3,6 +3,11 @@
 
 use super::greeting::Versions;
 use crate::run::{TrialUpdate, WatchedRoles};
+use hoptax_format::Address;
+use hoptax_format::clock;
+use hoptax_format::random;
+use hoptax_format::spec::LoadSpec;
+use hoptax_format::stamp::ClockId;
 use hoptax_host::Watched;
 use hoptax_host::probe::fitness::Moment;
 use hoptax_host::probe::leg::{Messages, ReceiverAddress};
@@ -12,11 +17,6 @@ use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::process::Secrets;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Facts, Profiling};
-use hoptax_load::Address;
-use hoptax_load::clock;
-use hoptax_load::random;
-use hoptax_load::spec::LoadSpec;
-use hoptax_load::stamp::ClockId;
 use hoptax_record::plan::{Action, CpuSets, Idle, Plan};
 use hoptax_record::profile::PassKind;
 use hoptax_record::{Environment, Failure, Stage};

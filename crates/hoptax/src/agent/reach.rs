@@ -10,8 +10,8 @@
 
 use super::advice;
 use anyhow::{Context as _, anyhow, bail, ensure};
+use hoptax_format::random;
 use hoptax_host::programs::output_within;
-use hoptax_load::random;
 use hoptax_plan::{Host, HostKind, is_plain_word, shown_words};
 use hoptax_record::printable;
 use ring::digest::{Context as Sha256, SHA256};

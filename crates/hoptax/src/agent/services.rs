@@ -2,10 +2,10 @@
 
 use super::link::{Link, PROMPT};
 use super::message::{Request, ServiceRequest, Started};
+use hoptax_format::Address;
 use hoptax_host::Watched;
 use hoptax_lab::features::Credentials;
 use hoptax_lab::{Controller, Effect, Facts, Observed, Service};
-use hoptax_load::Address;
 use hoptax_plan::Action;
 use hoptax_record::{Failure, RoleUsage};
 use hoptax_servers::ledger::Ledger;

@@ -2,7 +2,7 @@
 //! hears nothing for [`LIMIT`] gives up, because a host that was switched off or cut off closes no
 //! connection.
 
-use hoptax_load::clock::SECOND;
+use hoptax_format::clock::SECOND;
 use std::time::Duration;
 
 /// Longest time between two messages of one side. The cost of a message is too small to measure.

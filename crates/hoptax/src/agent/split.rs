@@ -1,6 +1,6 @@
 //! Divides a load between several generators. All functions are pure.
 
-use hoptax_load::spec::{LoadPart, LoadSpec};
+use hoptax_format::spec::{LoadPart, LoadSpec};
 use hoptax_plan::{CpuSets, Plan};
 
 /// The CPUs that one generator gets, and whether it shares them.
@@ -108,8 +108,8 @@ fn counted(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts};
     use hoptax_lab::fake;
-    use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts};
     use hoptax_plan::{LoadPoint, Start};
     use std::collections::BTreeMap;
     use std::time::Duration;

@@ -1,9 +1,9 @@
 //! What several generators report about one load, as one generator would report it. This module does no I/O.
 
 use crate::run::{TrialUpdate, Used};
+use hoptax_format::record::{Phase, PhaseLine, SecondLine};
+use hoptax_format::seconds;
 use hoptax_host::probe::RecentTree;
-use hoptax_load::record::{Phase, PhaseLine, SecondLine};
-use hoptax_load::seconds;
 use std::collections::BTreeMap;
 
 /// Turns the updates of several generators into those of one load. All moments are on our clock.
@@ -102,7 +102,7 @@ impl Together {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::clock::SECOND;
+    use hoptax_format::clock::SECOND;
 
     fn phase(phase: Phase, at_ns: u64) -> TrialUpdate {
         TrialUpdate::Phase(PhaseLine { phase, at_ns })

@@ -14,6 +14,10 @@ use crate::run::{
     FirstLoaded, Loaded, LocalTraffic, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate,
     Used, WatchedRoles, first_loaded,
 };
+use hoptax_format::Address;
+use hoptax_format::clock;
+use hoptax_format::record::{Phase, PhaseLine};
+use hoptax_format::spec::LoadSpec;
 use hoptax_host::probe::leg::Messages;
 use hoptax_host::profile::Span;
 use hoptax_host::{Watched, cpus};
@@ -21,10 +25,6 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Profiling, Service};
-use hoptax_load::Address;
-use hoptax_load::clock;
-use hoptax_load::record::{Phase, PhaseLine};
-use hoptax_load::spec::LoadSpec;
 use hoptax_plan::{Feature, PathSplit};
 use hoptax_record::profile::PassKind;
 use hoptax_record::{Failure, Leg, Link, Stage, TrialHost, Verified};

@@ -6,7 +6,7 @@ use super::host::Host;
 use super::layout::{Layout, Seat};
 use super::split::{self, GeneratorCpus, split};
 use crate::run::WatchedRoles;
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::spec::LoadSpec;
 use hoptax_plan::PathSplit;
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;

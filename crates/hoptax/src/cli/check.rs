@@ -4,10 +4,10 @@ use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits, names_of_several, replace_missing};
 use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
+use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
-use hoptax_load::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_plan::stages::show_pace;
 use hoptax_plan::{
     Gateway, GatewayKind, HostKind, LOCAL, Listen, LoadPoint, PackDriver, Plan, ProxyForm, Search, Target,

@@ -4,8 +4,9 @@
 use super::exit::{BadInput, Exit};
 use super::terminal;
 use anyhow::Context as _;
-use hoptax_load::record::{LoadRecord, Progress};
-use hoptax_load::spec::{LoadSpec, Rate, Shape};
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::{LoadSpec, Rate, Shape};
+use hoptax_load::Progress;
 use hoptax_load::{LoadError, Watch};
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +43,7 @@ impl Args {
             return generate(&spec, &interrupt, start.as_ref(), self.watched_spec.is_some());
         }
         let mut spec = to_spec::spec(&self)?;
-        if let Some(note) = hoptax_load::template::unequal_files(&spec.targets, &spec.files) {
+        if let Some(note) = hoptax_format::template::unequal_files(&spec.targets, &spec.files) {
             eprintln!("note: {note}");
         }
         let limits = limits::of(&spec, self.limits.fail_above, &[&self.limits.max, &self.limits.min]);

@@ -184,7 +184,7 @@ fn unequal_files(plan: &Plan) -> Option<String> {
     }
     // If a file cannot be read, the run fails with that error.
     let contents = Contents::read(plan).ok()?;
-    hoptax_load::template::unequal_files(&contents.targets(&plan.targets, ""), &contents.files)
+    hoptax_format::template::unequal_files(&contents.targets(&plan.targets, ""), &contents.files)
 }
 
 /// A warning if the plan has a gateway that already runs, which cannot know the port of the built-in

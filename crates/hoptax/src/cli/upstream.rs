@@ -2,10 +2,10 @@
 
 use super::exit::{BadInput, Exit};
 use super::help;
+use hoptax_format::field::{is_field_value, is_token};
 use hoptax_host::threads::{StopSignals, check_cpus};
 use hoptax_plan::{Answer, Body, BuiltInUpstream, Delay, Listen, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
-use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use super::objects::{self, CONTAINER, Objects, Origin};
 use super::pods::{self, Pod, State};
 use super::setup::Setup;
 use anyhow::{Context as _, anyhow, bail, ensure};
-use hoptax_load::random;
+use hoptax_format::random;
 use hoptax_plan::{Host, HostKind, Pods, Workload};
 use procfs::process::Process;
 use serde_json::Value;

@@ -2,13 +2,13 @@
 
 use super::open::{self, Writing};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
+use hoptax_format::Address;
+use hoptax_format::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Facts, Service};
-use hoptax_load::Address;
-use hoptax_load::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{Context, Plan, parse};
 use hoptax_record::{Failure, LedgerDelta, Stage};
 use std::collections::BTreeSet;

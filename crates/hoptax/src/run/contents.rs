@@ -2,8 +2,8 @@
 //! are sent to the generator with each load spec.
 
 use anyhow::Context as _;
+use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_host::probe::leg::Messages;
-use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target::first_request;
 use hoptax_plan::{Body, BuiltInUpstream, Plan, Target, Upstream};
 use hoptax_record::bounded;

@@ -4,11 +4,11 @@
 //! Therefore neither the generator nor the sampler has to wait for a gateway that reloads slowly.
 
 use super::traffic::RouteAsker;
+use hoptax_format::clock;
+use hoptax_format::record::LoadRecord;
 use hoptax_lab::features::Change;
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Controller, Effect};
-use hoptax_load::clock;
-use hoptax_load::record::LoadRecord;
 use hoptax_plan::{Action, Event};
 use hoptax_record::{EventRecord, NewRoute};
 use std::net::SocketAddr;

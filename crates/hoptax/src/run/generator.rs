@@ -5,6 +5,9 @@ use super::sampling::Sampling;
 use super::traffic::{
     FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, WatchedRoles, first_loaded,
 };
+use hoptax_format::record::{LoadRecord, Phase, PhaseLine, SecondLine};
+use hoptax_format::spec::{LoadSpec, Timeouts};
+use hoptax_format::{Address, clock};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{Processes, Sample, Tree, TreeSample, cpu_distance};
 use hoptax_host::profile::{ProfileError, Profiler, Recording, Span};
@@ -13,9 +16,6 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_lab::{Profiling, Service};
-use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
-use hoptax_load::spec::{LoadSpec, Timeouts};
-use hoptax_load::{Address, clock};
 use hoptax_record::profile::PassKind;
 use hoptax_record::{Failure, Link, Stage, Verified};
 use rustix::process::{Pid, Signal, kill_process};
@@ -70,7 +70,7 @@ impl LocalTraffic {
         Self { is_watched, ..self }
     }
 
-    /// Sends a part of a load ([`hoptax_load::spec::LoadPart`]). `start` receives the moment at which all
+    /// Sends a part of a load ([`hoptax_format::spec::LoadPart`]). `start` receives the moment at which all
     /// parts begin to send, on this machine's clock. If `start` is closed before, the load fails.
     pub fn load_part(
         &self,

@@ -2,8 +2,8 @@
 
 use super::contents::Contents;
 use super::progress::Progress;
+use hoptax_format::clock;
 use hoptax_host::probe::fitness::Moment;
-use hoptax_load::clock;
 use hoptax_plan::{CpuSets, Plan};
 use hoptax_record::{Environment, HostLook, RunHost};
 use std::collections::{BTreeMap, BTreeSet};

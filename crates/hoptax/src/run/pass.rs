@@ -1,12 +1,12 @@
 //! Order, load and record of profiling passes. All functions are pure.
 
 use super::traffic::Recorded;
+use hoptax_format::clock::MILLISECOND;
+use hoptax_format::random::Random;
+use hoptax_format::record::{LoadRecord, WINDOW_NS};
+use hoptax_format::spec::{LoadSpec, Rate, Shape};
 use hoptax_host::profile::Span;
 use hoptax_lab::Profiling;
-use hoptax_load::clock::MILLISECOND;
-use hoptax_load::random::Random;
-use hoptax_load::record::{LoadRecord, WINDOW_NS};
-use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use hoptax_plan::{CpuProfile, Plan};
 use hoptax_record::profile::{Callers, PassKind, PassRecord, Slice};
 use hoptax_record::{Failure, RoleUsage, Stage};

@@ -2,6 +2,9 @@
 //! contains the types of its results. The types can be sent to another host that has the same version of
 //! hoptax. They are not a format for files.
 
+use hoptax_format::Address;
+use hoptax_format::record::{LoadRecord, PhaseLine, SecondLine};
+use hoptax_format::spec::LoadSpec;
 use hoptax_host::Watched;
 use hoptax_host::probe::leg::Messages;
 use hoptax_host::probe::{RecentTree, Sample, Timeline, TreeSample};
@@ -10,9 +13,6 @@ use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::verify::{self, Requests};
 use hoptax_lab::{Profiling, Service};
-use hoptax_load::Address;
-use hoptax_load::record::{LoadRecord, PhaseLine, SecondLine};
-use hoptax_load::spec::LoadSpec;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
 use hoptax_record::{

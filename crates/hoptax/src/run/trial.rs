@@ -3,11 +3,11 @@
 use super::inputs::Run;
 use super::traffic::Loaded;
 use crate::schedule::{Contender, Slot};
+use hoptax_format::Address;
+use hoptax_format::random::Random;
+use hoptax_format::record::{Cause, LoadRecord};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
-use hoptax_load::Address;
-use hoptax_load::random::Random;
-use hoptax_load::record::{Cause, LoadRecord};
-use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;

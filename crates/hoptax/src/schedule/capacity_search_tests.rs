@@ -1,7 +1,7 @@
 //! Tests of the search against simulated contenders with a known capacity.
 
 use super::*;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 
 struct Contender {
     /// Capacity for each objective, requests/s.

@@ -1,8 +1,8 @@
 //! Estimate of how long a run takes.
 
 use super::search;
-use hoptax_load::clock;
-use hoptax_load::spec::{Rate, Shape};
+use hoptax_format::clock;
+use hoptax_format::spec::{Rate, Shape};
 use hoptax_plan::{GatewayKind, LoadPoint, Plan, Start, Trials};
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ fn time_until(rate: &Rate, requests: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::spec::Stage;
+    use hoptax_format::spec::Stage;
 
     #[test]
     fn the_estimate_adds_up() {

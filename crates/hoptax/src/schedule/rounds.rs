@@ -1,7 +1,7 @@
 //! Rounds in shuffled order, and the director for a fixed number of rounds.
 
 use super::slot::{Contender, Director, Slot};
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use hoptax_record::{DirectTrial, TrialRecord};
 
 /// A fixed number of rounds.

@@ -8,7 +8,7 @@
 use super::capacity_search::{CapacitySearch, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
 use hoptax_analysis::capacity::judge;
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Medians of the trials so far, for each case of the live view. Reports do not use these medians.
 
+use hoptax_format::clock::SECOND;
+use hoptax_format::record::LoadRecord;
 use hoptax_history::live::{LiveCase, Round, Second};
-use hoptax_load::clock::SECOND;
-use hoptax_load::record::LoadRecord;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::median;
 

@@ -88,7 +88,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use hoptax_analysis::fixture::{Run, via};
-    use hoptax_load::clock::MILLISECOND as MS;
+    use hoptax_format::clock::MILLISECOND as MS;
     use std::cell::Cell;
 
     #[test]

@@ -5,10 +5,10 @@ use super::cases::{HalfWidth, Tally};
 use crate::run::{TrialUpdate, Used};
 use crate::schedule::Slot;
 use hoptax_analysis::{self as analysis, Load};
+use hoptax_format::clock::SECOND;
+use hoptax_format::record::{Phase, PhaseLine, SecondLine};
+use hoptax_format::spec::{Rate, Shape};
 use hoptax_history::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
-use hoptax_load::clock::SECOND;
-use hoptax_load::record::{Phase, PhaseLine, SecondLine};
-use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const FEW_STARTS: f64 = 0.1;
 /// Trials that are shorter than this, s, are shown by round: they have too few seconds to show.
 const BY_ROUND: f64 = 2.0;
 
-/// Live state of one run. Times (`now`) are values of [`hoptax_load::clock::now`], nanoseconds.
+/// Live state of one run. Times (`now`) are values of [`hoptax_format::clock::now`], nanoseconds.
 #[derive(Debug)]
 pub struct LiveState {
     state: State,

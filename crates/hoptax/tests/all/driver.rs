@@ -2,10 +2,10 @@
 
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, get, http_upstream, running_plan};
+use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_load::spec::TargetSpec;
 use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
 use hoptax_record::Stage;
 use std::path::Path;

@@ -3,8 +3,8 @@
 
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
+use hoptax_format::spec::TlsSpec;
 use hoptax_lab::features::{Change, Credentials, RESPONSE_REMOVED};
-use hoptax_load::spec::TlsSpec;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -10,8 +10,8 @@ mod world;
 
 use crate::support::{Scratch, skip};
 use crate::world::is_missing;
+use hoptax_format::spec::ProxyProtocol;
 use hoptax_lab::packs::binary;
-use hoptax_load::spec::ProxyProtocol;
 use hoptax_plan::{AccessLog, Feature, JwtAlgorithm, Profile, RoutePosition};
 use proofs::prove;
 use std::collections::BTreeSet;

@@ -7,11 +7,11 @@ use crate::support::server::Server;
 use crate::support::{PATIENCE, wait_until};
 use crate::world::{Running, exe, is_missing, packs, running_plan};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hoptax_format::spec::{ClientCertificate, TargetSpec, TlsSpec};
 use hoptax_lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
 use hoptax_lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_load::spec::{ClientCertificate, TargetSpec, TlsSpec};
 use hoptax_plan::{
     Body, DEFAULT_RATE_LIMIT, Feature, Gateway, GatewayKind, Profile, RoutePosition, Upstream,
 };
@@ -68,7 +68,7 @@ impl RunningGateway {
         let upstreams = ["one", "two"].map(|name| echo(name, config.clone()));
         let addresses = upstreams.each_ref().map(|upstream| upstream.address);
         let mut driver = driver.with_tls_upstreams(addresses.to_vec());
-        let service = driver.start_gateway(&plan.gateways[0], &addresses.map(hoptax_load::Address::from));
+        let service = driver.start_gateway(&plan.gateways[0], &addresses.map(hoptax_format::Address::from));
         let service = Running(service.unwrap_or_else(|failure| panic!("{what}: {failure:#?}")));
         let change = service.0.facts().change.clone();
         let access_log = run.path().join("logs/under-test/access.log");

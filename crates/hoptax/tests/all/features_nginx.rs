@@ -6,8 +6,8 @@ mod parties;
 
 use crate::support::{PATIENCE, wait_until};
 use crate::world::is_missing;
+use hoptax_format::spec::TlsVersion;
 use hoptax_lab::features::KEY_HEADER;
-use hoptax_load::spec::TlsVersion;
 use hoptax_plan::{Feature, JwtAlgorithm, Profile, RoutePosition};
 use parties::{Origin, Started, driver, start, started};
 use std::io::Write as _;

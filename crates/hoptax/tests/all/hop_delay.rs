@@ -4,7 +4,7 @@
 use crate::origin::Origin;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::wire::{Client, Server, sample};
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use std::time::{Duration, Instant};
 
 const GET: &str = "GET /bytes?70000 HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -9,28 +9,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("pages", &[]),
     ("wire", &[]),
-    ("load", &["wire"]),
-    ("stats", &["load"]),
-    ("record", &["load"]),
-    ("plan", &["load", "record", "wire"]),
+    ("format", &[]),
+    ("load", &["format", "wire"]),
+    ("stats", &["format"]),
+    ("record", &["format"]),
+    ("plan", &["format", "record"]),
     ("import", &["plan"]),
-    ("host", &["load", "record"]),
-    ("servers", &["host", "load", "plan", "record", "wire"]),
-    ("lab", &["host", "load", "plan", "record", "servers", "wire"]),
-    ("analysis", &["load", "plan", "record", "stats"]),
-    ("report", &["analysis", "load", "plan", "record", "stats"]),
-    ("history", &["analysis", "host", "load", "plan", "record", "report", "stats"]),
+    ("host", &["format", "record"]),
+    ("servers", &["format", "host", "load", "plan", "record", "wire"]),
+    ("lab", &["format", "host", "load", "plan", "record", "servers", "wire"]),
+    ("analysis", &["format", "plan", "record", "stats"]),
+    ("report", &["analysis", "format", "plan", "record", "stats"]),
+    ("history", &["analysis", "format", "host", "plan", "record", "report", "stats"]),
     (
         "hoptax",
         &[
-            "analysis", "history", "host", "import", "lab", "load", "plan", "record", "report", "servers",
-            "stats", "wire",
+            "analysis", "format", "history", "host", "import", "lab", "load", "plan", "record", "report",
+            "servers", "stats", "wire",
         ],
     ),
 ];
+
+/// Crates of pure numbers and texts, which must compile no TLS.
+const PURE: [&str; 6] = ["format", "stats", "record", "plan", "analysis", "report"];
+const HEAVY: [&str; 3] = ["rustls", "tokio", "anyhow"];
 
 /// Permitted cycles, with the reason. A cycle must match one of these exactly.
 const KNOWN: [(&str, &[&str], &str); 5] = [
@@ -91,6 +96,17 @@ fn every_crate_has_its_layer_and_uses_only_lower_ones() {
             allowed.iter().all(|one| lower(&one)),
             "{name} may use {allowed:?}: not all of these are lower"
         );
+    }
+}
+
+#[test]
+fn crates_of_pure_numbers_compile_no_tls() {
+    for name in PURE {
+        let text = fs::read_to_string(folder(name).join("Cargo.toml")).expect("a manifest");
+        for line in text.lines() {
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            assert!(!HEAVY.contains(&dependency), "{name} depends on {dependency}");
+        }
     }
 }
 

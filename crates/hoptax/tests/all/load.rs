@@ -295,9 +295,9 @@ fn the_example_of_the_reference_page_is_a_load_spec() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/load.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let example: hoptax_load::spec::LoadSpec =
+    let example: hoptax_format::spec::LoadSpec =
         serde_json::from_str(example).expect("the example is a load spec");
-    assert_eq!(example.schema, hoptax_load::spec::SPEC_SCHEMA);
+    assert_eq!(example.schema, hoptax_format::spec::SPEC_SCHEMA);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use crate::run::{report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, Scratch, eventually};
 use crate::wire::{self, Client};
-use hoptax_load::clock;
-use hoptax_load::histogram::Encoded;
-use hoptax_load::stamp::{ClockId, HEADER, Stamp};
+use hoptax_format::clock;
+use hoptax_format::histogram::Encoded;
+use hoptax_format::stamp::{ClockId, HEADER, Stamp};
 use std::net::SocketAddr;
 
 /// The planted delay. A sleep never ends too early. On a busy machine it ends late, but by less than half of

@@ -9,7 +9,7 @@ use crate::support::proxy::{Misbehaviour, Planted, Proxy};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json};
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::Encoded;
+use hoptax_format::histogram::Encoded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Stdio;

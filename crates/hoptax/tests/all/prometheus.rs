@@ -4,8 +4,8 @@
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::wire::Server;
+use hoptax_format::clock;
 use hoptax_host::programs;
-use hoptax_load::clock;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;

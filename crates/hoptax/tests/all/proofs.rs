@@ -3,13 +3,13 @@
 
 use crate::support::PATIENCE;
 use crate::world::{Running, exe, is_missing, running_plan};
+use hoptax_format::spec::TargetSpec;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::packs::manifest::Refusal;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::verify::{self, Requests, proofs};
-use hoptax_load::spec::TargetSpec;
 use hoptax_plan::{Feature, Gateway, GatewayKind, Upstream};
 use hoptax_record::Failure;
 use std::path::Path;

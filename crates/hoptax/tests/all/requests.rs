@@ -4,7 +4,7 @@
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hoptax_load::spec::{Check, TargetSpec};
+use hoptax_format::spec::{Check, TargetSpec};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -233,6 +233,6 @@ fn the_example_on_the_reference_page_works() {
         // Each row begins with JSON. An explanation follows it.
         let check = serde_json::Deserializer::from_str(row).into_iter().next();
         let check: Check = check.expect("a check").unwrap_or_else(|error| panic!("{row}: {error}"));
-        hoptax_load::checks::check(&check).expect("some response could pass it");
+        hoptax_format::checks::check(&check).expect("some response could pass it");
     }
 }

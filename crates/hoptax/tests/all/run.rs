@@ -3,8 +3,8 @@
 
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
+use hoptax_format::histogram::Encoded;
 use hoptax_host::tree::{descendants, is_alive};
-use hoptax_load::histogram::Encoded;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, exe, get, is_missing, running_plan};
+use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_load::spec::TargetSpec;
 use hoptax_plan::{Gateway, GatewayKind, Profile};
 use std::net::TcpStream;
 use std::path::Path;

@@ -203,7 +203,7 @@ impl Client {
 
 /// Pseudo-random bytes. No part of them repeats within the length of a buffer.
 pub(crate) fn sample(length: usize) -> Vec<u8> {
-    let mut random = hoptax_load::random::Random::new(length as u64);
+    let mut random = hoptax_format::random::Random::new(length as u64);
     (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()
 }
 

@@ -9,7 +9,7 @@
 //! several teeth are required.
 
 use hdrhistogram::Histogram;
-use hoptax_load::clock::MILLISECOND;
+use hoptax_format::clock::MILLISECOND;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
@@ -83,8 +83,8 @@ hoptax_pages::stated! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
-    use hoptax_load::random::Random;
+    use hoptax_format::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_format::random::Random;
 
     fn times(count: u64, seed: u64, mut draw: impl FnMut(&mut Random) -> f64) -> Histogram<u64> {
         let (mut histogram, mut random) = (empty(TRIAL_DIGITS), Random::new(seed));

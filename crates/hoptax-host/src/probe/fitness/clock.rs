@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::item::{doubt, good, graded, unknown};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::time::Duration;
 

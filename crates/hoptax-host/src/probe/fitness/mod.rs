@@ -20,7 +20,7 @@ pub use host::Host;
 pub use noise::Snapshot;
 
 use crate::idle;
-use hoptax_load::clock as time;
+use hoptax_format::clock as time;
 use hoptax_record::{Fitness, HostLook};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@ mod transport;
 
 use super::Requests;
 use crate::features::Change;
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_plan::Feature;
 use hoptax_record::Failure;
 use scene::{Proof, Scene};

@@ -2,8 +2,9 @@
 
 use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
-use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
-use hoptax_load::{Address, target};
+use hoptax_format::Address;
+use hoptax_format::spec::{HttpVersion, TargetSpec, TlsSpec};
+use hoptax_load::target;
 use hoptax_plan::{Feature, units};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::http_client::{Agreed, Answer, HttpClient, ProxyHeader, show};

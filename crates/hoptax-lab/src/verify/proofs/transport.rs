@@ -2,7 +2,7 @@
 
 use super::scene::{Proof, Request, Scene, is, not_on};
 use crate::features::CIPHER_SUITE;
-use hoptax_load::spec::ProxyProtocol;
+use hoptax_format::spec::ProxyProtocol;
 use hoptax_plan::Feature;
 use hoptax_servers::http_client::ProxyHeader;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -2,7 +2,7 @@
 
 use super::mix::{Asked, keeping};
 use super::*;
-use crate::spec::Chunked;
+use hoptax_format::spec::Chunked;
 
 const BODY: &str = "0123456789";
 const PAUSE: u64 = 3 * MILLISECOND;

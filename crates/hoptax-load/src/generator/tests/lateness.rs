@@ -2,6 +2,7 @@
 //! counted as unsent.
 
 use super::*;
+use crate::clock;
 use std::sync::Mutex;
 
 const RATE: u64 = 1000;

@@ -1,7 +1,7 @@
 //! Tests mixes of targets, templates and checks, against a server that stores the requests that it receives.
 
 use super::*;
-use crate::spec::Check;
+use hoptax_format::spec::Check;
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
     if targets.is_empty() {
         return;
     }
-    let sum = |of: fn(&crate::record::TargetRecord) -> u64| targets.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&hoptax_format::record::TargetRecord) -> u64| targets.iter().map(of).sum::<u64>();
     // A request that was never assigned to a connection has no target, so no target counts it.
     let assigned = sum(|target| target.scheduled);
     assert!(
@@ -25,7 +25,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
     assert_eq!(sum(|target| target.ok), counts.ok);
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
     assert_eq!(sum(|target| target.failed), failed);
-    let mut sums = [crate::histogram::TRIAL_DIGITS; 2].map(crate::histogram::empty);
+    let mut sums = [hoptax_format::histogram::TRIAL_DIGITS; 2].map(hoptax_format::histogram::empty);
     for target in targets {
         sums[0].add(target.response_time.decode().expect("our own")).expect("the same bounds");
         sums[1].add(target.service_time.decode().expect("our own")).expect("the same bounds");

@@ -1,7 +1,7 @@
 //! How connections are used: shares of the requests, time in flight, silence, and waiting for a connection.
 
 use super::*;
-use crate::record::Occupancy;
+use hoptax_format::record::Occupancy;
 use std::time::Instant;
 
 pub(super) fn occupancy(record: &LoadRecord) -> &Occupancy {

@@ -1,7 +1,8 @@
 //! Several generators send the parts of one load.
 
 use super::*;
-use crate::merge::merge;
+use crate::clock;
+use hoptax_format::merge::merge;
 
 /// Runs the parts of a load. They begin to send `lead_ns` after all of them are connected.
 fn run_parts(specs: &[LoadSpec], lead_ns: u64) -> Vec<Result<LoadRecord, LoadError>> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock;
-use crate::stamp::{BLANK, HEADER, LENGTH, Stamp};
+use hoptax_format::stamp::{BLANK, HEADER, LENGTH, Stamp};
 
 /// Adds timestamps to its responses, except to one of every `every` responses. Also adds up the server's own
 /// time.
@@ -41,7 +41,7 @@ fn both_paths_and_the_servers_own_time_add_up_to_the_service_time() {
         let record = load(&until_done(400, spec));
         let stamps = record.stamps.expect("requested");
         assert_eq!((stamps.used, stamps.missing, stamps.impossible), (400, 0, 0));
-        assert_eq!(stamps.clock, crate::stamp::ClockId::here());
+        assert_eq!(stamps.clock, hoptax_format::stamp::ClockId::here());
         let histograms = &record.histograms;
         let there = histograms.request_path.as_ref().expect("requested");
         let back = histograms.response_path.as_ref().expect("requested");

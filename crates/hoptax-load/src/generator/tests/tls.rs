@@ -1,9 +1,9 @@
 //! Trials with TLS. The server uses rustls and has one thread per connection.
 
 use super::*;
-use crate::record::Cause;
-use crate::spec::{TlsSpec, TlsVersion, Verify};
 use crate::tls::testing::{self, Authority, Identity, NAME};
+use hoptax_format::record::Cause;
+use hoptax_format::spec::{TlsSpec, TlsVersion, Verify};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];

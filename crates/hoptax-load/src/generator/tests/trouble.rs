@@ -2,6 +2,7 @@
 //! load must continue when a server returns.
 
 use super::*;
+use crate::clock;
 use rustix::net::sockopt;
 use std::time::Instant;
 
@@ -154,7 +155,7 @@ fn gone_and_back() -> Result<(), String> {
     // The first response must arrive within the maximum wait of a slot.
     let window =
         record.windows.iter().position(|window| window.completed > 0).ok_or("none completed")? as u64;
-    let first = record.started_ns + window * crate::record::WINDOW_NS;
+    let first = record.started_ns + window * hoptax_format::record::WINDOW_NS;
     seen(first < returned + 1500 * MILLISECOND, || {
         format!("found after {} ms", (first - returned) / MILLISECOND)
     })

@@ -2,7 +2,7 @@
 //! connection.
 
 use super::*;
-use crate::tunnel::Tunnel;
+use hoptax_format::spec::Tunnel;
 
 /// A proxy that answers CONNECT with these pieces after `delay`, and then answers requests itself.
 fn proxy(

@@ -2,7 +2,8 @@
 //! end. The reports must not cause additional wake-ups.
 
 use super::*;
-use crate::record::{WINDOW_NS, Window};
+use crate::clock;
+use hoptax_format::record::{WINDOW_NS, Window};
 
 /// Runs `spec`, and interrupts the load after window `last`. Returns the record, and each reported window
 /// with the time of its report.

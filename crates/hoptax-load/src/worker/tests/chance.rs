@@ -3,11 +3,12 @@
 //! have ended, every slot must carry requests again.
 
 use super::*;
+use crate::clock;
 use crate::pacer::Share;
-use crate::random::Random;
 use crate::recorder::outcomes;
-use crate::spec::{Arrivals, Chunked, Rate, Retry, TlsVersion};
 use crate::tls::testing::{self, Authority, NAME};
+use hoptax_format::random::Random;
+use hoptax_format::spec::{Arrivals, Chunked, Rate, Retry, TlsVersion};
 use rustix::io::Errno;
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeSet;

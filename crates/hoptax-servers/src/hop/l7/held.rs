@@ -4,7 +4,7 @@
 use super::holds::Timer;
 use super::proxy::Proxy;
 use super::state::{HeldRequest, Peer};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopDelay;
 use hoptax_wire::http1::RequestHead;

@@ -5,9 +5,9 @@
 //! Both last exactly the given time. Later bytes of the same message wait until the delay is over.
 
 use super::warming::Warming;
-use hoptax_load::clock;
+use hoptax_format::clock;
+use hoptax_format::random::Random;
 use hoptax_load::event_loop::Token;
-use hoptax_load::random::Random;
 use hoptax_plan::{HopDelay, HopDelayHow};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

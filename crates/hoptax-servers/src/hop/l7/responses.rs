@@ -5,7 +5,7 @@ use super::proxy::Proxy;
 use super::rewrite;
 use super::state::Peer;
 use crate::hop::turns::HIGH_WATER;
-use hoptax_load::Address;
+use hoptax_format::Address;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::io;

@@ -4,7 +4,7 @@ use super::answers::Answers;
 use crate::agent::frame::Decoder;
 use crate::agent::message::{ClockReading, Order, Request, ToAgent};
 use crate::agent::silence::{LIMIT_NS, Silence};
-use hoptax_load::clock;
+use hoptax_format::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;

@@ -2,8 +2,8 @@
 //! files.
 
 use crate::agent::message::RunId;
+use hoptax_format::clock;
 use hoptax_host::private::{self, TempDir};
-use hoptax_load::clock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

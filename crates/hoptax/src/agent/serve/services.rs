@@ -4,8 +4,8 @@ use super::answers::Answers;
 use super::input::Job;
 use super::jobs::Handle;
 use crate::agent::message::{ServiceRequest, Started};
+use hoptax_format::Address;
 use hoptax_lab::Service;
-use hoptax_load::Address;
 use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
+use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
-use hoptax_load::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_plan::units;
 use std::net::IpAddr;
 use std::path::PathBuf;

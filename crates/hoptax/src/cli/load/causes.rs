@@ -1,6 +1,6 @@
 //! Descriptions of the causes of failures.
 
-use hoptax_load::record::Cause;
+use hoptax_format::record::Cause;
 
 pub(super) fn describe(cause: Cause) -> &'static str {
     match cause {

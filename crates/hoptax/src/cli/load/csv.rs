@@ -2,8 +2,8 @@
 //! the times in its row are empty.
 
 use super::outcome::LoadOutcome;
-use hoptax_load::histogram::Encoded;
-use hoptax_load::record::{WINDOW_NS, Window};
+use hoptax_format::histogram::Encoded;
+use hoptax_format::record::{WINDOW_NS, Window};
 use std::io::Write;
 
 /// The columns in order. `docs/reference/load.md` explains them.
@@ -51,7 +51,7 @@ fn row(start: u64, length: u64, window: &Window) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{WINDOW_DIGITS, empty};
+    use hoptax_format::histogram::{WINDOW_DIGITS, empty};
 
     #[test]
     fn each_row_has_each_column() {

@@ -10,9 +10,9 @@ mod text;
 pub(super) use failing::{advice_on, failed};
 use hdrhistogram::Histogram;
 use hoptax_analysis::thresholds::{BUSY, REDIRECTED, SERVED};
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::{Cause, Connections, LoadRecord, Silence};
-use hoptax_load::spec::{Check, LoadSpec, Retry, Shape, is_idempotent};
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::{Cause, Connections, LoadRecord, Silence};
+use hoptax_format::spec::{Check, LoadSpec, Retry, Shape, is_idempotent};
 pub(super) use lateness::Late;
 /// Minimum number of requests per connection. Below this limit, keep-alive does not work.
 const KEPT: u64 = 10;
@@ -168,7 +168,7 @@ fn redirects(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {
     let expected =
         spec.targets.iter().any(|target| target.checks.iter().any(|check| matches!(check, Check::Status(_))));
     let statuses =
-        || record.counts.status.iter().filter(|(status, _)| hoptax_load::redirect::is_redirect(**status));
+        || record.counts.status.iter().filter(|(status, _)| hoptax_format::record::is_redirect(**status));
     let redirects: u64 = statuses().map(|(_, count)| count).sum();
     let completed = record.counts.completed;
     if expected || redirects == 0 || (redirects as f64) < REDIRECTED * completed as f64 {

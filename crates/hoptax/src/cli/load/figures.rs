@@ -1,6 +1,6 @@
 //! Formats numbers for people.
 
-use hoptax_load::histogram::LOWEST;
+use hoptax_format::histogram::LOWEST;
 
 /// Nanoseconds in a readable unit. Values below [`LOWEST`] are 0, because histograms cannot distinguish them
 /// from zero.

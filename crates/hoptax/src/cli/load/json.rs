@@ -4,9 +4,9 @@
 use super::limits::Judged;
 use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{DecodeError, Encoded, LOWEST, spread};
-use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};
-use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
+use hoptax_format::histogram::{DecodeError, Encoded, LOWEST, spread};
+use hoptax_format::record::{Counts, LoadRecord, TargetRecord, TlsTally};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
 use hoptax_record::report::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@
 use super::doubts::{self, Doubt};
 use super::figures::{decimals, percent, time};
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::LoadSpec;
 use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{Figure, Objective, Term};
 use serde::Serialize;

@@ -6,10 +6,10 @@
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
+use hoptax_format::clock;
+use hoptax_format::spec::LoadSpec;
 use hoptax_host::cpus;
-use hoptax_load::clock;
-use hoptax_load::record::Progress;
-use hoptax_load::spec::LoadSpec;
+use hoptax_load::Progress;
 use model::Model;
 use ratatui_core::terminal::Terminal;
 use std::io::IsTerminal as _;

@@ -3,9 +3,9 @@
 use super::doubts::{self, Decoded, Doubt};
 use super::limits::{self, Judged, Limit};
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::DecodeError;
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::histogram::DecodeError;
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::LoadSpec;
 
 #[derive(Debug)]
 pub(super) struct LoadOutcome<'a> {

@@ -6,7 +6,7 @@ use super::{csv, json, summary};
 use crate::cli::exit::BadInput;
 use crate::cli::paint::Paint;
 use anyhow::Context as _;
-use hoptax_load::spec::{HttpVersion, Verify};
+use hoptax_format::spec::{HttpVersion, Verify};
 use hoptax_report::foreign;
 use std::fs::File;
 use std::io::Write;

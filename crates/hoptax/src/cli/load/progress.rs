@@ -1,7 +1,8 @@
 //! Without a live view, one line on the terminal shows the current phase.
 
-use hoptax_load::record::{Phase, Progress};
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::record::Phase;
+use hoptax_format::spec::LoadSpec;
+use hoptax_load::Progress;
 use hoptax_plan::units;
 use std::io::IsTerminal as _;
 use std::time::Duration;

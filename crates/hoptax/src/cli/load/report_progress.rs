@@ -2,11 +2,12 @@
 //! There is a line at the beginning of each phase. If the run has a viewer, there is also a line for each
 //! second.
 
+use hoptax_format::clock;
+use hoptax_format::record::{Phase, SecondLine};
+use hoptax_format::seconds::Seconds;
+use hoptax_format::spec::LoadSpec;
 use hoptax_host::cpus;
-use hoptax_load::clock;
-use hoptax_load::record::{Phase, Progress, SecondLine};
-use hoptax_load::seconds::Seconds;
-use hoptax_load::spec::LoadSpec;
+use hoptax_load::Progress;
 use serde::Serialize;
 use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -95,7 +96,7 @@ fn add_up(mut seconds: Seconds, received: &Receiver<Progress>, mut report: impl 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::record::{PhaseLine, WINDOW_NS, Window};
+    use hoptax_format::record::{PhaseLine, WINDOW_NS, Window};
 
     #[test]
     fn the_last_second_has_its_real_length() {

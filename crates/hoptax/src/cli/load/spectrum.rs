@@ -100,7 +100,7 @@ pub(in crate::cli) fn bar(share: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::empty;
+    use hoptax_format::histogram::empty;
 
     fn of(values: &[u64]) -> Histogram<u64> {
         let mut histogram = empty(3);

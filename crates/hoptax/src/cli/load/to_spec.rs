@@ -4,7 +4,7 @@ use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
-use hoptax_load::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::stages;
 use hoptax_plan::units::{show_duration, show_pace};
 use hoptax_record::bounded;

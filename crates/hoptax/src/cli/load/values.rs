@@ -1,9 +1,9 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
+use hoptax_format::field::is_token;
+use hoptax_format::spec::{Check, HttpVersion, ProxyProtocol, Retry, TlsVersion};
 use hoptax_load::names::Use;
-use hoptax_load::spec::{Check, HttpVersion, ProxyProtocol, Retry, TlsVersion};
 use hoptax_plan::units::{self, UnitError};
-use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
 
 /// Protocols to offer. If empty, the ALPN extension is not sent.

@@ -4,14 +4,14 @@
 use super::*;
 use crate::run::Contents;
 use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording};
+use hoptax_format::histogram::{self, Encoded};
+use hoptax_format::record as load;
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::LoadSpec;
 use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::{Observed, Profiling};
-use hoptax_load::histogram::{self, Encoded};
-use hoptax_load::record as load;
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::LoadSpec;
 use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
 use hoptax_record::profile::PassKind;
@@ -191,8 +191,8 @@ fn record(completed: u64) -> LoadRecord {
     }
 }
 
-fn clock_id(boot_id: &str) -> hoptax_load::stamp::ClockId {
-    hoptax_load::stamp::ClockId { boot_id: boot_id.into(), offset_ns: 0 }
+fn clock_id(boot_id: &str) -> hoptax_format::stamp::ClockId {
+    hoptax_format::stamp::ClockId { boot_id: boot_id.into(), offset_ns: 0 }
 }
 
 struct Scene {
@@ -530,11 +530,14 @@ path_split: on
     assert_eq!((host(0), host(1)), ("echo.com", "127.0.0.1:8080"));
     assert_eq!((&spec.targets[1].body[..], spec.targets[1].body_is_template), (&b"{{seq}}"[..], true));
     assert_eq!((&spec.targets[2].body[..], spec.targets[2].body_is_template), (&[0xff, 0][..], false));
-    assert_eq!(spec.targets[1].checks, [hoptax_load::spec::Check::Status(vec![(200, 200)])]);
+    assert_eq!(spec.targets[1].checks, [hoptax_format::spec::Check::Status(vec![(200, 200)])]);
     assert_eq!(spec.files["ids.txt"], "1\n2\n");
     assert_eq!(spec.duration_ns, 3 * clock::SECOND);
-    assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
-    assert_eq!(spec.retry, hoptax_load::spec::Retry::IdleClose);
+    assert_eq!(
+        (spec.requests_per_connection, spec.http),
+        (Some(5), hoptax_format::spec::HttpVersion::Http10)
+    );
+    assert_eq!(spec.retry, hoptax_format::spec::Retry::IdleClose);
     assert_eq!(trial::versions(&plan), [spec.http], "verified with the same version as measured");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
     assert!(spec.stamps);
@@ -543,7 +546,7 @@ path_split: on
         [timeouts.connect_ns, timeouts.first_byte_ns, timeouts.total_ns],
         [1, 2, 3].map(|seconds| seconds * clock::SECOND)
     );
-    let hoptax_load::spec::Shape::Open { rate, .. } = &spec.shape else { panic!("an open loop") };
+    let hoptax_format::spec::Shape::Open { rate, .. } = &spec.shape else { panic!("an open loop") };
     assert_eq!(rate.mean(), (10.0 + 2.0 * 20.0) / 3.0);
 }
 
@@ -564,7 +567,7 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
 
 #[test]
 fn a_step_of_a_search_has_its_own_rate_and_duration() {
-    use hoptax_load::spec::{Rate, Shape};
+    use hoptax_format::spec::{Rate, Shape};
     use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
         900/s } }]\n";

@@ -1,6 +1,6 @@
 //! The order of the turns of a run that measures starts. It depends only on the seed.
 
-use hoptax_load::random::Random;
+use hoptax_format::random::Random;
 use hoptax_record::start::StartTraffic;
 
 /// The stream of random numbers for the order. The bytes spell "starts".

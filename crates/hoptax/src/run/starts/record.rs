@@ -3,8 +3,8 @@
 use super::super::traffic::{FirstLoaded, Loaded};
 use super::super::trial::nothing_answered;
 use super::order::Turn;
-use hoptax_load::clock;
-use hoptax_load::record::{LoadRecord, Window};
+use hoptax_format::clock;
+use hoptax_format::record::{LoadRecord, Window};
 use hoptax_record::start::{StartKind, StartLoad, StartRecord, StartTraffic, StartWindow};
 use hoptax_record::{Failure, HostUsage, Role, RoleUsage, Stage};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ fn of_window(window: &Window) -> StartWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{self, Encoded, WINDOW_DIGITS};
+    use hoptax_format::histogram::{self, Encoded, WINDOW_DIGITS};
 
     #[test]
     fn windows_count_answers_and_failures() {

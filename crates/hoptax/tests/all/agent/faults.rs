@@ -4,7 +4,7 @@ use super::site::{Services, Site, closed, plan, signal};
 use crate::support::Scratch;
 use hoptax::agent::{Host, HostRef, RunId, Versions};
 use hoptax::run::TrialUpdate;
-use hoptax_load::record::{Phase, PhaseLine};
+use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_record::{Failure, Stage};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt as _;

@@ -6,11 +6,11 @@ use crate::support::skip;
 use crate::world::{is_missing, packs};
 use hoptax::agent::{Host, HostRef, RunId};
 use hoptax::run::{Traffic as _, TrialUpdate, WatchedRoles};
+use hoptax_format::clock;
+use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_host::profile::{Profiler, Span};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
-use hoptax_load::clock;
-use hoptax_load::record::{Phase, PhaseLine};
 use hoptax_plan::{
     Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver, Plan, RoutePosition, recorded,
 };

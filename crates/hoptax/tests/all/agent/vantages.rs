@@ -4,7 +4,7 @@ use super::TIMEOUT;
 use super::site::{Services, Site, closed, plan, spec};
 use hoptax::agent::{HostRef, Hosts};
 use hoptax::run::{Loaded, Traffic};
-use hoptax_load::record::LoadRecord;
+use hoptax_format::record::LoadRecord;
 use hoptax_plan::{LoadPoint, PathSplit, Plan};
 use hoptax_record::Role;
 use rustix::process::{Pid, Signal, kill_process};

@@ -5,7 +5,7 @@ use crate::prometheus::{Thread, Truth, cpu_ns, used};
 use crate::run::{run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, wait_for, wait_until};
 use crate::wire::Server;
-use hoptax_load::clock;
+use hoptax_format::clock;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{self, Response, Server};
 use crate::world::{Running, exe, running_plan};
+use hoptax_format::spec::{ProxyProtocol, TlsSpec};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
 use hoptax_lab::process::ProcessDriver;
-use hoptax_load::spec::{ProxyProtocol, TlsSpec};
 use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -3,7 +3,8 @@
 //! second.
 
 use super::PATIENCE;
-use hoptax_load::spec::{ProxyProtocol, TlsSpec};
+use hoptax_format::spec::{ProxyProtocol, TlsSpec};
+use hoptax_load::proxy_protocol;
 use hoptax_load::tls::client_config;
 use hoptax_wire::http1::{ResponseDecoder, Step};
 use std::io::{self, ErrorKind, Read, Write};
@@ -57,7 +58,7 @@ pub(crate) fn exchange_all(
     let is_head = requests.starts_with("HEAD ");
     let mut plain = connect(from, to)?;
     if let Some(version) = proxy_protocol {
-        plain.write_all(&version.header(Some((plain.local_addr()?, to))))?;
+        plain.write_all(&proxy_protocol::header(version, Some((plain.local_addr()?, to))))?;
     }
     let Some(spec) = tls else {
         plain.write_all(requests.as_bytes())?;

@@ -2,8 +2,8 @@
 
 use super::{Doubt, FAILED};
 use hoptax_analysis::thresholds::MISDIRECTED;
-use hoptax_load::record::{Cause, Counts, LoadRecord};
-use hoptax_load::spec::LoadSpec;
+use hoptax_format::record::{Cause, Counts, LoadRecord};
+use hoptax_format::spec::LoadSpec;
 
 pub(in super::super) fn failed(counts: &Counts) -> u64 {
     counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses

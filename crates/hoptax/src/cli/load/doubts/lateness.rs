@@ -2,9 +2,9 @@
 
 use super::{Decoded, Doubt, is_busy, paused};
 use hoptax_analysis::thresholds::{LATE, REACHED};
-use hoptax_load::histogram::{rank, value_at_rank};
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::{LoadSpec, Shape};
+use hoptax_format::histogram::{rank, value_at_rank};
+use hoptax_format::record::LoadRecord;
+use hoptax_format::spec::{LoadSpec, Shape};
 /// Part of the late or missing requests that a cause must explain.
 const EXPLAINS: f64 = 0.5;
 /// Share of connections that may be busy on average, for the advice about their number.

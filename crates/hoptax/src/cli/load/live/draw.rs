@@ -5,7 +5,7 @@ use super::super::figures::{percent, round, short, time};
 use super::super::spectrum::{bar, bars};
 use super::model::{Model, Times};
 use crate::cli::terminal::sheet::{BAD, BAR, BOLD, DIM, GOOD, Sheet};
-use hoptax_load::record::Phase;
+use hoptax_format::record::Phase;
 use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};

@@ -1,8 +1,8 @@
 use super::super::model::tests::{open, phase, spec, window};
 use super::*;
 use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
-use hoptax_load::record::Cause;
-use hoptax_load::spec::{Rate, Shape};
+use hoptax_format::record::Cause;
+use hoptax_format::spec::{Rate, Shape};
 
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;

@@ -2,9 +2,10 @@
 //! show. It does not read a clock, and does not draw.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{WINDOW_DIGITS, empty};
-use hoptax_load::record::{Cause, Phase, Progress, WINDOW_NS, Window};
-use hoptax_load::spec::{LoadSpec, Rate, Shape};
+use hoptax_format::histogram::{WINDOW_DIGITS, empty};
+use hoptax_format::record::{Cause, Phase, WINDOW_NS, Window};
+use hoptax_format::spec::{LoadSpec, Rate, Shape};
+use hoptax_load::Progress;
 use std::collections::{BTreeMap, VecDeque};
 
 const SECOND: f64 = 1e9;

@@ -1,7 +1,7 @@
 use super::*;
-use hoptax_load::histogram::Encoded;
-use hoptax_load::record::PhaseLine;
-use hoptax_load::spec::{Arrivals, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
+use hoptax_format::histogram::Encoded;
+use hoptax_format::record::PhaseLine;
+use hoptax_format::spec::{Arrivals, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
 
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;

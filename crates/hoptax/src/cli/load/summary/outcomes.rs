@@ -4,8 +4,8 @@ use super::super::causes;
 use super::super::figures::{cut, thousands};
 use super::{LABEL, Summary, WIDTH, line, write_wrapped};
 use crate::cli::paint::Ink;
-use hoptax_load::histogram::spread;
-use hoptax_load::spec::Verify;
+use hoptax_format::histogram::spread;
+use hoptax_format::spec::Verify;
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -2,9 +2,9 @@
 
 use super::super::figures::{cut, decimals, thousands, time};
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{DecodeError, WINDOW_DIGITS, empty};
-use hoptax_load::record::{LoadRecord, TargetRecord, WINDOW_NS};
-use hoptax_load::spec::{Rate, Stage};
+use hoptax_format::histogram::{DecodeError, WINDOW_DIGITS, empty};
+use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
+use hoptax_format::spec::{Rate, Stage};
 use hoptax_plan::units::show_pace;
 use std::fmt;
 

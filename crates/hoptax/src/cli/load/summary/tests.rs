@@ -2,12 +2,12 @@ use super::super::figures::cut;
 use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
-use hoptax_load::record::{
+use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
+use hoptax_format::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, Occupancy, RECORD_SCHEMA, Silence,
     TargetRecord, TlsTally, Window,
 };
-use hoptax_load::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
 
 const S: u64 = 1_000_000_000;
 
@@ -226,7 +226,7 @@ fn warnings_have_advice() {
     let mut silent = record();
     silent.counts.completed = 0;
     silent.counts.resets = 1000;
-    silent.counts.causes = [(hoptax_load::record::Cause::ClosedBeforeResponse, 1000)].into();
+    silent.counts.causes = [(hoptax_format::record::Cause::ClosedBeforeResponse, 1000)].into();
     says(
         &flat(&summary(&closed(), &silent)),
         &["and closed them before the first byte", "-H 'host: NAME'", "PROXY protocol"],

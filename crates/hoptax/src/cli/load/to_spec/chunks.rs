@@ -2,7 +2,7 @@
 
 use super::super::args::RequestArgs;
 use crate::cli::exit::BadInput;
-use hoptax_load::spec::{Chunked, HttpVersion, TargetSpec, Timeouts};
+use hoptax_format::spec::{Chunked, HttpVersion, TargetSpec, Timeouts};
 use hoptax_plan::units::show_duration;
 use std::time::Duration;
 

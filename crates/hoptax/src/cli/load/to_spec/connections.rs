@@ -4,8 +4,9 @@ use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
 use super::proxy::Proxy;
 use crate::cli::exit::BadInput;
-use hoptax_load::spec::{Retry, TargetSpec, is_idempotent};
-use hoptax_load::{Address, names};
+use hoptax_format::Address;
+use hoptax_format::spec::{Retry, TargetSpec, is_idempotent};
+use hoptax_load::names;
 use std::net::SocketAddr;
 
 /// The addresses to connect to. Host names are resolved to addresses.

@@ -3,9 +3,9 @@
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
 use crate::cli::exit::BadInput;
+use hoptax_format::spec::TargetSpec;
+use hoptax_format::spec::Tunnel;
 use hoptax_lab::login::basic;
-use hoptax_load::Tunnel;
-use hoptax_load::spec::TargetSpec;
 
 const AUTHORIZATION: &str = "proxy-authorization";
 

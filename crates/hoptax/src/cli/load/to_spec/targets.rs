@@ -5,7 +5,7 @@ use super::super::url::Url;
 use super::request::split_header;
 use crate::cli::exit::BadInput;
 use crate::run::Contents;
-use hoptax_load::spec::TargetSpec;
+use hoptax_format::spec::TargetSpec;
 use hoptax_plan as plan;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn targets(
         super::request::template(
             &format!("-H {name}"),
             value,
-            hoptax_load::template::Place::Header,
+            hoptax_format::template::Place::Header,
             &mut files,
         )?;
     }

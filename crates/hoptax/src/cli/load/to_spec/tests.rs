@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_load::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsVersion, Verify};
+use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsVersion, Verify};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]

@@ -4,7 +4,7 @@ use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
 use crate::cli::exit::BadInput;
 use crate::cli::load::values::Alpn;
-use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
 use hoptax_record::bounded;
 use std::path::Path;
 

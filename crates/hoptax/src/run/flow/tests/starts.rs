@@ -1,7 +1,7 @@
 //! Tests of a run that measures starts.
 
 use super::*;
-use hoptax_load::spec::Shape;
+use hoptax_format::spec::Shape;
 use hoptax_record::start::{FIRST_REQUESTS, START_WINDOW_NS, StartKind, StartTraffic};
 
 const TIMES: u32 = 4;
@@ -156,8 +156,8 @@ fn the_load_has_short_windows_and_the_same_arrivals_for_all() {
     let mut scene = scene();
     let interrupted = AtomicBool::new(false);
     scene.plan.load[0].shape = Shape::Open {
-        rate: hoptax_load::spec::Rate::Fixed(100.0),
-        arrivals: hoptax_load::spec::Arrivals::Poisson,
+        rate: hoptax_format::spec::Rate::Fixed(100.0),
+        arrivals: hoptax_format::spec::Arrivals::Poisson,
     };
     let run = Scene::run(&scene.plan, &interrupted);
     let slot = Slot {

@@ -16,7 +16,7 @@ const UUID: usize = 36;
 
 /// A compiled text: a list of steps that write the text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Program {
+pub struct Program {
     steps: Vec<Step>,
 }
 
@@ -37,7 +37,7 @@ impl Program {
     ///
     /// # Errors
     /// See [`super::check`].
-    pub(crate) fn push_template(
+    pub fn push_template(
         &mut self,
         text: &str,
         place: Place,
@@ -70,7 +70,8 @@ impl Program {
         }
     }
 
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+    /// Appends bytes that are the same in every request.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
         if let Some(Step::Bytes(last)) = self.steps.last_mut() {
             last.extend_from_slice(bytes);
         } else if !bytes.is_empty() {
@@ -79,7 +80,8 @@ impl Program {
     }
 
     /// The output of this program, if it is the same for every request.
-    pub(crate) fn fixed(&self) -> Option<&[u8]> {
+    #[inline]
+    pub fn fixed(&self) -> Option<&[u8]> {
         match self.steps.as_slice() {
             [] => Some(&[]),
             [Step::Bytes(bytes)] => Some(bytes),
@@ -87,7 +89,8 @@ impl Program {
         }
     }
 
-    pub(crate) fn longest(&self, files: &Files<'_>) -> usize {
+    /// Maximum length of the output, bytes.
+    pub fn longest(&self, files: &Files<'_>) -> usize {
         let longest = |step: &Step| match step {
             Step::Bytes(bytes) => bytes.len(),
             Step::Seq | Step::Random(..) => LONGEST_NUMBER,
@@ -116,7 +119,8 @@ impl Program {
         }
     }
 
-    pub(crate) fn write(&self, values: &mut Values<'_>, out: &mut Vec<u8>) {
+    /// Appends the output for the current values.
+    pub fn write(&self, values: &mut Values<'_>, out: &mut Vec<u8>) {
         for step in &self.steps {
             match step {
                 Step::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -145,22 +149,24 @@ impl Program {
 
 /// Which counters and files a request uses. They must be advanced after the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     seq: bool,
     /// Index of the first source of each file.
     files: Vec<usize>,
 }
 
 impl Usage {
-    pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>, files: &Files<'_>) -> Self {
+    /// What `programs` use together.
+    pub fn of<'p>(programs: impl IntoIterator<Item = &'p Program>, files: &Files<'_>) -> Self {
         let mut usage = Self::default();
         programs.into_iter().for_each(|program| program.add_usage(&mut usage, files));
         usage
     }
 }
 
+/// Current values of the templates of one worker.
 #[derive(Debug)]
-pub(crate) struct Values<'a> {
+pub struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
     /// Distance between two successive numbers or lines that this worker uses. It equals the number of
@@ -176,7 +182,7 @@ pub(crate) struct Values<'a> {
 impl<'a> Values<'a> {
     /// Creates the initial values for worker `index` of `workers`. `longest` is the maximum length of a text
     /// that must be encoded in base64.
-    pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
+    pub fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,
             seq: u64::from(index),
@@ -191,7 +197,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    pub(crate) fn advance(&mut self, usage: &Usage) {
+    /// Advances what a request used, for the next request.
+    #[inline]
+    pub fn advance(&mut self, usage: &Usage) {
         if usage.seq {
             self.seq += self.step;
         }
@@ -217,7 +225,9 @@ fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     debug_assert_eq!(written, length);
 }
 
-pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+/// Appends a number in decimal.
+#[inline]
+pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; LONGEST_NUMBER];
     let mut at = digits.len();
     loop {

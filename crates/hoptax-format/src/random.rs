@@ -4,8 +4,6 @@
 //! The algorithm is implemented here because a recorded seed must give the same order and the same arrivals
 //! in every future version of hoptax. General libraries do not promise this.
 
-use ring::rand::{SecureRandom as _, SystemRandom};
-
 /// A stream of 64-bit numbers that depends only on its seed.
 #[derive(Debug, Clone)]
 pub struct Random {
@@ -16,28 +14,33 @@ const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// Creates the stream for `seed`.
+    #[inline]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// Creates the stream for `seed` and `index`. Streams with different indexes are unrelated.
+    #[inline]
     pub fn stream(seed: u64, index: u64) -> Self {
         Self { state: mix(seed ^ mix(index.wrapping_add(GOLDEN_GAMMA))) }
     }
 
     /// Returns the next number.
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN_GAMMA);
         mix(self.state)
     }
 
     /// Returns a number that is uniformly distributed in `[0, 1)`, with 53 random bits.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
         to_unit(self.next_u64())
     }
 
     /// Returns an exponentially distributed number with mean 1, `-ln(1 - u)`: the gap between two arrivals of
     /// a Poisson process.
+    #[inline]
     pub fn exponential(&mut self) -> f64 {
         -(-self.unit()).ln_1p()
     }
@@ -47,6 +50,7 @@ impl Random {
     ///
     /// # Panics
     /// If `bound` is zero.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range contains no number");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -67,19 +71,22 @@ impl Random {
 /// If the system returns no random numbers. No Linux since 3.17 does that.
 pub fn from_system() -> u64 {
     let mut bytes = [0; 8];
-    SystemRandom::new().fill(&mut bytes).expect("the operating system returns random numbers");
+    getrandom::fill(&mut bytes).expect("the operating system returns random numbers");
     u64::from_ne_bytes(bytes)
 }
 
 /// Returns a number in `[0, 1)` that depends only on `seed` and `index`, for callers that keep no state.
+#[inline]
 pub fn unit_at(seed: u64, index: u64) -> f64 {
     to_unit(mix(seed ^ mix(index.wrapping_mul(GOLDEN_GAMMA))))
 }
 
+#[inline]
 fn to_unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
+#[inline]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,14 +4,20 @@
 //! contents of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
-use crate::tunnel::Tunnel;
-use hoptax_wire::proxy_protocol::{Ends, header_v1, header_v2};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Version of the format of [`LoadSpec`].
 pub const SPEC_SCHEMA: u32 = 2;
+
+/// Maximum number of targets of a load. If there are several targets, each worker of the engine keeps two
+/// histograms of 216 KiB per target.
+pub const MOST_TARGETS: usize = 256;
+/// Maximum rate accepted, requests per second. It is far more than any machine can serve.
+pub const HIGHEST_RATE: f64 = 1e7;
+/// Minimum rate accepted above zero, requests per second: one request in a thousand seconds.
+pub const LOWEST_RATE: f64 = 1e-3;
 
 /// A load for one set of addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,12 +129,12 @@ impl LoadSpec {
     }
 
     /// Number of workers that all parts together start.
-    pub(crate) fn all_workers(&self) -> u32 {
+    pub fn all_workers(&self) -> u32 {
         self.own_workers().saturating_mul(self.part.map_or(1, |part| part.of))
     }
 
     /// Number of a worker of this generator among the workers of all parts.
-    pub(crate) fn place(&self, worker: u32) -> u32 {
+    pub fn place(&self, worker: u32) -> u32 {
         self.part.map_or(worker, |part| worker * part.of + part.index)
     }
 
@@ -141,7 +147,7 @@ impl LoadSpec {
 }
 
 /// The share of worker `place` of `total` things that `workers` workers divide.
-pub(crate) fn share(total: u64, place: u32, workers: u32) -> u64 {
+pub fn share(total: u64, place: u32, workers: u32) -> u64 {
     let workers = u64::from(workers);
     total / workers + u64::from(u64::from(place) < total % workers)
 }
@@ -176,17 +182,6 @@ pub enum ProxyProtocol {
     V2,
 }
 
-impl ProxyProtocol {
-    /// The header at the start of a connection. `ends` are its source and its destination; absent for a Unix
-    /// socket.
-    pub fn header(self, ends: Option<Ends>) -> Vec<u8> {
-        match self {
-            Self::V1 => header_v1(ends),
-            Self::V2 => header_v2(ends),
-        }
-    }
-}
-
 /// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
@@ -217,6 +212,23 @@ pub enum Retry {
 /// hoptax does not know count as not idempotent.
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "TRACE")
+}
+
+/// A tunnel that a connection to a forward proxy opens before its first request.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tunnel {
+    /// Host and port at the other end, such as `app.test:443`.
+    pub authority: String,
+    /// Value of the header `proxy-authorization`. Absent if the proxy needs no credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<String>,
+}
+
+impl std::fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tunnel").field("authority", &self.authority).finish_non_exhaustive()
+    }
 }
 
 /// Settings of a TLS client.
@@ -431,6 +443,13 @@ impl TargetSpec {
             chunked: None,
             checks: Vec::new(),
         }
+    }
+
+    /// Texts of the target that may contain templates. A body that is not UTF-8 is not included.
+    pub fn templates(&self) -> impl Iterator<Item = &str> {
+        let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        [self.path.as_str()].into_iter().chain(values).chain(body)
     }
 }
 

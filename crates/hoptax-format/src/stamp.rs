@@ -14,8 +14,6 @@ mod clock_id;
 
 pub use clock_id::ClockId;
 
-use hoptax_wire::http1::fields;
-
 /// Name of the header. Its value is `<received> <replied>`. Both are decimal numbers of nanoseconds on
 /// [`crate::clock::now`] (CLOCK_MONOTONIC) of the upstream's host.
 pub const HEADER: &str = "hoptax-stamp";
@@ -54,6 +52,7 @@ pub struct Paths {
 
 impl Stamp {
     /// Overwrites the whole value, which has [`LENGTH`] bytes.
+    #[inline]
     pub fn write(self, value: &mut [u8; LENGTH]) {
         write_digits(&mut value[..DIGITS], self.received);
         value[DIGITS] = b' ';
@@ -62,6 +61,7 @@ impl Stamp {
 
     /// Parses a value: two numbers of 1 to 20 digits, separated by a space. Returns `None` if the value is
     /// invalid.
+    #[inline]
     pub fn read(value: &[u8]) -> Option<Self> {
         let blank = value.iter().position(|&byte| byte == b' ')?;
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
@@ -70,6 +70,7 @@ impl Stamp {
     /// Splits the service time of a request that the generator sent at `sent` and that was complete at
     /// `completed`. Returns `None` if the timestamps contradict these times: a request cannot be received
     /// before it was sent, and a response cannot be complete before the upstream sent it.
+    #[inline]
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -83,6 +84,7 @@ impl Stamp {
 
 /// Writes `value` with leading zeros, two digits at a time. If `value` is too long, only its last digits are
 /// written.
+#[inline]
 fn write_digits(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let two = (value % 100) as u8;
@@ -95,6 +97,7 @@ fn write_digits(place: &mut [u8], mut value: u64) {
     }
 }
 
+#[inline]
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > MOST_DIGITS {
         return None;
@@ -103,58 +106,6 @@ fn number(digits: &[u8]) -> Option<u64> {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         sum.checked_mul(10)?.checked_add(digit)
     })
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Stamped {
-    #[default]
-    No,
-    /// The header is present, but its value is not two numbers.
-    Unreadable,
-    With(Stamp),
-}
-
-/// Offset of the header in the last head, in bytes. In the heads of one target, the header usually has the
-/// same position.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place(usize);
-
-impl Place {
-    #[inline]
-    pub(crate) fn find(&mut self, head: &[u8]) -> Stamped {
-        match self.look(head) {
-            Some(stamp) => Stamped::With(stamp),
-            None => self.search(head),
-        }
-    }
-
-    /// Looks for the header at the remembered position. If a line there begins with the header's name, it
-    /// must be the header, because values of headers never contain a line feed.
-    fn look(self, head: &[u8]) -> Option<Stamp> {
-        const COLON: &[u8] = b": ";
-        let before = self.0.checked_sub(1)?;
-        let line = head.get(self.0..)?;
-        if head[before] != b'\n' || !line.get(..HEADER.len())?.eq_ignore_ascii_case(HEADER.as_bytes()) {
-            return None;
-        }
-        let value = line[HEADER.len()..].strip_prefix(COLON)?;
-        (value.get(LENGTH..)?.starts_with(b"\r\n")).then(|| Stamp::read(&value[..LENGTH]))?
-    }
-
-    fn search(&mut self, head: &[u8]) -> Stamped {
-        let mut found = Stamped::No;
-        let mut place = None;
-        // This cannot fail, because the decoder has already accepted this head. If it did fail, the header
-        // would count as absent.
-        let _ = fields(head, |field| {
-            if field.name.eq_ignore_ascii_case(HEADER) && found == Stamped::No {
-                place = Some(field.name.as_ptr() as usize - head.as_ptr() as usize);
-                found = Stamp::read(field.value).map_or(Stamped::Unreadable, Stamped::With);
-            }
-        });
-        *self = Self(place.unwrap_or(0));
-        found
-    }
 }
 
 #[cfg(test)]
@@ -227,42 +178,5 @@ mod tests {
         assert_eq!(split(99, 150), None, "received before it was sent");
         assert_eq!(split(150, 201), None, "replied after the response was complete");
         assert_eq!(split(151, 150), None, "replied before it was received");
-    }
-
-    fn head(lines: &[&str]) -> Vec<u8> {
-        format!(
-            "HTTP/1.1 200 OK\r\n{}\r\n",
-            lines.iter().map(|line| format!("{line}\r\n")).collect::<String>()
-        )
-        .into()
-    }
-
-    #[test]
-    fn is_found_at_any_position_in_any_case() {
-        let stamp = |text: &str| format!("hoptax-stamp: {text}");
-        let (first, second) = (stamp(&written(5, 9)), stamp(&written(123, 456)));
-        let upper = first.to_uppercase();
-        let with = |received, replied| Stamped::With(Stamp { received, replied });
-        // All heads use the same `Place`, because the remembered position must not affect the result.
-        let mut place = Place::default();
-        for (lines, expected) in [
-            (vec!["a: b", &*first], with(5, 9)),
-            (vec!["a: c", &*second], with(123, 456)),
-            (vec!["a: bb", &*second, "x: y"], with(123, 456)),
-            (vec!["a: bb", &*upper, "x: y"], with(5, 9)),
-            (vec!["a: bb", "hoptax-stamp:5 9", "x: y"], with(5, 9)),
-            (vec!["a: bb", "hoptax-stamp: 5 9 ", "x: y"], with(5, 9)),
-            (vec!["a: bb", "hoptax-stamp: soon", "x: y"], Stamped::Unreadable),
-            (vec!["a: bb", "hoptax-stamps: 5 9", "x: y"], Stamped::No),
-            (vec!["a: bb", "x-hoptax-stamp: 5 9"], Stamped::No),
-            (vec![], Stamped::No),
-            (vec![&*first, &*second], with(5, 9)),
-            (vec![&*second], with(123, 456)),
-        ] {
-            let head = head(&lines);
-            assert_eq!(place.find(&head), expected, "{lines:?}");
-            assert_eq!(place.find(&head), expected, "{lines:?}, again");
-            assert_eq!(Place::default().find(&head), expected, "{lines:?}, without a remembered offset");
-        }
     }
 }

@@ -35,7 +35,7 @@ mod tests;
 
 pub use check::{check, files_named, unequal_files};
 pub use error::TemplateError;
-pub(crate) use expand::{Program, Usage, Values, push_decimal};
-pub(crate) use files::Files;
-pub(crate) use parse::sources_in;
+pub use expand::{Program, Usage, Values, push_decimal};
+pub use files::{Files, Source};
+pub use parse::sources_in;
 pub use place::Place;

@@ -8,8 +8,6 @@ use crate::record::{
     GeneratorCpu, Histograms, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord, TlsTally,
     Window,
 };
-use crate::recorder::occupancy::add_records;
-use crate::recorder::sums;
 
 /// The record of the whole load. `None` without parts.
 ///
@@ -66,17 +64,17 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         redirected_to: parts.iter().find_map(|part| part.redirected_to.clone()),
     };
     for part in parts {
-        sums::add_counts(&mut sum.counts, part.counts.clone());
-        sums::add_lifetime(&mut sum.lifetime, part.lifetime);
-        sums::add_connections(&mut sum.connections, part.connections);
-        sums::add_bytes(&mut sum.bytes, part.bytes);
+        sum.counts.add(part.counts.clone());
+        sum.lifetime.add(part.lifetime);
+        sum.connections.add(part.connections);
+        sum.bytes.add(part.bytes);
         if let Some(tls) = &part.tls {
-            sums::add_tls(sum.tls.get_or_insert_with(TlsTally::default), tls);
+            sum.tls.get_or_insert_with(TlsTally::default).add(tls);
         }
         if let Some(stamps) = &part.stamps {
             let fresh = || StampTally { clock: stamps.clock.clone(), ..StampTally::default() };
             let mine = sum.stamps.get_or_insert_with(fresh);
-            sums::add_stamps(mine, stamps);
+            mine.add_counts(stamps);
             mine.clock = mine.clock.take().filter(|clock| stamps.clock.as_ref() == Some(clock));
         }
     }
@@ -87,7 +85,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
 fn occupancy(parts: &[LoadRecord]) -> Result<Option<Occupancy>, DecodeError> {
     let all: Option<Vec<&Occupancy>> = parts.iter().map(|part| part.occupancy.as_ref()).collect();
     let Some((first, others)) = all.as_deref().and_then(<[_]>::split_first) else { return Ok(None) };
-    let sum = others.iter().try_fold((*first).clone(), |sum, one| add_records(sum, one))?;
+    let sum = others.iter().try_fold((*first).clone(), |sum, one| sum.plus(one))?;
     Ok(Some(sum))
 }
 
@@ -130,7 +128,7 @@ fn windows(parts: &[LoadRecord]) -> Result<Vec<Window>, DecodeError> {
         let each = || parts.iter().filter_map(move |part| part.windows.get(index));
         let mut sum = Window::default();
         for window in each() {
-            sums::add_window_counts(&mut sum, Window { response_time: None, ..window.clone() });
+            sum.add_counts(Window { response_time: None, ..window.clone() });
         }
         let times = each().filter_map(|window| window.response_time.as_ref());
         sum.response_time = add_up(times, WINDOW_DIGITS)?;

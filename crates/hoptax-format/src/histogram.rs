@@ -121,7 +121,7 @@ fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
 }
 
 /// Encodes histograms and reuses its buffers. Only the encoded text is allocated each time.
-pub(crate) struct Encoder {
+pub struct Encoder {
     serializer: V2Serializer,
     bytes: Vec<u8>,
 }
@@ -132,12 +132,20 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Encoder {
-    pub(crate) fn new() -> Self {
+    /// Creates an encoder with empty buffers.
+    pub fn new() -> Self {
         Self { serializer: V2Serializer::new(), bytes: Vec::new() }
     }
 
-    pub(crate) fn encode(&mut self, histogram: &Histogram<u64>) -> Encoded {
+    /// Encodes `histogram`.
+    pub fn encode(&mut self, histogram: &Histogram<u64>) -> Encoded {
         self.bytes.clear();
         self.serializer
             .serialize(histogram, &mut self.bytes)

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a template takes from each line of a file: the whole line, or the column with this number, counted
 /// from 1.
-pub(crate) type Source<'n> = (&'n str, Option<usize>);
+pub type Source<'n> = (&'n str, Option<usize>);
 
 /// The values of all sources that templates name. The sources are in order.
 #[derive(Debug, Default)]
-pub(crate) struct Files<'a> {
+pub struct Files<'a> {
     pub(super) sources: Vec<Values<'a>>,
     /// Names of all files in the spec, for error messages.
     known: Vec<&'a str>,
@@ -27,7 +27,8 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Files<'a> {
-    pub(crate) fn new(files: &'a BTreeMap<String, String>, sources: &BTreeSet<Source<'_>>) -> Self {
+    /// Reads `sources` from the contents of `files`, by file name.
+    pub fn new(files: &'a BTreeMap<String, String>, sources: &BTreeSet<Source<'_>>) -> Self {
         let mut found: Vec<Values<'a>> = Vec::new();
         for (name, column) in sources {
             let Some((name, content)) = files.get_key_value(*name) else { continue };

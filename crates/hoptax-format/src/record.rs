@@ -122,6 +122,12 @@ pub struct Counts {
     pub errors: BTreeMap<String, u64>,
 }
 
+/// True if a status asks the client to request another address (RFC 9110, section 15.4). 300 and 304 do not.
+#[inline]
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 /// Totals over the whole life of the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
@@ -411,21 +417,6 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Progress of a running generator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// A phase has begun.
-    Phase(PhaseLine),
-    /// Window `index` (from 0) of the measured time has ended in one worker. The receiver adds up the windows
-    /// of all workers. Reported only with [`crate::Watch::Windows`].
-    Window {
-        /// Index of the window.
-        index: u64,
-        /// This worker's part of the window.
-        window: Window,
-    },
-}
-
 /// A line that the generator writes to standard error when a phase begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseLine {
@@ -481,4 +472,14 @@ pub enum Phase {
 #[cfg(test)]
 hoptax_pages::stated! {
     METHODOLOGY "digits per window of {}. **Several" time(WINDOW_NS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_redirect;
+
+    #[test]
+    fn some_statuses_of_300_to_399_are_redirects() {
+        assert_eq!([200, 301, 304, 308, 404].map(is_redirect), [false, true, false, true, false]);
+    }
 }

@@ -50,7 +50,7 @@ pub(super) fn collect_sources<'t>(pieces: &[Piece<'t>], sources: &mut BTreeSet<S
 }
 
 /// Returns what `text` reads from files. The result is empty if the text cannot be parsed.
-pub(crate) fn sources_in(text: &str) -> BTreeSet<Source<'_>> {
+pub fn sources_in(text: &str) -> BTreeSet<Source<'_>> {
     let mut sources = BTreeSet::new();
     if let Ok(pieces) = pieces(text) {
         collect_sources(&pieces, &mut sources);

@@ -1,0 +1,21 @@
+//! What others say and store of a load: the load spec ([`spec`]), the load record ([`record`]) and what both
+//! are built from.
+//!
+//! This crate depends on no other crate of hoptax, opens no socket and starts no thread.
+#![forbid(unsafe_code)]
+
+mod address;
+pub mod checks;
+pub mod clock;
+pub mod field;
+pub mod histogram;
+pub mod merge;
+pub mod random;
+pub mod record;
+pub mod seconds;
+pub mod spec;
+pub mod stamp;
+pub mod sums;
+pub mod template;
+
+pub use address::Address;

@@ -1,0 +1,163 @@
+//! Adds up counts: those of the workers of a generator, and those of the generators of a load.
+
+use crate::histogram::{DecodeError, Encoded};
+use crate::record::{Bytes, Connections, Counts, Lifetime, Occupancy, Silence, StampTally, TlsTally, Window};
+use std::collections::BTreeMap;
+
+/// Maximum number of distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
+pub const ERROR_TEXTS: usize = 16;
+/// Name under which all further error texts are counted.
+pub const OTHER_ERRORS: &str = "other errors";
+
+/// Adds `times` to the count of an error.
+pub fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u64) {
+    let text = if errors.len() < ERROR_TEXTS || errors.contains_key(text) { text } else { OTHER_ERRORS };
+    count(errors, text, times);
+}
+
+/// Adds `times` to the count of `name`. Allocates only if `name` is new.
+pub fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) {
+    match counts.get_mut(name) {
+        Some(count) => *count += times,
+        None => {
+            counts.insert(name.to_owned(), times);
+        }
+    }
+}
+
+impl Counts {
+    /// Adds the counts of `theirs`.
+    pub fn add(&mut self, theirs: Self) {
+        self.scheduled += theirs.scheduled;
+        self.sent += theirs.sent;
+        self.retried += theirs.retried;
+        self.completed += theirs.completed;
+        self.ok += theirs.ok;
+        self.timeouts += theirs.timeouts;
+        self.connect_errors += theirs.connect_errors;
+        self.resets += theirs.resets;
+        self.bad_responses += theirs.bad_responses;
+        self.unsent += theirs.unsent;
+        self.in_flight += theirs.in_flight;
+        for (status, count) in theirs.status {
+            *self.status.entry(status).or_default() += count;
+        }
+        for (cause, count) in theirs.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
+        for (check, count) in theirs.failed_checks {
+            *self.failed_checks.entry(check).or_default() += count;
+        }
+        for (text, count) in theirs.errors {
+            add_error(&mut self.errors, &text, count);
+        }
+    }
+}
+
+impl Lifetime {
+    /// Adds the counts of `theirs`.
+    pub fn add(&mut self, theirs: Self) {
+        self.sent += theirs.sent;
+        self.completed += theirs.completed;
+        self.opened += theirs.opened;
+    }
+}
+
+impl Connections {
+    /// Adds the counts of `theirs`.
+    pub fn add(&mut self, theirs: Self) {
+        self.asked += theirs.asked;
+        self.established += theirs.established;
+        self.opened += theirs.opened;
+        self.reused += theirs.reused;
+        self.closed_by_peer += theirs.closed_by_peer;
+        self.closed_after_first += theirs.closed_after_first;
+        self.closed_on_reuse += theirs.closed_on_reuse;
+        self.unasked += theirs.unasked;
+    }
+}
+
+impl Bytes {
+    /// Adds the counts of `theirs`.
+    pub fn add(&mut self, theirs: Self) {
+        self.sent += theirs.sent;
+        self.received += theirs.received;
+        self.body += theirs.body;
+    }
+}
+
+impl TlsTally {
+    /// Adds the counts of `theirs`.
+    pub fn add(&mut self, theirs: &Self) {
+        self.handshakes += theirs.handshakes;
+        self.resumed += theirs.resumed;
+        for (mine, theirs) in [
+            (&mut self.versions, &theirs.versions),
+            (&mut self.cipher_suites, &theirs.cipher_suites),
+            (&mut self.alpn, &theirs.alpn),
+        ] {
+            for (name, times) in theirs {
+                count(mine, name, *times);
+            }
+        }
+    }
+}
+
+impl StampTally {
+    /// Adds the counts, and leaves the clock as it is.
+    pub fn add_counts(&mut self, theirs: &Self) {
+        self.used += theirs.used;
+        self.missing += theirs.missing;
+        self.impossible += theirs.impossible;
+    }
+}
+
+impl Window {
+    /// Adds the counts of a window, and leaves the response times as they are.
+    pub fn add_counts(&mut self, theirs: Self) {
+        self.sent += theirs.sent;
+        self.completed += theirs.completed;
+        self.ok += theirs.ok;
+        self.timeouts += theirs.timeouts;
+        self.errors += theirs.errors;
+        self.opened += theirs.opened;
+        for (cause, count) in theirs.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
+    }
+}
+
+impl Occupancy {
+    /// Adds the record of another generator that sent a part of the same load and began at the same moment.
+    ///
+    /// # Errors
+    /// If a histogram cannot be read.
+    pub fn plus(self, theirs: &Self) -> Result<Self, DecodeError> {
+        let mut responses = self.responses.decode()?;
+        let other_range = |_| DecodeError::Head("its range of values is not that of hoptax");
+        responses.add(theirs.responses.decode()?).map_err(other_range)?;
+        Ok(Self {
+            responses: Encoded::new(&responses),
+            unanswered: self.unanswered + theirs.unanswered,
+            busy_ns: self.busy_ns + theirs.busy_ns,
+            waited: self.waited + theirs.waited,
+            silence: self.silence.common(theirs.silence),
+            longest_turn_ns: self.longest_turn_ns.max(theirs.longest_turn_ns),
+        })
+    }
+}
+
+impl Silence {
+    /// The silence from `from` to `to`. Its length is zero if `to` is earlier.
+    #[inline]
+    pub fn between(from: u64, to: u64) -> Self {
+        Self { at_ns: from, for_ns: to.saturating_sub(from) }
+    }
+
+    /// The time that both have in common. Its length is zero if there is none.
+    #[must_use]
+    pub fn common(self, other: Self) -> Self {
+        let end = (self.at_ns + self.for_ns).min(other.at_ns + other.for_ns);
+        Self::between(self.at_ns.max(other.at_ns), end)
+    }
+}
