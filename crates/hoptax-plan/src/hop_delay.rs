@@ -45,7 +45,7 @@ pub struct HopWarming {
 }
 
 /// How the extra CPU time of a warm-up falls to zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "hop-warming-fall")]
 #[serde(rename_all = "lowercase")]
 pub enum HopWarmingFall {
@@ -57,7 +57,7 @@ pub enum HopWarmingFall {
 }
 
 /// What the hop does during a delay.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {

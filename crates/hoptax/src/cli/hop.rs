@@ -54,7 +54,7 @@ struct DelayArgs {
     delay_share: Option<f64>,
     /// How to spend the delay [default: sleep]
     #[arg(long, value_name = "HOW")]
-    delay_how: Option<HopDelayHow>,
+    delay_how: Option<How>,
     /// Seed of the random choice of delayed requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -66,7 +66,7 @@ struct DelayArgs {
     warming_extra: Option<Duration>,
     /// How the extra time falls to zero [default: linear]
     #[arg(long, value_name = "HOW", requires = "warming_requests")]
-    warming_fall: Option<HopWarmingFall>,
+    warming_fall: Option<Fall>,
 }
 
 impl DelayArgs {
@@ -88,7 +88,7 @@ impl DelayArgs {
             inbound: self.delay_in.unwrap_or_default(),
             outbound: self.delay_out.unwrap_or_default(),
             share: self.delay_share.unwrap_or(1.0),
-            how: self.delay_how.unwrap_or_default(),
+            how: self.delay_how.map(How::meaning).unwrap_or_default(),
             warming,
         };
         delay.check().map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
@@ -97,7 +97,7 @@ impl DelayArgs {
 
     /// The warm-up. clap accepts the number of requests and the extra time only together.
     fn warming(&self) -> Option<HopWarming> {
-        let fall = self.warming_fall.unwrap_or_default();
+        let fall = self.warming_fall.map(Fall::meaning).unwrap_or_default();
         Some(HopWarming { requests: self.warming_requests?, extra: self.warming_extra?, fall })
     }
 }
@@ -108,6 +108,40 @@ enum Kind {
     L4,
     /// Parses HTTP/1.1, keeps a pool of upstream connections, and forwards requests
     L7,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum How {
+    /// Wait on a timer
+    Sleep,
+    /// Keep the CPU busy, as a computation does. During this time the worker handles no other request
+    Spin,
+}
+
+impl How {
+    fn meaning(self) -> HopDelayHow {
+        match self {
+            Self::Sleep => HopDelayHow::Sleep,
+            Self::Spin => HopDelayHow::Spin,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Fall {
+    /// The extra time of request n, counted from 0, is extra × (1 − n/requests)
+    Linear,
+    /// Each of the first `requests` requests has the full extra time
+    Step,
+}
+
+impl Fall {
+    fn meaning(self) -> HopWarmingFall {
+        match self {
+            Self::Linear => HopWarmingFall::Linear,
+            Self::Step => HopWarmingFall::Step,
+        }
+    }
 }
 
 impl Args {
