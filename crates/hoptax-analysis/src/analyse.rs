@@ -20,7 +20,7 @@ use super::trial::{Trial, good_trials, of_case};
 use super::{
     concerns, generators, measuring_time, quiet_cases, starts, targets, vantage, versions, warm_ups,
 };
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};

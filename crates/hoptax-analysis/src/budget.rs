@@ -11,9 +11,9 @@ use super::merged;
 use super::metric::percentile;
 use super::side::{Side, counterpart, in_run, is_of_speed, machine_factor, measured, placed_differently};
 use super::starts::Starts;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
 use hoptax_record::DIRECT;
+use hoptax_record::RunRecord;
 use hoptax_record::report::{Outcome, WouldDecide};
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures, holm, student_beyond, student_within};
 

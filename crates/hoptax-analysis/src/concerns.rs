@@ -12,8 +12,8 @@ use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};
 use super::gateway_pairs::competitors;
 use super::headline;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
+use hoptax_record::RunRecord;
 use std::collections::BTreeSet;
 
 /// Sets [`Concerns::answer`](hoptax_record::report::Concerns::answer) of every finding.

@@ -9,7 +9,6 @@ use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::clock::SECOND;
 use hoptax_format::record::{Cause, WINDOW_NS, Window};
-use hoptax_plan::Action;
 use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
@@ -85,7 +84,7 @@ fn of_event(trials: &[Trial<'_>], index: usize) -> Option<EventFigures> {
         records.iter().filter_map(|record| Some(us(record.new_route?.after_ns))).collect();
     let least = |estimate: Estimate| estimate.at_least(0.0);
     Some(EventFigures {
-        event: Action::from(first.event.action).to_string(),
+        event: first.event.action.to_string(),
         at_s: first.event.at.as_secs_f64(),
         trials: records.iter().filter(|record| record.failed.is_none()).count() as u32,
         failed,
@@ -206,13 +205,13 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};
+    use hoptax_plan::{Action, Event};
     use hoptax_record::NewRoute;
-    use hoptax_record::plan::Event;
     use std::time::Duration;
 
     fn event(at_ms: u64, took_ms: u64, action: Action) -> EventRecord {
         EventRecord {
-            event: Event { at: Duration::from_millis(at_ms), action: action.into(), gateway: None },
+            event: Event { at: Duration::from_millis(at_ms), action, gateway: None },
             at_ns: Some(at_ms * 1_000_000),
             done_ns: Some((at_ms + took_ms) * 1_000_000),
             failed: None,

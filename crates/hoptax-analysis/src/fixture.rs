@@ -18,11 +18,11 @@ use hoptax_format::record::{
 };
 use hoptax_format::spec::{Arrivals, Rate, Shape};
 use hoptax_format::stamp::ClockId;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
     Trials, Upstream,
 };
+use hoptax_record::RunRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, GeneratorTrial, HostUsage, LedgerDelta,

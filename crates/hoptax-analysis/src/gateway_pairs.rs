@@ -19,9 +19,9 @@ use super::load::Load;
 use super::metric::percentile;
 use super::source::Source;
 use super::trial::Trial;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
+use hoptax_record::RunRecord;
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,7 @@
 use super::another_run::Scatters;
 use super::case::Case;
 use super::vantage::generators;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::{Leg, LegLook, Link, Role};
 use hoptax_stats::{Estimate, mean, two_sided_95};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use hoptax_format::clock::SECOND;
 use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
 use hoptax_plan::LoadPoint;
-use hoptax_plan::stages::show_pace;
+use hoptax_plan::units::show_pace;
 use hoptax_record::report::{LoadSearch, LoadStage};
 
 /// A load point, as shown in reports.

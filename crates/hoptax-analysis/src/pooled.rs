@@ -5,7 +5,7 @@ use super::load::Load;
 use super::trial::{Trial, good_trials};
 use hdrhistogram::Histogram;
 use hoptax_format::record::Counts;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::TrialRecord;
 use hoptax_stats::{Statistic, merge};
 

@@ -8,7 +8,7 @@ use super::load::Load;
 use super::measuring_time;
 use super::pairs::{Added, Pairs};
 use super::trial::{Trial, good_trials};
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::Statistic;
 

@@ -8,7 +8,7 @@ use super::difference::Difference;
 use super::load::Load;
 use super::trial::Trial;
 use hoptax_plan::LoadPoint;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::{DIRECT, Role};
 use hoptax_stats::Estimate;
 

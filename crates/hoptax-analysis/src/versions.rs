@@ -9,8 +9,8 @@ use super::case::Case;
 use super::gateway_pairs::{self, GatewayPair};
 use super::load::Load;
 use super::trial::Trial;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, GatewayKind, PackDriver};
+use hoptax_record::RunRecord;
 
 /// The versions of one gateway at a load point.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! How long processes took until they were warm.
 
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::report::{Fall, WarmUpFigures};
 use hoptax_record::{Aside, Burst, Contender, TrialRecord, WarmUp};
 use hoptax_stats::median;

@@ -1,9 +1,9 @@
 //! Properties of a run that may explain why its figures differ from those of another run.
 
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::RunRecord;
 use hoptax_record::plan::Idle;
-use hoptax_record::{Environment, digest, plan as kept};
+use hoptax_record::{Environment, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ impl Machine {
 /// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they
 /// belong to single cases. Process ids are left out, because they change in every run.
 fn digest_input(plan: &Plan) -> String {
-    let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
+    let mut plan = serde_json::to_value(plan).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
         members
             .retain(|name, _| !["name", "seed", "trials", "budget", "gateways", "load"].contains(&&**name));
@@ -94,7 +94,7 @@ fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {
         GatewayKind::External { .. } => "external".to_owned(),
-        kind => serde_json::to_string(&kept::GatewayKind::from(kind)).unwrap_or_default(),
+        kind => serde_json::to_string(kind).unwrap_or_default(),
     });
     digest(&format!("{kind:?} {:?} {:?}", one.workers, one.rendered))
 }

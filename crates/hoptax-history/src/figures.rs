@@ -3,8 +3,8 @@
 use super::Bound;
 use hoptax_analysis::{Capacity, Side, Starts, analyse, measured};
 use hoptax_plan::Metric;
-use hoptax_plan::recorded::{self, Run};
 use hoptax_record::dir::DirError;
+use hoptax_record::dir::Run;
 use hoptax_report::{Belief, Model};
 use hoptax_stats::Estimate;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ impl Analysed {
     /// # Errors
     /// If the directory cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self, DirError> {
-        Ok(Self::of(&recorded::read(path)?))
+        Ok(Self::of(&Run::read(path)?))
     }
 
     fn of(run: &Run) -> Self {

@@ -33,11 +33,8 @@ impl Root {
         if !lines.is_empty() {
             fs::write(dir.join("starts.jsonl"), lines).expect("written");
         }
-        fs::write(
-            dir.join("run.json"),
-            serde_json::to_string_pretty(&hoptax_plan::recorded::to_disk(&run.record)).expect("JSON"),
-        )
-        .expect("written");
+        fs::write(dir.join("run.json"), serde_json::to_string_pretty(&run.record).expect("JSON"))
+            .expect("written");
         age(&dir);
         dir
     }

@@ -1,9 +1,7 @@
-//! Known delays and known warm-ups of the built-in hop. Users add a delay to check that hoptax measures it
-//! correctly. They add a warm-up to check that hoptax detects when a gateway is warm.
+//! Limits of the known delays and known warm-ups of the built-in hop.
 
-use super::units::{show_duration, show_share};
-use serde::Deserialize;
-use std::fmt;
+use crate::units::show_duration;
+use crate::{HopDelay, HopWarming};
 use std::time::Duration;
 
 /// Longest accepted delay. A longer delay is probably a typing error.
@@ -18,159 +16,45 @@ pub const SHORTEST_WARMING: Duration = Duration::from_micros(1);
 /// Longest accepted extra time of a warm-up. A longer time is probably a typing error.
 pub const LONGEST_WARMING: Duration = Duration::from_secs(1);
 
-/// The delay that the built-in hop `hop-l7` adds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HopDelay {
-    /// Delay of a request before it is forwarded.
-    pub inbound: Duration,
-    /// Delay of a response before it is sent to the client.
-    pub outbound: Duration,
-    /// Share of the requests to delay. It is above 0 and at most 1.
-    pub share: f64,
-    /// What the hop does during the delay.
-    pub how: HopDelayHow,
-    /// Warm-up, in addition to the delays. Absent if the hop is warm from the start.
-    pub warming: Option<HopWarming>,
-}
-
-/// A warm-up of the built-in hop `hop-l7`: its first requests cost extra CPU time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HopWarming {
-    /// Number of requests after which the hop is warm. The hop counts the requests of all its workers.
-    pub requests: u64,
-    /// Extra CPU time of the first request.
-    pub extra: Duration,
-    /// How the extra time falls to zero.
-    pub fall: HopWarmingFall,
-}
-
-/// How the extra CPU time of a warm-up falls to zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "hop-warming-fall")]
-#[serde(rename_all = "lowercase")]
-pub enum HopWarmingFall {
-    /// The extra time of request n, counted from 0, is extra × (1 − n/requests).
-    #[default]
-    Linear,
-    /// Each of the first `requests` requests has the full extra time.
-    Step,
-}
-
-/// What the hop does during a delay.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "hop-delay-how")]
-#[serde(rename_all = "lowercase")]
-pub enum HopDelayHow {
-    /// Wait on a timer.
-    #[default]
-    Sleep,
-    /// Keep the CPU busy, as a computation does. During this time the worker handles no other request.
-    Spin,
-}
-
-impl Default for HopDelay {
-    /// No delay and no warm-up.
-    fn default() -> Self {
-        Self {
-            inbound: Duration::ZERO,
-            outbound: Duration::ZERO,
-            share: 1.0,
-            how: HopDelayHow::default(),
-            warming: None,
-        }
+/// Checks that the share, the delays and the warm-up are in range.
+///
+/// # Errors
+/// What is wrong, and how to fix it.
+pub fn check_hop_delay(delay: &HopDelay) -> Result<(), (String, String)> {
+    let refuse = |what: &str, help: &str| Err((what.to_owned(), help.to_owned()));
+    if delay.share <= 0.0 || delay.share > 1.0 {
+        return refuse(
+            "`share` must be above 0% and at most 100%",
+            "write a share above 0%, or remove `share` for 100%",
+        );
     }
+    if delay.inbound.max(delay.outbound) > LONGEST_HOP_DELAY {
+        let longest = show_duration(LONGEST_HOP_DELAY);
+        return Err((
+            format!("the delay {} is too long", show_duration(delay.inbound.max(delay.outbound))),
+            format!("write {longest} or less"),
+        ));
+    }
+    delay.warming.as_ref().map_or(Ok(()), check_hop_warming)
 }
 
-impl HopDelay {
-    /// Whether both delays are zero. A warm-up does not count.
-    pub fn is_zero(&self) -> bool {
-        self.inbound.is_zero() && self.outbound.is_zero()
+/// Checks that the number of requests and the extra time are in range.
+///
+/// # Errors
+/// What is wrong, and how to fix it.
+pub(crate) fn check_hop_warming(warming: &HopWarming) -> Result<(), (String, String)> {
+    if warming.requests == 0 || warming.requests > MOST_WARMING_REQUESTS {
+        return Err((
+            format!("a warm-up of {} requests is out of range", warming.requests),
+            format!("write 1 to {MOST_WARMING_REQUESTS} requests"),
+        ));
     }
-
-    /// Checks that the share, the delays and the warm-up are in range.
-    ///
-    /// # Errors
-    /// What is wrong, and how to fix it.
-    pub fn check(&self) -> Result<(), (String, String)> {
-        let refuse = |what: &str, help: &str| Err((what.to_owned(), help.to_owned()));
-        if self.share <= 0.0 || self.share > 1.0 {
-            return refuse(
-                "`share` must be above 0% and at most 100%",
-                "write a share above 0%, or remove `share` for 100%",
-            );
-        }
-        if self.inbound.max(self.outbound) > LONGEST_HOP_DELAY {
-            let longest = show_duration(LONGEST_HOP_DELAY);
-            return Err((
-                format!("the delay {} is too long", show_duration(self.inbound.max(self.outbound))),
-                format!("write {longest} or less"),
-            ));
-        }
-        self.warming.map_or(Ok(()), |warming| warming.check())
+    if warming.extra < SHORTEST_WARMING || warming.extra > LONGEST_WARMING {
+        let (shortest, longest) = (show_duration(SHORTEST_WARMING), show_duration(LONGEST_WARMING));
+        return Err((
+            format!("the extra time {} of the warm-up is out of range", show_duration(warming.extra)),
+            format!("write {shortest} to {longest}"),
+        ));
     }
-}
-
-impl HopWarming {
-    /// Checks that the number of requests and the extra time are in range.
-    ///
-    /// # Errors
-    /// What is wrong, and how to fix it.
-    pub fn check(&self) -> Result<(), (String, String)> {
-        if self.requests == 0 || self.requests > MOST_WARMING_REQUESTS {
-            return Err((
-                format!("a warm-up of {} requests is out of range", self.requests),
-                format!("write 1 to {MOST_WARMING_REQUESTS} requests"),
-            ));
-        }
-        if self.extra < SHORTEST_WARMING || self.extra > LONGEST_WARMING {
-            let (shortest, longest) = (show_duration(SHORTEST_WARMING), show_duration(LONGEST_WARMING));
-            return Err((
-                format!("the extra time {} of the warm-up is out of range", show_duration(self.extra)),
-                format!("write {shortest} to {longest}"),
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for HopDelayHow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sleep => "sleep",
-            Self::Spin => "spin",
-        })
-    }
-}
-
-impl fmt::Display for HopWarmingFall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Linear => "linear",
-            Self::Step => "step",
-        })
-    }
-}
-
-impl fmt::Display for HopDelay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(warming), true) = (self.warming, self.is_zero()) {
-            return write!(f, "{warming}");
-        }
-        let (inbound, outbound) = (show_duration(self.inbound), show_duration(self.outbound));
-        let share = show_share(self.share);
-        write!(f, "{inbound} in, {outbound} out, {share} of requests, {}", self.how)?;
-        self.warming.map_or(Ok(()), |warming| write!(f, "; {warming}"))
-    }
-}
-
-impl fmt::Display for HopWarming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (extra, requests) = (show_duration(self.extra), self.requests);
-        match self.fall {
-            HopWarmingFall::Linear => {
-                write!(f, "{extra} of CPU time, falling to zero over {requests} requests")
-            }
-            HopWarmingFall::Step => write!(f, "{extra} of CPU time in each of the first {requests} requests"),
-        }
-    }
+    Ok(())
 }

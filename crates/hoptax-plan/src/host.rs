@@ -1,64 +1,6 @@
-//! The hosts of a plan, and the commands that reach them.
+//! The commands that reach the hosts of a plan.
 
-use hoptax_record::plan::{LOCAL, Pods, Terraform, Workload, WorkloadKind};
-use std::net::IpAddr;
-
-/// A host of a plan: one machine, or several machines with the same role.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// Unique name in this plan. [`LOCAL`] is the machine that runs hoptax.
-    pub name: String,
-    /// How hoptax reaches the host.
-    pub kind: HostKind,
-    /// IP address at which the other hosts reach it. If roles are on several hosts, each host on which hoptax
-    /// starts a gateway or an upstream has one.
-    pub address: Option<IpAddr>,
-    /// Path of the program hoptax on the host. It satisfies [`is_plain_word`]. `None` if hoptax copies itself
-    /// there.
-    pub hoptax: Option<String>,
-}
-
-impl Host {
-    /// The machine that runs hoptax, without an address.
-    pub fn local() -> Self {
-        Self { name: LOCAL.to_owned(), kind: HostKind::Local, address: None, hoptax: None }
-    }
-
-    /// The command that reaches each machine of this host: see [`HostKind::command`].
-    pub fn command(&self) -> Vec<Vec<String>> {
-        self.kind.command()
-    }
-
-    /// The name of each machine of this host. A single machine has the name of the host. Several are numbered
-    /// from 1: `clients-1`, `clients-2`.
-    pub fn machine_names(&self) -> Vec<String> {
-        match self.kind.machines() {
-            1 => vec![self.name.clone()],
-            several => (1..=several).map(|number| format!("{}-{number}", self.name)).collect(),
-        }
-    }
-}
-
-/// How hoptax reaches a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostKind {
-    /// The machine that runs hoptax.
-    Local,
-    /// One or more machines, by the names that the user's `ssh` knows.
-    Ssh(Vec<String>),
-    /// Words of a command that runs the words after them on the host, such as `ip netns exec app`.
-    Command(Vec<String>),
-    /// One or more machines: the words of such a command for each.
-    Commands(Vec<Vec<String>>),
-    /// Name or id of a running container.
-    Docker(String),
-    /// A container of one or more running pods.
-    Kubernetes(Pods),
-    /// Machines of a Terraform configuration. hoptax looks them up before a run.
-    Terraform(Terraform),
-    /// Pods that hoptax creates before a run.
-    Workload(Workload),
-}
+use crate::{HostKind, Pods};
 
 /// Options of `ssh`. They replace what the user's configuration says about the same subject.
 ///
@@ -81,71 +23,40 @@ const SSH_OPTIONS: [&str; 13] = [
     "ClearAllForwardings=yes",
 ];
 
-impl HostKind {
-    /// For each machine of the host, the words to put before the words of a command that runs there. For the
-    /// local machine there are none. Machines that are not known yet have no commands: see
-    /// [`Self::is_known`]. Standard input and output of the whole command are those of the command on the
-    /// host.
-    ///
-    /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`,
-    /// `kubectl` and most other commands pass the words on as they are. So all words of the command must
-    /// satisfy [`is_plain_word`]: such words mean the same to both.
-    pub fn command(&self) -> Vec<Vec<String>> {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
-        match self {
-            Self::Local => vec![Vec::new()],
-            Self::Ssh(names) => {
-                let words = |name: &String| {
-                    let options = SSH_OPTIONS.map(str::to_owned);
-                    owned(&["ssh"])
-                        .into_iter()
-                        .chain(options)
-                        .chain([name.clone(), "--".to_owned()])
-                        .collect()
-                };
-                names.iter().map(words).collect()
-            }
-            Self::Command(words) => vec![words.clone()],
-            Self::Commands(commands) => commands.clone(),
-            Self::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
-            Self::Kubernetes(Pods { pods, container, namespace, context }) => {
-                let of = |pod: &String| {
-                    let mut words = kubectl(context.as_deref(), namespace.as_deref());
-                    // Without `--quiet`, kubectl prints a line about the container that it chooses.
-                    words.extend(owned(&["exec", "--quiet", "-i", pod]));
-                    words.extend(container.iter().map(|name| format!("--container={name}")));
-                    words.push("--".to_owned());
-                    words
-                };
-                pods.iter().map(of).collect()
-            }
-            Self::Terraform(_) | Self::Workload(_) => Vec::new(),
+/// For each machine of the host, the words to put before the words of a command that runs there. For the
+/// local machine there are none. Machines that are not known yet have no commands: see
+/// [`HostKind::is_known`]. Standard input and output of the whole command are those of the command on the
+/// host.
+///
+/// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`,
+/// `kubectl` and most other commands pass the words on as they are. So all words of the command must
+/// satisfy [`is_plain_word`]: such words mean the same to both.
+pub fn commands(kind: &HostKind) -> Vec<Vec<String>> {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    match kind {
+        HostKind::Local => vec![Vec::new()],
+        HostKind::Ssh(names) => {
+            let words = |name: &String| {
+                let options = SSH_OPTIONS.map(str::to_owned);
+                owned(&["ssh"]).into_iter().chain(options).chain([name.clone(), "--".to_owned()]).collect()
+            };
+            names.iter().map(words).collect()
         }
-    }
-
-    /// Number of machines. Machines of Terraform count as one until they are known.
-    pub fn machines(&self) -> usize {
-        match self {
-            Self::Ssh(names) => names.len(),
-            Self::Commands(commands) => commands.len(),
-            Self::Kubernetes(pods) => pods.pods.len(),
-            Self::Workload(Workload { kind: WorkloadKind::Job { parallelism }, .. }) => *parallelism as usize,
-            _ => 1,
+        HostKind::Command(words) => vec![words.clone()],
+        HostKind::Commands(commands) => commands.clone(),
+        HostKind::Docker(container) => vec![owned(&["docker", "exec", "-i", container])],
+        HostKind::Kubernetes(Pods { pods, container, namespace, context }) => {
+            let of = |pod: &String| {
+                let mut words = kubectl(context.as_deref(), namespace.as_deref());
+                // Without `--quiet`, kubectl prints a line about the container that it chooses.
+                words.extend(owned(&["exec", "--quiet", "-i", pod]));
+                words.extend(container.iter().map(|name| format!("--container={name}")));
+                words.push("--".to_owned());
+                words
+            };
+            pods.iter().map(of).collect()
         }
-    }
-
-    /// False if hoptax must first look up the machines, or create them.
-    pub fn is_known(&self) -> bool {
-        !matches!(self, Self::Terraform(_) | Self::Workload(_))
-    }
-
-    /// Whether hoptax finds the address of the host itself.
-    pub fn has_own_address(&self) -> bool {
-        match self {
-            Self::Terraform(terraform) => terraform.address.is_some(),
-            Self::Workload(_) => self.machines() == 1,
-            _ => false,
-        }
+        HostKind::Terraform(_) | HostKind::Workload(_) => Vec::new(),
     }
 }
 
@@ -215,7 +126,7 @@ mod tests {
                 ],
             ),
         ] {
-            let command = kind.command();
+            let command = commands(&kind);
             assert_eq!(command.len(), kind.machines());
             assert_eq!(command, expected.iter().map(|text| words(text)).collect::<Vec<_>>());
         }
@@ -223,21 +134,12 @@ mod tests {
 
     #[test]
     fn messages_show_commands_without_the_options() {
-        let edge = HostKind::Ssh(vec!["edge".to_owned()]).command().remove(0);
+        let edge = commands(&HostKind::Ssh(vec!["edge".to_owned()])).remove(0);
         let agent = [edge, words("/opt/hoptax agent")].concat();
         assert_eq!(shown_words(&agent), words("ssh edge /opt/hoptax agent"));
         for other in ["ssh -p 22 edge hoptax agent", "ip netns exec app hoptax agent", "ssh"] {
             assert_eq!(shown_words(&words(other)), words(other));
         }
-    }
-
-    #[test]
-    fn several_machines_are_numbered() {
-        let of = |kind| Host { kind, ..Host { name: "clients".into(), ..Host::local() } }.machine_names();
-        assert_eq!(of(HostKind::Ssh(words("a"))), ["clients"]);
-        assert_eq!(of(HostKind::Ssh(words("a b"))), ["clients-1", "clients-2"]);
-        assert_eq!(of(HostKind::Commands(vec![words("a"), words("b")])), ["clients-1", "clients-2"]);
-        assert_eq!(Host::local().machine_names(), ["local"]);
     }
 
     #[test]

@@ -1,142 +1,26 @@
-//! Objectives: limits that a contender must meet under load, such as `p99 < 10ms and errors < 0.1%`.
+//! Parses objectives, such as `p99 < 10ms and errors < 0.1%`.
 
-use super::units::{UnitError, duration, nearest, share, show_duration, show_share};
-use std::time::Duration;
+use super::units::{UnitError, duration, nearest, share};
+use crate::{Figure, Objective, Term};
 
-/// A rate counts as reached if at least this share of the due requests succeeds. An objective can set another
-/// share. The finding `rate-missed` also uses this share.
-pub const REACHED: f64 = 0.99;
-
-/// A set of limits. A trial meets the objective if it meets all limits.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Objective {
-    /// The objective in plan syntax.
-    pub text: String,
-    /// The limits. There is at least one limit.
-    pub terms: Vec<Term>,
-}
-
-/// One limit of an objective.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Term {
-    /// A statistic of the response times must be below a bound.
-    Time {
-        /// The statistic.
-        of: Figure,
-        /// The bound.
-        below: Duration,
-    },
-    /// The share of failed requests must be below a bound.
-    Errors {
-        /// The bound, 0 to 1.
-        below: f64,
-    },
-    /// At least this share of the due requests must succeed.
-    Throughput {
-        /// The share, 0 to 1.
-        least: f64,
-    },
-}
-
-/// A statistic of the response times.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Figure {
-    /// A percentile, as a share from 0 to 1. For example, 0.99 is the time within which 99 % of all due
-    /// requests were answered.
-    Percentile(f64),
-    /// The mean.
-    Mean,
-    /// The maximum.
-    Max,
-}
-
-impl Objective {
-    /// Parses an objective.
-    ///
-    /// # Errors
-    /// If the text is wrong. Returns the wrong part of the text, which the message marks with carets, and the
-    /// error.
-    pub fn parse(text: &str) -> Result<Self, (&str, UnitError)> {
-        let parts = split_at_and(text);
-        let mut terms = Vec::new();
-        for part in &parts {
-            let term = term(part)?;
-            let same = |other: &Term| kind(other) == kind(&term);
-            if terms.iter().any(same) {
-                let message = format!("the objective limits {} twice", kind(&term));
-                return Err((part, UnitError::new(message, "keep only the stricter limit")));
-            }
-            terms.push(term);
+/// Parses an objective.
+///
+/// # Errors
+/// If the text is wrong. Returns the wrong part of the text, which the message marks with carets, and the
+/// error.
+pub fn objective(text: &str) -> Result<Objective, (&str, UnitError)> {
+    let parts = split_at_and(text);
+    let mut terms = Vec::new();
+    for part in &parts {
+        let term = term(part)?;
+        let same = |other: &Term| other.name() == term.name();
+        if terms.iter().any(same) {
+            let message = format!("the objective limits {} twice", term.name());
+            return Err((part, UnitError::new(message, "keep only the stricter limit")));
         }
-        Ok(Self::new(terms))
+        terms.push(term);
     }
-
-    /// Creates an objective from these limits.
-    pub fn new(terms: Vec<Term>) -> Self {
-        let text = terms.iter().map(Term::show).collect::<Vec<_>>().join(" and ");
-        Self { text, terms }
-    }
-
-    /// The objective that a frontier uses for this bound: `p99 < 10ms and errors < 0.1%`.
-    pub fn at_bound(bound: Duration) -> Self {
-        let time = Term::Time { of: Figure::Percentile(0.99), below: bound };
-        Self::new(vec![time, Term::Errors { below: FRONTIER_ERRORS }])
-    }
-
-    /// Share of the due requests that must succeed.
-    pub fn reached(&self) -> f64 {
-        let asked = self.terms.iter().find_map(|term| match term {
-            Term::Throughput { least } => Some(*least),
-            _ => None,
-        });
-        asked.unwrap_or(REACHED)
-    }
-
-    /// The highest percentile that has a limit. `None` if no percentile has a limit.
-    pub fn highest_percentile(&self) -> Option<f64> {
-        let percentiles = self.terms.iter().filter_map(|term| match term {
-            Term::Time { of: Figure::Percentile(share), .. } => Some(*share),
-            _ => None,
-        });
-        percentiles.reduce(f64::max)
-    }
-}
-
-/// Share of errors that a frontier's objectives allow. The finding `errors` uses the same limit.
-const FRONTIER_ERRORS: f64 = 0.001;
-
-impl Term {
-    /// The limit in plan syntax.
-    pub fn show(&self) -> String {
-        match self {
-            Self::Time { of, below } => format!("{} < {}", of.show(), show_duration(*below)),
-            Self::Errors { below } => format!("errors < {}", show_share(*below)),
-            Self::Throughput { least } => format!("throughput >= {}", show_share(*least)),
-        }
-    }
-
-    /// Name of the limited statistic: `p99`, `mean`, `errors`, `throughput`.
-    pub fn name(&self) -> String {
-        kind(self)
-    }
-}
-
-impl Figure {
-    fn show(self) -> String {
-        match self {
-            Self::Percentile(share) => format!("p{}", (share * 1e8).round() / 1e6),
-            Self::Mean => "mean".to_owned(),
-            Self::Max => "max".to_owned(),
-        }
-    }
-}
-
-fn kind(term: &Term) -> String {
-    match term {
-        Term::Time { of, .. } => of.show(),
-        Term::Errors { .. } => "errors".to_owned(),
-        Term::Throughput { .. } => "throughput".to_owned(),
-    }
+    Ok(Objective::new(terms))
 }
 
 /// Splits a text at each `and` and at each comma. A comma that is followed by `and` separates only once. The
@@ -238,14 +122,9 @@ fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
 }
 
 #[cfg(test)]
-hoptax_pages::stated! {
-    METHODOLOGY "limits are kept and {} of the requests due were answered successfully" percent(REACHED);
-    BIAS "trials hold**, with {} of the requests answered" percent(REACHED);
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn ms(count: u64) -> Duration {
         Duration::from_millis(count)
@@ -253,11 +132,11 @@ mod tests {
 
     #[test]
     fn objectives_are_parsed_and_shown() {
-        let objective = Objective::parse("p99 < 10ms and errors < 0.1%").expect("an objective");
+        let parsed = objective("p99 < 10ms and errors < 0.1%").expect("an objective");
         let time = Term::Time { of: Figure::Percentile(0.99), below: ms(10) };
-        assert_eq!(objective.terms, [time, Term::Errors { below: 0.001 }]);
-        assert_eq!(objective.text, "p99 < 10ms and errors < 0.1%");
-        assert_eq!(objective, Objective::at_bound(ms(10)));
+        assert_eq!(parsed.terms, [time, Term::Errors { below: 0.001 }]);
+        assert_eq!(parsed.text, "p99 < 10ms and errors < 0.1%");
+        assert_eq!(parsed, Objective::at_bound(ms(10)));
         for (typed, shown) in [
             ("p99.9<=1.5s", "p99.9 < 1.5s"),
             ("  mean < 2ms ,max < 1s", "mean < 2ms and max < 1s"),
@@ -266,18 +145,17 @@ mod tests {
                 "p50 < 1ms and errors < 1% and throughput >= 99.9%",
             ),
         ] {
-            let objective =
-                Objective::parse(typed).unwrap_or_else(|(at, error)| panic!("{typed}: {at}: {error}"));
-            assert_eq!(objective.text, shown);
-            assert_eq!(Objective::parse(shown).expect("shown"), objective);
+            let parsed = objective(typed).unwrap_or_else(|(at, error)| panic!("{typed}: {at}: {error}"));
+            assert_eq!(parsed.text, shown);
+            assert_eq!(objective(shown).expect("shown"), parsed);
         }
     }
 
     #[test]
     fn a_rate_is_reached_at_99_percent_by_default() {
-        assert_eq!(Objective::parse("p99 < 1ms").expect("an objective").reached(), 0.99);
-        assert_eq!(Objective::parse("throughput >= 95%").expect("an objective").reached(), 0.95);
-        let two = Objective::parse("p50 < 1ms and p99.9 < 2ms").expect("an objective");
+        assert_eq!(objective("p99 < 1ms").expect("an objective").reached(), 0.99);
+        assert_eq!(objective("throughput >= 95%").expect("an objective").reached(), 0.95);
+        let two = objective("p50 < 1ms and p99.9 < 2ms").expect("an objective");
         assert_eq!(two.highest_percentile(), Some(0.999));
     }
 
@@ -299,7 +177,7 @@ mod tests {
             ("p99 < 0ms", "p99 < 0ms", "above zero"),
             ("latency < 1ms", "latency", "use p1 to p99.999"),
         ] {
-            let (at, error) = Objective::parse(text).expect_err(text);
+            let (at, error) = objective(text).expect_err(text);
             assert_eq!(at, part, "{text}");
             assert!(error.to_string().contains(help), "{text}: {error}");
         }

@@ -3,7 +3,7 @@
 //! A stage is `RATE for TIME`, `ramp to RATE over TIME` or `ramp from RATE to RATE over TIME`. A ramp without
 //! `from` starts at the rate where the previous stage ended, or at zero if it is the first stage.
 
-use super::units::{UnitError, duration, nearest, rate, rate_or_zero, show_duration, show_rate};
+use super::units::{UnitError, duration, nearest, rate, rate_or_zero};
 use hoptax_format::spec::{Rate, Stage};
 use std::time::Duration;
 
@@ -124,31 +124,10 @@ pub fn length(stages: &[Stage]) -> Duration {
     Duration::from_nanos(stages.iter().map(|stage| stage.for_ns).fold(0, u64::saturating_add))
 }
 
-/// Shows a rate, or stages, in plan syntax.
-pub fn show_pace(rate: &Rate) -> String {
-    let stages = match rate {
-        Rate::Fixed(rate) => return show_rate(*rate),
-        Rate::Stages(stages) => stages,
-    };
-    let mut ended = 0.0;
-    let words = stages.iter().map(|stage| {
-        let time = show_duration(Duration::from_nanos(stage.for_ns));
-        let begins_where_it_ended = stage.from == std::mem::replace(&mut ended, stage.to);
-        let to = show_rate(stage.to);
-        if stage.from == stage.to {
-            format!("{to} for {time}")
-        } else if begins_where_it_ended {
-            format!("ramp to {to} over {time}")
-        } else {
-            format!("ramp from {} to {to} over {time}", show_rate(stage.from))
-        }
-    });
-    words.collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::show_pace;
 
     fn second(from: f64, to: f64, seconds: u64) -> Stage {
         Stage { from, to, for_ns: seconds * 1_000_000_000 }

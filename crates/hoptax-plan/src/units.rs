@@ -3,18 +3,15 @@
 //! A number without a unit is an error if a unit is needed, because `timeout: 3` could mean seconds or
 //! milliseconds. The command line uses the same parsers.
 
-pub use super::stages::{pace, show_pace, stages};
-use super::{Answer, Delay, Metric};
+pub use super::stages::{pace, stages};
+pub use hoptax_record::units::*;
+
+use super::{Delay, Metric};
 use hoptax_format::Address;
 use hoptax_format::spec::Arrivals;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
-
-/// Jitter of `jitter` without an argument. Each request is moved by up to ±10 % of the interval between
-/// requests.
-pub const DEFAULT_JITTER: f64 = 0.1;
 
 /// Longest accepted duration: a year. A longer duration is a typing error. Durations in nanoseconds must also
 /// fit into 64 bits.
@@ -35,22 +32,6 @@ impl UnitError {
         Self { message: message.into(), help: help.into() }
     }
 }
-
-/// Units of time with their lengths in nanoseconds, the longest first.
-const TIME_UNITS: [(&str, f64); 6] =
-    [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
-
-/// Units of size with their lengths in bytes. Only the first four are used to show sizes. They are sorted,
-/// longest first.
-const SIZE_UNITS: [(&str, u64); 7] = [
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("B", 1),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
-];
 
 /// Parses a duration: a number followed by `ns`, `us`, `ms`, `s`, `m` or `h`, as in `250ms` or `1.5s`.
 ///
@@ -78,22 +59,6 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         return Err(UnitError::new(format!("`{text}` is more than a year"), "use at most 8760h (365 days)"));
     }
     Ok(Duration::from_nanos(total as u64))
-}
-
-/// Shows a duration in the largest unit that needs no more than three decimals: `1.5s`, `250ms`, `0s`.
-pub fn show_duration(duration: Duration) -> String {
-    let nanoseconds = duration.as_nanos() as f64;
-    if duration.is_zero() {
-        return "0s".to_owned();
-    }
-    for (unit, length) in TIME_UNITS {
-        let value = nanoseconds / length;
-        let rounded = (value * 1000.0).round() / 1000.0;
-        if value >= 1.0 && (rounded * length).round() == nanoseconds {
-            return format!("{rounded}{unit}");
-        }
-    }
-    format!("{}ns", duration.as_nanos())
 }
 
 const RATE_EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
@@ -141,21 +106,6 @@ pub(crate) fn rate_or_zero(text: &str) -> Result<f64, UnitError> {
     Ok(number / seconds)
 }
 
-/// Shows a rate, given in requests per second.
-pub fn show_rate(per_second: f64) -> String {
-    let rounded = (per_second * 1000.0).round() / 1000.0;
-    if rounded == per_second {
-        return format!("{per_second}/s");
-    }
-    for (seconds, unit) in [(60.0, "m"), (3600.0, "h")] {
-        let value: f64 = per_second * seconds;
-        if (value - value.round()).abs() < 1e-6 {
-            return format!("{}/{unit}", value.round());
-        }
-    }
-    format!("{per_second}/s")
-}
-
 /// Parses a size into bytes. A size is a number followed by `B`, `KiB`, `MiB`, `GiB` (powers of 1024) or
 /// `kB`, `MB`, `GB` (powers of 1000).
 ///
@@ -193,15 +143,6 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     Ok(total as u64)
 }
 
-/// Shows a size in the largest unit that divides it without remainder: `64KiB`, `1000B`.
-pub fn show_size(bytes: u64) -> String {
-    let (unit, length) = SIZE_UNITS[..4]
-        .iter()
-        .find(|(_, length)| bytes >= *length && bytes.is_multiple_of(*length))
-        .unwrap_or(&("B", 1));
-    format!("{}{unit}", bytes / length)
-}
-
 /// Parses a share: a percentage (`1%`) or a number from 0 to 1 (`0.01`).
 ///
 /// # Errors
@@ -231,11 +172,6 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
     Ok(value)
 }
 
-/// Shows a share as a percentage: `1%`.
-pub fn show_share(share: f64) -> String {
-    format!("{}%", (share * 1e8).round() / 1e6)
-}
-
 /// Parses arrivals: `constant`, `jitter` (±10 %), `jitter(25%)` or `poisson`.
 ///
 /// # Errors
@@ -257,51 +193,40 @@ pub fn arrivals(text: &str) -> Result<Arrivals, UnitError> {
     }
 }
 
-/// Shows arrivals in plan syntax.
-pub fn show_arrivals(arrivals: Arrivals) -> String {
-    match arrivals {
-        Arrivals::Constant => "constant".to_owned(),
-        Arrivals::Jitter(share) if share == DEFAULT_JITTER => "jitter".to_owned(),
-        Arrivals::Jitter(share) => format!("jitter({})", show_share(share)),
-        Arrivals::Poisson => "poisson".to_owned(),
-    }
-}
-
-impl FromStr for Delay {
-    type Err = UnitError;
-
-    /// Parses `2ms`, `uniform(1ms, 5ms)`, `exponential(2ms)` or `choice(99% 0ms, 1% 50ms)`.
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        match call(text) {
-            Some(("uniform", Some(arguments))) => uniform(text, arguments),
-            Some(("exponential", Some(mean))) => {
-                let mean = duration(mean)?;
-                if mean.is_zero() {
-                    return Err(UnitError::new(
-                        "the mean of an exponential delay is zero",
-                        "write 0ms for no delay",
-                    ));
-                }
-                Ok(Self::Exponential { mean })
+/// Parses a delay: `2ms`, `uniform(1ms, 5ms)`, `exponential(2ms)` or `choice(99% 0ms, 1% 50ms)`.
+///
+/// # Errors
+/// If the text is none of these.
+pub fn delay(text: &str) -> Result<Delay, UnitError> {
+    match call(text) {
+        Some(("uniform", Some(arguments))) => uniform(text, arguments),
+        Some(("exponential", Some(mean))) => {
+            let mean = duration(mean)?;
+            if mean.is_zero() {
+                return Err(UnitError::new(
+                    "the mean of an exponential delay is zero",
+                    "write 0ms for no delay",
+                ));
             }
-            Some(("choice", Some(arguments))) => choice(arguments),
-            Some((name, Some(_))) => Err(UnitError::new(
-                format!("unknown distribution `{name}`"),
-                nearest(name, ["uniform", "exponential", "choice"]).map_or_else(
-                    || "use uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)".to_owned(),
-                    |near| format!("did you mean `{near}`?"),
-                ),
-            )),
-            Some((name @ ("uniform" | "exponential" | "choice"), None)) => Err(UnitError::new(
-                format!("the distribution `{name}` has no arguments"),
-                "write uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)",
-            )),
-            None => Err(UnitError::new(
-                format!("`{text}` has no closing parenthesis"),
-                "inside braces, put quotes around a value with a comma: { delay: \"uniform(1ms, 5ms)\" }",
-            )),
-            _ => Ok(Self::Fixed(duration(text)?)),
+            Ok(Delay::Exponential { mean })
         }
+        Some(("choice", Some(arguments))) => choice(arguments),
+        Some((name, Some(_))) => Err(UnitError::new(
+            format!("unknown distribution `{name}`"),
+            nearest(name, ["uniform", "exponential", "choice"]).map_or_else(
+                || "use uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            ),
+        )),
+        Some((name @ ("uniform" | "exponential" | "choice"), None)) => Err(UnitError::new(
+            format!("the distribution `{name}` has no arguments"),
+            "write uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)",
+        )),
+        None => Err(UnitError::new(
+            format!("`{text}` has no closing parenthesis"),
+            "inside braces, put quotes around a value with a comma: { delay: \"uniform(1ms, 5ms)\" }",
+        )),
+        _ => Ok(Delay::Fixed(duration(text)?)),
     }
 }
 
@@ -334,17 +259,6 @@ pub fn sizes(text: &str) -> Result<Vec<(f64, u64)>, UnitError> {
     }
 }
 
-/// Prints sizes in the form that [`sizes`] parses.
-pub fn show_sizes(sizes: &[(f64, u64)]) -> String {
-    match sizes {
-        [(_, only)] => format!("{only}B"),
-        several => {
-            let part = |(share, size): &(f64, u64)| format!("{} {size}B", show_share(*share));
-            format!("choice({})", several.iter().map(part).collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
 fn choice(arguments: &str) -> Result<Delay, UnitError> {
     shares_of(arguments, duration, "delay", "write choice(99% 0ms, 1% 50ms)").map(Delay::Choice)
 }
@@ -372,43 +286,6 @@ fn shares_of<T>(
         ));
     }
     Ok(choices)
-}
-
-/// Prints an answer as it is typed in a plan.
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-        f.write_str("{ ")?;
-        if let Some(method) = &self.method {
-            write!(f, "method: {method}, ")?;
-        }
-        let sizes = quoted(&show_sizes(&self.sizes));
-        let (path, delay) = (quoted(&self.path), quoted(&self.delay.to_string()));
-        write!(
-            f,
-            "path: {path}, weight: {}, status: {}, body: {sizes}, delay: {delay} }}",
-            self.weight, self.status
-        )
-    }
-}
-
-impl fmt::Display for Delay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(delay) => f.write_str(&show_duration(*delay)),
-            Self::Uniform { from, to } => {
-                write!(f, "uniform({}, {})", show_duration(*from), show_duration(*to))
-            }
-            Self::Exponential { mean } => write!(f, "exponential({})", show_duration(*mean)),
-            Self::Choice(choices) => {
-                let parts: Vec<_> = choices
-                    .iter()
-                    .map(|(share, delay)| format!("{} {}", show_share(*share), show_duration(*delay)))
-                    .collect();
-                write!(f, "choice({})", parts.join(", "))
-            }
-        }
-    }
 }
 
 /// Parses a budget's limit in the unit of its metric. Times are returned in microseconds, sizes in bytes, and

@@ -135,10 +135,10 @@ fn delays() {
         ("exponential(2ms)", Delay::Exponential { mean: ms(2) }),
         ("choice(99% 1ms, 1% 50ms)", Delay::Choice(vec![(0.99, ms(1)), (0.01, ms(50))])),
     ] {
-        assert_eq!(text.parse(), Ok(value.clone()));
+        assert_eq!(delay(text), Ok(value.clone()));
         assert_eq!(value.to_string(), text);
     }
-    let parse = |text: &str| words(text.parse::<Delay>());
+    let parse = |text: &str| words(delay(text));
     assert_eq!(parse("choice(90% 0ms, 1% 50ms)"), "the shares add up to 91%; change them to add up to 100%");
     assert_eq!(
         parse("uniform(5ms, 1ms)"),

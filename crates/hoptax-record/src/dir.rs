@@ -1,9 +1,8 @@
 //! Writes the run directory during a run, one trial at a time, and reads run directories.
 
-use super::plan::{LoadPoint, Plan};
 use super::profile::PassRecord;
 use super::start::StartRecord;
-use super::{RunRecord, SCHEMA, TrialRecord, bounded};
+use super::{RunRecord, SCHEMA, TrialRecord, bounded, mark_aside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
@@ -33,11 +32,11 @@ pub struct RunDir {
 
 /// A run directory that was read.
 #[derive(Debug)]
-pub struct Run<P = Plan, L = LoadPoint> {
+pub struct Run {
     /// Path of the directory.
     pub path: PathBuf,
     /// Content of `run.json`.
-    pub record: RunRecord<P, L>,
+    pub record: RunRecord,
     /// Content of `trials.jsonl`, in the order in which the trials were measured.
     pub trials: Vec<TrialRecord>,
     /// Content of `starts.jsonl`, in the order in which the starts were measured. Empty without that file.
@@ -92,13 +91,6 @@ pub enum DirError {
         /// Schema of the file.
         found: u64,
     },
-}
-
-impl DirError {
-    /// The error for a run record with content that this hoptax does not understand.
-    pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
-        Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
-    }
 }
 
 impl RunDir {
@@ -227,11 +219,14 @@ impl Run {
     /// If `run.json` is missing, is not a run record, or was written by a newer hoptax.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let record = read_record(&path.join(RUN))?;
-        let (trials, mut unreadable) = read_lines(path, TRIALS)?;
+        let (mut trials, mut unreadable) = read_lines(path, TRIALS)?;
         let (starts, more) = read_lines(path, STARTS)?;
         unreadable.extend(more);
         let (profiles, more) = read_lines(path, PROFILES)?;
         unreadable.extend(more);
+        if record.plan.trials.time_only().is_some() {
+            mark_aside(&mut trials, record.plan.until_settled.is_some());
+        }
         Ok(Self { path: path.to_path_buf(), record, trials, starts, profiles, unreadable })
     }
 }
@@ -261,7 +256,7 @@ pub struct RenderedFile {
     pub left_out: usize,
 }
 
-impl<P, L> Run<P, L> {
+impl Run {
     /// The rendered files that the record lists and that still exist in the run directory.
     pub fn rendered(&self) -> Vec<RenderedFile> {
         let named = self.record.contenders.iter();
@@ -498,6 +493,28 @@ pub(crate) mod tests {
         assert!(matches!(Run::read(out.path()), Err(DirError::Newer { found: 99, .. })));
         fs::write(out.path().join(RUN), "{}").expect("written");
         assert!(matches!(Run::read(out.path()), Err(DirError::Foreign { .. })));
+    }
+
+    #[test]
+    fn a_plan_with_a_feature_of_a_newer_version_is_refused() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
+        let mut record = serde_json::to_value(read_run(&kept).expect("kept")).expect("JSON");
+        let kind =
+            serde_json::json!({"pack": {"pack": "nginx", "workers": 1, "features": ["routes=9:last"]}});
+        let out = tempfile::tempdir().expect("a directory");
+        for (feature, expected) in [("routes=9:last", None), ("teleport", Some("unknown feature `teleport`"))]
+        {
+            record["plan"]["gateways"][0]["kind"] = kind.clone();
+            record["plan"]["gateways"][0]["kind"]["pack"]["features"][0] = feature.into();
+            fs::write(out.path().join(RUN), record.to_string()).expect("written");
+            let error = read_run(out.path()).err().map(|error| error.to_string());
+            match expected {
+                None => assert_eq!(error, None),
+                Some(expected) => {
+                    assert!(error.as_ref().is_some_and(|text| text.contains(expected)), "{error:?}")
+                }
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod profile;
 pub mod report;
 mod role_usage;
 pub mod start;
+pub mod units;
 mod warm_up;
 
 pub use aside::{Placement, are_apart, has_failures, mark_aside, placements};
@@ -53,17 +54,14 @@ pub const DIRECT: &str = "direct";
 
 /// The content of `run.json`. hoptax writes the file before the first trial. At the end of the run, hoptax
 /// writes it again, with `ended`.
-///
-/// On disk, the plan has the types of the module [`plan`]. Programs that read the record convert the plan to
-/// the types of hoptax-plan, with [`RunRecord::with_plan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunRecord<P = Plan, L = LoadPoint> {
+pub struct RunRecord {
     /// Version of the format: [`SCHEMA`].
     pub schema: u32,
     /// Version of hoptax.
     pub hoptax: String,
     /// The plan, with defaults filled in.
-    pub plan: P,
+    pub plan: Plan,
     /// The text of the plan, as the user wrote it.
     pub plan_text: String,
     /// The command line.
@@ -73,7 +71,7 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// Direct first, then the gateways in the order of the plan.
     pub contenders: Vec<Contender>,
     /// The load points that trials refer to by index.
-    pub load: Vec<L>,
+    pub load: Vec<LoadPoint>,
     /// Number of planned trials, including the trials of direct.
     pub trials_planned: u32,
     /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
@@ -102,32 +100,6 @@ pub struct RunRecord<P = Plan, L = LoadPoint> {
     pub started_unix_ns: u64,
     /// How the run ended; absent while the run is in progress, and if it was killed.
     pub ended: Option<Ended>,
-}
-
-impl<P, L> RunRecord<P, L> {
-    /// Replaces the plan and the load points by values of other types.
-    pub fn with_plan<Q, M>(self, plan: Q, load: Vec<M>) -> RunRecord<Q, M> {
-        RunRecord {
-            plan,
-            load,
-            schema: self.schema,
-            hoptax: self.hoptax,
-            plan_text: self.plan_text,
-            command: self.command,
-            seed: self.seed,
-            contenders: self.contenders,
-            trials_planned: self.trials_planned,
-            stopped: self.stopped,
-            environment: self.environment,
-            host_at_start: self.host_at_start,
-            host_at_end: self.host_at_end,
-            link: self.link,
-            hosts: self.hosts,
-            legs: self.legs,
-            started_unix_ns: self.started_unix_ns,
-            ended: self.ended,
-        }
-    }
 }
 
 /// Why `trials: auto` started no further round.

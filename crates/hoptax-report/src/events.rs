@@ -165,7 +165,7 @@ mod tests {
     use crate::{Model, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Cause;
-    use hoptax_record::plan::{Action, Event, Route};
+    use hoptax_plan::{Action, Event};
     use hoptax_record::{EventRecord, NewRoute};
     use std::time::Duration;
 
@@ -184,7 +184,7 @@ mod tests {
             made.0.events.push(EventRecord {
                 event: Event {
                     at: Duration::from_secs(2),
-                    action: Action::ChangeRoute { route: Route::Last },
+                    action: Action::ChangeRoute { route: hoptax_plan::RoutePosition::Last },
                     gateway: None,
                 },
                 at_ns: Some(2_000_000_000),

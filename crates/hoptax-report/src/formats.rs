@@ -5,7 +5,7 @@ use super::html::{HtmlError, html};
 use super::model::Model;
 use super::{csv::csv, foreign, json::json, markdown::markdown, terminal::terminal};
 use hoptax_analysis::{Load, Pooled};
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 
 /// A format of `hoptax report`.
 #[derive(Debug, Clone, Copy)]

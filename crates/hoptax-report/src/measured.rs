@@ -4,9 +4,9 @@
 use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
 use hoptax_analysis::{Analysis, Side, analyse};
-use hoptax_plan::recorded::{self, Run};
 use hoptax_plan::units;
 use hoptax_record::dir::DirError;
+use hoptax_record::dir::Run;
 use std::path::Path;
 
 /// A run that was read from its directory.
@@ -56,7 +56,7 @@ impl Measured {
     /// # Errors
     /// If the path is not a run directory, or if a newer version of hoptax wrote it.
     pub fn read(path: &Path) -> Result<Self, DirError> {
-        let run = recorded::read(path)?;
+        let run = Run::read(path)?;
         let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let name = place
             .file_name()

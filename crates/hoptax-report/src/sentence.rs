@@ -7,8 +7,8 @@ use super::{over_load, tail, void};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
 use hoptax_plan::Metric;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
+use hoptax_record::RunRecord;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
 

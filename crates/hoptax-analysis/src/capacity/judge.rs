@@ -100,7 +100,7 @@ mod tests {
     use crate::fixture::{MadeTrial, via};
 
     fn broken(trial: MadeTrial, objective: &str) -> Vec<String> {
-        let objective = Objective::parse(objective).expect("an objective");
+        let objective = hoptax_plan::objective(objective).expect("an objective");
         SearchTrial::read(&trial.0).expect("it says something").breaks(&objective)
     }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn failed_and_interrupted_trials_show_nothing() {
-        let objectives = [Objective::parse("p99 < 1ms").expect("an objective")];
+        let objectives = [hoptax_plan::objective("p99 < 1ms").expect("an objective")];
         assert_eq!(held(&via("nginx", 0).failed("nginx died").0, &objectives), None);
         let mut interrupted = via("nginx", 0).0;
         interrupted.load_record.as_mut().expect("made with one").interrupted = true;

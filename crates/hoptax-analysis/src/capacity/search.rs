@@ -3,8 +3,8 @@
 use super::judge::SearchTrial;
 use super::{Capacity, limit};
 use crate::load::Load;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Figure, LoadPoint, Objective, Search};
+use hoptax_record::RunRecord;
 use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};

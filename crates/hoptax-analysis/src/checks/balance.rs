@@ -10,7 +10,7 @@
 
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
-use hoptax_plan::{Action, Gateway, GatewayKind};
+use hoptax_plan::{Gateway, GatewayKind};
 use hoptax_stats::chi_square_above;
 use serde_json::json;
 
@@ -41,10 +41,7 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     // Events that stop or remove instances make the shares unequal on purpose.
     let away = |trials: &[Trial<'_>]| {
-        trials
-            .iter()
-            .flat_map(|trial| &trial.record.events)
-            .any(|event| Action::from(event.event.action).is_upstream())
+        trials.iter().flat_map(|trial| &trial.record.events).any(|event| event.event.action.is_upstream())
     };
     subject
         .gateways()

@@ -5,8 +5,8 @@ use crate::noise::NoiseFloor;
 use crate::starts::Starts;
 use crate::trial::Trial;
 use crate::vantage;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Gateway, Upstream};
+use hoptax_record::RunRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{HostLook, Placement, Role};
 

@@ -6,10 +6,9 @@ use crate::Side;
 use crate::side::{counterpart, placed_differently};
 use crate::starts::of_process;
 use crate::vantage::first_generator;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Upstream};
-use hoptax_record::plan as kept;
+use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
+use hoptax_record::RunRecord;
 use hoptax_record::{Contender, Environment, Role};
 use serde::Serialize;
 use serde_json::Value;
@@ -287,21 +286,18 @@ fn driver(run: &RunRecord, label: &str) -> String {
     }
 }
 
-fn targets(plan: &Plan) -> Vec<kept::Target> {
+fn targets(plan: &Plan) -> Vec<Target> {
     // Names are only for reports.
-    plan.targets.iter().map(|target| kept::Target { name: String::new(), ..target.into() }).collect()
+    plan.targets.iter().map(|target| Target { name: String::new(), ..target.clone() }).collect()
 }
 
 /// The upstream's settings without its port, because the port does not affect the answers.
-fn upstream(upstream: &Upstream) -> kept::Upstream {
-    match upstream {
-        Upstream::BuiltIn(built_in) => {
-            let mut built_in = built_in.clone();
-            built_in.port = None;
-            kept::Upstream::from(&Upstream::BuiltIn(built_in))
-        }
-        running @ Upstream::Running(_) => kept::Upstream::from(running),
+fn upstream(upstream: &Upstream) -> Upstream {
+    let mut upstream = upstream.clone();
+    if let Upstream::BuiltIn(built_in) = &mut upstream {
+        built_in.port = None;
     }
+    upstream
 }
 
 fn loads(points: &[LoadPoint]) -> String {

@@ -15,8 +15,8 @@ use super::noise::NoiseFloor;
 use super::trial::{Trial, good_trials};
 use family::Family;
 use figures::{Figures, Side};
-use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
+use hoptax_record::RunRecord;
 use hoptax_record::TrialRecord;
 use hoptax_stats::Estimate;
 

@@ -2,7 +2,7 @@
 
 use super::case::CaseProfile;
 use super::costs::Node;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::profile::{Frame, PassKind};
 use hoptax_stats::{Contrast, Estimate, independent_figures};
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ pub use costs::{FrameCost, MissingSymbols, ModuleCost, Node};
 pub use difference::{DifferenceNode, FrameChange, ModuleChange, ProfileDifference};
 
 use super::load::Load;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::profile::{PassKind, PassRecord};
 
 /// The profiles of a run, and their differences.

@@ -12,7 +12,7 @@ pub(super) use contrast::medians;
 use hoptax_format::clock::{MILLISECOND, SECOND};
 use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::Metric;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::report::{FirstRequests, StartFigures, StartMedian, StartUnderLoad};
 use hoptax_record::start::{StartKind, StartLoad, StartRecord, StartTraffic, UsedAtReady};
 use hoptax_stats::{Estimate, Observed, sample_median};

@@ -56,7 +56,7 @@ fn figures_are_those_of_the_report() {
     let root = root();
     let mut store = root.store();
     analyse_all(&mut store);
-    let run = hoptax_plan::recorded::read(&root.path().join("20260102T000000Z-made-up")).expect("read");
+    let run = hoptax_record::dir::Run::read(&root.path().join("20260102T000000Z-made-up")).expect("read");
     let analysis = hoptax_analysis::analyse(&run.record, &run.trials, &run.starts);
     let case = analysis.case("nginx", 0).expect("measured");
     let times = case.response_time.as_ref().expect("measured");

@@ -1,4 +1,4 @@
-//! Adds up the stacks that perf recorded, by slice of time.
+//! Adds up the stacks that perf by slice of time.
 
 use super::folded::{Folded, Span};
 use super::script::{Address, Entry, Thread};

@@ -57,7 +57,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: RawAnswer) -> Answer {
         }
         None => vec![(1.0, if bodiless { 0 } else { DEFAULT_BODY })],
     };
-    let delay = typed.delay.and_then(|delay| reader.unit(&delay, str::parse));
+    let delay = typed.delay.and_then(|delay| reader.unit(&delay, units::delay));
     let delay = delay.unwrap_or(Delay::Fixed(Duration::ZERO));
     Answer { method, path: typed.path.value, weight, status, sizes, delay }
 }

@@ -2,11 +2,13 @@
 
 use super::reader::Reader;
 use crate::error::Place;
-use crate::event::USUAL_DOWN;
 use crate::raw::{Placed, RawAction, RawEvent};
 use crate::units::show_duration;
 use crate::{Action, Event, Feature, Gateway, GatewayKind, LoadPoint, RoutePosition, Upstream};
 use std::time::Duration;
+
+/// Default downtime of a restarted upstream instance.
+const USUAL_DOWN: Duration = Duration::from_millis(200);
 
 const LONGEST_DOWN: Duration = Duration::from_secs(600);
 

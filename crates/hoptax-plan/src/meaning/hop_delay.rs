@@ -1,6 +1,7 @@
 //! The known delay and the known warm-up of `hop-l7`.
 
 use super::reader::Reader;
+use crate::hop_delay::{check_hop_delay, check_hop_warming};
 use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
 use crate::{GatewayKind, HopDelay, HopKind, HopWarming, ProxyForm, units};
 use std::time::Duration;
@@ -59,7 +60,7 @@ fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<Hop
         how: how.unwrap_or_default(),
         warming: None,
     };
-    if let Err((message, help)) = delay.check() {
+    if let Err((message, help)) = check_hop_delay(&delay) {
         reader.fault(place, message, help);
     }
     Some(delay)
@@ -69,7 +70,7 @@ fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option
     let Placed { place, value: RawHopWarming { requests, extra, fall } } = typed;
     let extra = reader.unit(&extra, units::duration)?;
     let warming = HopWarming { requests: requests.value.0, extra, fall: fall.unwrap_or_default() };
-    if let Err((message, help)) = warming.check() {
+    if let Err((message, help)) = check_hop_warming(&warming) {
         reader.fault(place, message, help);
     }
     Some(warming)

@@ -4,7 +4,7 @@ use super::host_kind;
 use super::reader::{Reader, UpstreamRead};
 use crate::de::one_of;
 use crate::error::Place;
-use crate::host::is_plain_word;
+use crate::host::{commands, is_plain_word};
 use crate::raw::{HostAddress, Ordered, Placed, RawHost, RawLoad, RawRoles};
 use crate::units::{self, nearest};
 use crate::{Gateway, GatewayKind, Host, HostKind, LOCAL, Roles, Upstream};
@@ -214,9 +214,9 @@ fn check_path(reader: &mut Reader<'_>, name: &Placed<String>, path: &Placed<Stri
 /// Refuses a machine that belongs to an earlier host too. Its CPU time would count twice.
 fn check_machines(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<String>, host: &Host) {
     let others = earlier.iter().filter(|other| other.host.kind != HostKind::Local);
-    let commands = host.command();
+    let reached = commands(&host.kind);
     if let Some(other) = others.into_iter().find(|other| {
-        host.kind != HostKind::Local && other.host.command().iter().any(|one| commands.contains(one))
+        host.kind != HostKind::Local && commands(&other.host.kind).iter().any(|one| reached.contains(one))
     }) {
         let other = &other.host.name;
         let message = format!("`{}` and `{other}` have a machine in common", name.value);

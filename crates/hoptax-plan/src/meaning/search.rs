@@ -4,7 +4,7 @@ use super::reader::Reader;
 use crate::error::{Place, Sources};
 use crate::raw::{Placed, RawLoad, RawSearch, SteadyRate, Time};
 use crate::units::{self, show_duration, show_rate};
-use crate::{Objective, Search};
+use crate::{Objective, Search, objective};
 use hoptax_format::spec::Rate;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ fn objectives(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Vec<Objecti
         ),
         (Some(slo), None) => {
             for typed in &slo.0 {
-                match Objective::parse(&typed.value.0) {
+                match objective(&typed.value.0) {
                     Ok(value) => objectives.push(Placed { place: typed.place, value }),
                     Err((part, error)) => {
                         let place = place_of(reader.sources, typed.place, part);

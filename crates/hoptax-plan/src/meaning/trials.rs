@@ -1,7 +1,7 @@
 //! The number of rounds: as many as fit into a time, fixed, or `auto`.
 
 use super::reader::Reader;
-use crate::plan::MOST_ROUNDS;
+use crate::MOST_ROUNDS;
 use crate::raw::{Placed, PrecisionText, RawTrials, Short, Time, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;

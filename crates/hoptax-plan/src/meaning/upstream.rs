@@ -84,8 +84,10 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         None => Body::Size(if bodiless { 0 } else { DEFAULT_BODY }),
     };
     let delay_place = typed.delay.as_ref().map(|delay| delay.place);
-    let delay =
-        typed.delay.and_then(|delay| reader.unit(&delay, str::parse)).unwrap_or(Delay::Fixed(Duration::ZERO));
+    let delay = typed
+        .delay
+        .and_then(|delay| reader.unit(&delay, units::delay))
+        .unwrap_or(Delay::Fixed(Duration::ZERO));
     let failures =
         typed.failures.and_then(|failures| reader.unit(&failures, units::share)).unwrap_or_default();
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));

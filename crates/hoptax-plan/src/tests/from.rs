@@ -33,7 +33,7 @@ fn each_host_has_a_load_point_of_its_own() {
         [("generator", "client"), ("generator", "edge"), ("gateway", "edge"), ("upstream", "app")]
     );
     assert_eq!(kept(&sweep), sweep);
-    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&sweep)).expect("JSON");
+    let json = serde_json::to_value(&sweep).expect("JSON");
     assert_eq!((json["load"][0].get("from"), &json["load"][1]["from"]), (None, &"edge".into()));
     // The generator's host may be written or not: it is the same load.
     let named = good(&plan("[{ loop: closed, connections: 1, from: client }]", HOSTS));

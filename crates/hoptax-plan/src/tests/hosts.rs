@@ -61,7 +61,7 @@ fn commands_reach_several_machines() {
     assert_eq!(clients.kind, HostKind::Commands(vec![words("ip netns exec c1"), second]));
     assert_eq!(clients.machine_names(), ["clients-1", "clients-2"]);
     assert_eq!(kept(&plan), plan);
-    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+    let json = serde_json::to_value(&plan).expect("JSON");
     let words = serde_json::json!([["ip", "netns", "exec", "c1"], ["ip", "netns", "exec", "my c2"]]);
     assert_eq!(json["hosts"][0]["kind"]["commands"], words);
 }
@@ -141,7 +141,7 @@ fn a_local_plan_records_no_hosts() {
     {
         let plan = good(&with(lines));
         assert_eq!((plan.hosts.len(), plan.roles.clone()), (0, Roles::default()), "{lines}");
-        let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+        let json = serde_json::to_value(&plan).expect("JSON");
         assert_eq!((json.get("hosts"), json.get("roles")), (None, None), "{lines}");
         assert_eq!(kept(&plan), plan);
     }
@@ -154,7 +154,7 @@ fn the_form_on_disk_is_fixed() {
          \"fd00::2\" } }\n\
          roles: { generator: clients, gateway: edge, upstream: edge }",
     ));
-    let json = serde_json::to_value(hoptax_record::plan::Plan::from(&plan)).expect("JSON");
+    let json = serde_json::to_value(&plan).expect("JSON");
     assert_eq!(
         json["hosts"],
         serde_json::json!([
@@ -502,7 +502,7 @@ hosts:
         context: None,
     };
     assert_eq!(*workload, expected);
-    assert_eq!((plan.hosts[0].kind.machines(), plan.hosts[0].command().len()), (3, 0));
+    assert_eq!((plan.hosts[0].kind.machines(), commands(&plan.hosts[0].kind).len()), (3, 0));
     let HostKind::Terraform(terraform) = &plan.hosts[1].kind else { panic!("{:?}", plan.hosts) };
     assert!(terraform.dir.ends_with("infra") && terraform.apply && terraform.destroy, "{terraform:?}");
     assert_eq!(terraform.reach, TerraformReach::Ssh("edge_ip".into()));
@@ -520,7 +520,7 @@ fn a_deployment_and_a_job_of_one_pod_have_an_address() {
          image: a, service: up }, context: kind } } }",
     );
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
-    let names: Vec<String> = plan.hosts[0].command().iter().map(|words| words[4].clone()).collect();
+    let names: Vec<String> = commands(&plan.hosts[0].kind).iter().map(|words| words[4].clone()).collect();
     assert_eq!(names, ["gen-0", "gen-1"]);
     let HostKind::Workload(workload) = &plan.hosts[1].kind else { panic!("{:?}", plan.hosts) };
     assert_eq!(workload.kind, WorkloadKind::Deployment { service: Some("up".into()) });

@@ -1,10 +1,9 @@
 //! The systems under test.
 
-use super::{Access, ProxyForm, WatchedPods};
+use super::{Access, Feature, HopDelay, ProxyForm, WatchedPods};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// One system under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +12,16 @@ pub struct Gateway {
     pub label: String,
     /// How hoptax runs or reaches the gateway.
     pub kind: GatewayKind,
+}
+
+impl Gateway {
+    /// Enabled features.
+    pub fn features(&self) -> &[Feature] {
+        match &self.kind {
+            GatewayKind::Pack { features, .. } => features,
+            _ => &[],
+        }
+    }
 }
 
 /// How hoptax runs or reaches a gateway.
@@ -76,9 +85,6 @@ pub struct Prometheus {
     /// Selector of gauges of memory, in bytes. Their sum is the gateway's.
     pub memory: String,
 }
-
-/// A feature with its settings: `key-auth`, `routes=1000:last`.
-pub type Feature = String;
 
 /// Driver of a gateway from a pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,53 +206,6 @@ pub enum HopKind {
     /// Parses and forwards HTTP/1.1, and pools upstream connections.
     #[serde(rename = "hop-l7")]
     L7,
-}
-
-/// Delays that `hop-l7` adds to some requests.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct HopDelay {
-    /// Delay of a request before it is sent upstream.
-    pub inbound: Duration,
-    /// Delay of a response before it is sent to the client.
-    pub outbound: Duration,
-    /// Share of the requests that get both delays, above 0 and at most 1.
-    pub share: f64,
-    /// How the hop waits.
-    pub how: HopDelayHow,
-    /// Warm-up in addition to the delays; absent if there is none, and in runs of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub warming: Option<HopWarming>,
-}
-
-/// How a hop waits for a delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HopDelayHow {
-    /// Sleep on a timer.
-    Sleep,
-    /// Keep a CPU busy.
-    Spin,
-}
-
-/// Extra CPU time of the first requests of `hop-l7`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HopWarming {
-    /// Number of requests with extra time, counted over all workers since the hop started.
-    pub requests: u64,
-    /// Extra CPU time of the first request.
-    pub extra: Duration,
-    /// How the extra time falls to zero.
-    pub fall: HopWarmingFall,
-}
-
-/// How extra CPU time falls to zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HopWarmingFall {
-    /// By the same amount with each request.
-    Linear,
-    /// At once, after the last request with extra time.
-    Step,
 }
 
 #[cfg(test)]

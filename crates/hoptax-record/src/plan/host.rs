@@ -1,6 +1,6 @@
 //! The hosts of a plan, and the roles that they have.
 
-use super::created::{Terraform, Workload};
+use super::created::{Terraform, Workload, WorkloadKind};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -20,6 +20,22 @@ pub struct Host {
     /// Path of the program hoptax on the host; absent if hoptax copies itself there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hoptax: Option<String>,
+}
+
+impl Host {
+    /// The machine that runs hoptax, without an address.
+    pub fn local() -> Self {
+        Self { name: LOCAL.to_owned(), kind: HostKind::Local, address: None, hoptax: None }
+    }
+
+    /// The name of each machine of this host. A single machine has the name of the host. Several are numbered
+    /// from 1: `clients-1`, `clients-2`.
+    pub fn machine_names(&self) -> Vec<String> {
+        match self.kind.machines() {
+            1 => vec![self.name.clone()],
+            several => (1..=several).map(|number| format!("{}-{number}", self.name)).collect(),
+        }
+    }
 }
 
 /// How hoptax reaches a host.
@@ -42,6 +58,33 @@ pub enum HostKind {
     Terraform(Terraform),
     /// Pods that hoptax creates for the run.
     Workload(Workload),
+}
+
+impl HostKind {
+    /// Number of machines. Machines of Terraform count as one until they are known.
+    pub fn machines(&self) -> usize {
+        match self {
+            Self::Ssh(names) => names.len(),
+            Self::Commands(commands) => commands.len(),
+            Self::Kubernetes(pods) => pods.pods.len(),
+            Self::Workload(Workload { kind: WorkloadKind::Job { parallelism }, .. }) => *parallelism as usize,
+            _ => 1,
+        }
+    }
+
+    /// False if hoptax must first look up the machines, or create them.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Terraform(_) | Self::Workload(_))
+    }
+
+    /// Whether hoptax finds the address of the host itself.
+    pub fn has_own_address(&self) -> bool {
+        match self {
+            Self::Terraform(terraform) => terraform.address.is_some(),
+            Self::Workload(_) => self.machines() == 1,
+            _ => false,
+        }
+    }
 }
 
 /// Running pods. What is absent is left to `kubectl`.
@@ -88,5 +131,23 @@ impl Roles {
     /// True if all roles are on the machine that runs hoptax.
     pub fn is_local(&self) -> bool {
         self.each().iter().all(|(_, host)| *host == LOCAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn several_machines_are_numbered() {
+        let of = |kind| Host { kind, ..Host { name: "clients".into(), ..Host::local() } }.machine_names();
+        assert_eq!(of(HostKind::Ssh(words("a"))), ["clients"]);
+        assert_eq!(of(HostKind::Ssh(words("a b"))), ["clients-1", "clients-2"]);
+        assert_eq!(of(HostKind::Commands(vec![words("a"), words("b")])), ["clients-1", "clients-2"]);
+        assert_eq!(Host::local().machine_names(), ["local"]);
     }
 }

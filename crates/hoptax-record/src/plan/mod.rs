@@ -1,24 +1,37 @@
 //! The plan of a run as stored in `run.json`.
 //!
-//! These types define the file format. All kept runs depend on the format, so a change of these types
-//! requires a new [`super::SCHEMA`]. The crate hoptax-plan has its own types for plans, which can change at
-//! any time. It converts its types to these types and back.
+//! hoptax-plan reads plans into these types. They also define the file format, and all kept runs depend on
+//! it. So a change that an older hoptax would misread requires a new [`super::SCHEMA`], and new members have
+//! defaults.
 
+mod budget;
 mod created;
+mod event;
+mod feature;
 mod gateway;
+mod hop_delay;
 mod host;
-mod load;
+mod load_point;
+mod objective;
+mod settings;
 mod target;
+mod trials;
 mod upstream;
 
+pub use budget::{Budget, LoadSelector};
 pub use created::{Pull, Terraform, TerraformReach, Toleration, WatchedPods, Workload, WorkloadKind};
+pub use event::{Action, Event};
+pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, RoutePosition};
 pub use gateway::{
-    Feature, Gateway, GatewayKind, GitBuild, HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall,
-    PackDriver, ProgramSource, ProgramVersion, Prometheus,
+    Gateway, GatewayKind, GitBuild, HopKind, PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
+pub use hop_delay::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
-pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
+pub use load_point::{LoadPoint, Search};
+pub use objective::{Figure, Objective, REACHED, Term};
+pub use settings::{AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, UntilSettled};
 pub use target::{Imported, Target, Timeouts};
+pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
     Access, Answer, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen, ProxyForm, Resolve,
     Running, SelectorKind, TlsAccess, Upstream,
@@ -51,6 +64,9 @@ pub struct Plan {
     /// Where the targets come from. Absent unless `hoptax import` wrote the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// Files with secret values of headers, each on one line. They are not recorded.
+    #[serde(skip)]
+    pub secrets: Vec<PathBuf>,
     /// Every load point.
     pub load: Vec<LoadPoint>,
     /// Number of rounds.
@@ -106,6 +122,99 @@ pub struct Plan {
     pub roles: Roles,
 }
 
+impl Plan {
+    /// Describes the targets, and the traffic that they stand for.
+    pub fn describe_targets(&self) -> String {
+        let targets = Target::describe_all(&self.targets);
+        match &self.imported {
+            None => targets,
+            Some(Imported { from, requests, represented }) => {
+                let share = (represented * 1000.0).floor() / 10.0;
+                format!(
+                    "traffic of {from}, with targets of their own for {share} % of {requests} requests: \
+                    {targets}"
+                )
+            }
+        }
+    }
+
+    /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs
+    /// hoptax.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// True if all roles are on the machine that runs hoptax, and all load comes from it.
+    pub fn is_local(&self) -> bool {
+        self.generators().into_iter().all(|host| host == LOCAL) && self.roles.is_local()
+    }
+
+    /// Name of the host that sends this load.
+    pub fn generator<'a>(&'a self, point: &'a LoadPoint) -> &'a str {
+        point.from.as_deref().unwrap_or(&self.roles.generator)
+    }
+
+    /// Names of all hosts that send load: first that of the role `generator`, then those that loads name in
+    /// `from`.
+    pub fn generators(&self) -> Vec<&str> {
+        let mut names = vec![self.roles.generator.as_str()];
+        for name in self.load.iter().filter_map(|point| point.from.as_deref()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The roles, each with its name and the name of its host. `generator` is repeated for each host that
+    /// sends load.
+    pub fn each_role(&self) -> Vec<(&'static str, &str)> {
+        let generators = self.generators().into_iter().map(|host| ("generator", host));
+        generators.chain([("gateway", &*self.roles.gateway), ("upstream", &*self.roles.upstream)]).collect()
+    }
+
+    /// Names of the machines of this host, as records have them.
+    pub fn machines_of(&self, host: &str) -> Vec<String> {
+        self.host(host).map_or_else(|| vec![host.to_owned()], Host::machine_names)
+    }
+
+    /// Decides for each replacement which of the two gateways is measured, and removes the other one from the
+    /// plan. Returns a line for each decision.
+    ///
+    /// - If the gateway that can be replaced is installed, the replacement is not measured. Budgets that
+    ///   refer to the replacement are removed.
+    /// - If only the replacement is installed, it is measured. Budgets that refer to the other gateway
+    ///   remain, and cannot be kept.
+    /// - If neither is installed, both remain in the plan, so that both are reported as missing.
+    ///
+    /// A replacement for a gateway that the plan no longer has, because of `--only`, is measured like any
+    /// other gateway.
+    pub fn replace_missing(&mut self, is_missing: impl Fn(&Gateway) -> bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        for one in std::mem::take(&mut self.replacements) {
+            let find = |label: &str| self.gateways.iter().find(|gateway| gateway.label == label);
+            let (Some(replaced), Some(own)) = (find(&one.instead_of), find(&one.gateway)) else { continue };
+            let is_replaced = is_missing(replaced);
+            if is_replaced && is_missing(own) {
+                lines.push(format!(
+                    "neither {} nor {}, which replaces it, is installed; one of them is enough",
+                    one.instead_of, one.gateway
+                ));
+            } else if is_replaced {
+                lines.push(format!("{} is not installed, and {} replaces it", one.instead_of, one.gateway));
+                self.gateways.retain(|gateway| gateway.label != one.instead_of);
+                self.replacements.push(one);
+            } else {
+                lines.push(format!("{} is left out, because {} is installed", one.gateway, one.instead_of));
+                self.gateways.retain(|gateway| gateway.label != one.gateway);
+                let refers = |label: &Option<String>| label.as_ref() == Some(&one.gateway);
+                self.budget.retain(|budget| !refers(&budget.gateway) && !refers(&budget.against));
+            }
+        }
+        lines
+    }
+}
+
 /// A gateway that is measured instead of another one, if that one is not installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replacement {
@@ -115,133 +224,4 @@ pub struct Replacement {
     pub instead_of: String,
     /// What cannot be compared because of it, in the words of the plan.
     pub not_comparable: String,
-}
-
-/// Number of rounds: fixed, or decided during the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Trials {
-    /// A fixed number of rounds.
-    Fixed(u32),
-    /// As many rounds as needed.
-    Auto(AutoTrials),
-}
-
-/// Settings of `trials: auto`. Rounds continue until the interval of every headline tax is narrow enough, or
-/// until the time limit or the maximum number of rounds is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct AutoTrials {
-    /// Required precision: half-width of the interval ÷ estimate.
-    pub within: f64,
-    /// Required precision of added latency, as half-width of the interval in µs; absent if `within` applies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within_us: Option<f64>,
-    /// Time limit for all rounds together.
-    pub at_most: Duration,
-    /// Minimum number of rounds.
-    pub least: u32,
-    /// Maximum number of rounds.
-    pub most: u32,
-}
-
-/// Limits of warming a process up until it has settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UntilSettled {
-    /// Maximum time under load.
-    pub at_most: Duration,
-    /// Whether gateways and upstreams that hoptax did not start may get more load than the plan says.
-    #[serde(default)]
-    pub overload_external: bool,
-}
-
-/// How starts of gateways are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
-    /// Number of rounds. Each round has every kind of start of every gateway once.
-    pub times: u32,
-    /// Duration of the load after each start.
-    pub duration: Duration,
-    /// Whether reloads are measured too, of the gateways that can reload.
-    pub reload: bool,
-}
-
-/// How stacks of the gateways are recorded after the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuProfile {
-    /// Number of rounds of passes. Each round profiles every gateway at every load point once.
-    pub passes: u32,
-    /// Measured time of a pass.
-    pub duration: Duration,
-}
-
-impl Default for CpuProfile {
-    /// Half a minute for each gateway and load point is enough for intervals of a few per cent of the largest
-    /// frames.
-    fn default() -> Self {
-        Self { passes: 6, duration: Duration::from_secs(2) }
-    }
-}
-
-/// Settings that gateways get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// The settings that the gateway is shipped with. Only the settings that the route needs are added.
-    Stock,
-    /// The same settings for all gateways: equal numbers of workers, pooled keep-alive HTTP/1.1 connections
-    /// to the upstream, raised limits, and equal logging.
-    Equalised,
-}
-
-/// Whether gateways write access logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AccessLog {
-    /// Gateways write no access logs.
-    Off,
-    /// Each gateway writes its access log to a file in the run directory, in its default format.
-    File,
-}
-
-/// Whether the upstream adds timestamps to its responses. With timestamps, response times can be split into
-/// request path and response path.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PathSplit {
-    /// Responses have no timestamps.
-    #[default]
-    Off,
-    /// The upstream adds timestamps to its responses, and the generator reads the timestamps.
-    On,
-}
-
-/// What CPUs do while they have nothing to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Idle {
-    /// They look for work all the time, so a thread starts at once.
-    Poll,
-    /// They sleep, and waking them takes time.
-    Sleep,
-}
-
-/// CPUs of each role.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CpuPlan {
-    /// hoptax splits the CPUs between the roles if there are enough of them. Otherwise nothing is pinned.
-    Auto,
-    /// The given CPUs.
-    Pinned(CpuSets),
-}
-
-/// CPUs of each role. A role with an empty set is not pinned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuSets {
-    /// CPUs of the generator.
-    pub generator: Vec<u32>,
-    /// CPUs of the gateways. All gateways share these CPUs, because only one gateway is under load at a time.
-    pub gateway: Vec<u32>,
-    /// CPUs of the upstream.
-    pub upstream: Vec<u32>,
 }

@@ -53,6 +53,67 @@ pub struct Target {
     pub rate_limit: Option<u32>,
 }
 
+impl Target {
+    /// A plain GET.
+    pub fn get(path: &str) -> Self {
+        Self {
+            name: format!("GET {path}"),
+            weight: 1,
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: None,
+            body_is_template: false,
+            chunked: None,
+            checks: Vec::new(),
+            varies: false,
+            ignore_headers: Vec::new(),
+            rate_limit: None,
+        }
+    }
+
+    /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST
+    /// /login)`. Of many targets, only the most frequent are listed.
+    pub fn describe_all(targets: &[Self]) -> String {
+        if let [only] = targets {
+            return format!("{} {}", only.method, only.path);
+        }
+        let each = targets.iter().map(|target| {
+            let share = target.share_of(targets) * 100.0;
+            let digits = if share < 1.0 { 100.0 } else { 10.0 };
+            let what = format!("{} {}", target.method, target.path);
+            let named = if what == target.name { what } else { format!("{} ({what})", target.name) };
+            format!("{} % {named}", (share * digits).round() / digits)
+        });
+        let mut listed: Vec<String> = each.collect();
+        if targets.len() > MOST_LISTED + 1 {
+            let mut order: Vec<usize> = (0..targets.len()).collect();
+            order.sort_by_key(|index| std::cmp::Reverse(targets[*index].weight));
+            let (first, others) = order.split_at(MOST_LISTED);
+            let share: f64 = others.iter().map(|index| targets[*index].share_of(targets)).sum();
+            let rest = format!("{} others {} %", others.len(), (share * 1000.0).round() / 10.0);
+            listed = first.iter().map(|index| listed[*index].clone()).chain([rest]).collect();
+        }
+        listed.join(", ")
+    }
+
+    /// This target's share of the requests to `targets`.
+    pub fn share_of(&self, targets: &[Self]) -> f64 {
+        f64::from(self.weight) / targets.iter().map(|target| f64::from(target.weight)).sum::<f64>()
+    }
+
+    /// Whether a check accepts this status. False if the target has no check of the status.
+    pub fn expects_status(&self, status: u16) -> bool {
+        self.checks.iter().any(|check| match check {
+            Check::Status(ranges) => ranges.iter().any(|(least, most)| (*least..=*most).contains(&status)),
+            _ => false,
+        })
+    }
+}
+
+/// Number of targets of a mix that are listed in a description.
+const MOST_LISTED: usize = 5;
+
 fn one() -> u32 {
     1
 }
@@ -158,5 +219,25 @@ mod tests {
         };
         let json = serde_json::to_string(&held).expect("plain data");
         assert_eq!(serde_json::from_str::<Held>(&json).expect("its own form"), held);
+    }
+
+    #[test]
+    fn a_mix_is_described_with_its_shares() {
+        let login = Target { name: "login".into(), method: "POST".into(), ..Target::get("/login") };
+        let mix = [Target { weight: 2, ..Target::get("/") }, login];
+        assert_eq!(Target::describe_all(&mix), "66.7 % GET /, 33.3 % login (POST /login)");
+        assert_eq!(Target::describe_all(&mix[1..]), "POST /login");
+        let one = |weight| Target { weight, ..Target::get(&format!("/{weight}")) };
+        let many: Vec<Target> = (1..=8).map(one).collect();
+        let listed =
+            "22.2 % GET /8, 19.4 % GET /7, 16.7 % GET /6, 13.9 % GET /5, 11.1 % GET /4, 3 others 16.7 %";
+        assert_eq!(Target::describe_all(&many), listed);
+    }
+
+    #[test]
+    fn a_status_is_expected_only_by_a_check() {
+        let target = Target { checks: vec![Check::Status(vec![(200, 204), (404, 404)])], ..Target::get("/") };
+        assert!(target.expects_status(404) && target.expects_status(201) && !target.expects_status(302));
+        assert!(!Target::get("/").expects_status(200));
     }
 }

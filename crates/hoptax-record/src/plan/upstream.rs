@@ -1,7 +1,9 @@
 //! The upstream, and how to connect to services that already run.
 
+use crate::units::{show_duration, show_share, show_sizes};
 use hoptax_format::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +15,16 @@ pub enum Upstream {
     BuiltIn(BuiltInUpstream),
     /// An upstream that already runs.
     Running(Running),
+}
+
+impl Upstream {
+    /// Whether requests reach the upstream over a Unix socket.
+    pub fn is_on_unix_socket(&self) -> bool {
+        match self {
+            Self::BuiltIn(built_in) => !built_in.listen.is_ports(),
+            Self::Running(running) => running.is_on_unix_socket(),
+        }
+    }
 }
 
 /// Settings of the built-in upstream.
@@ -38,6 +50,18 @@ pub struct BuiltInUpstream {
     /// Answers to particular paths. Other requests get the answer above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+}
+
+impl BuiltInUpstream {
+    /// Whether two equal requests can get different answers because of [`BuiltInUpstream::answers`].
+    pub fn varies(&self) -> bool {
+        let same = |one: &Answer, other: &Answer| one.method == other.method && one.path == other.path;
+        let repeated = |(index, answer): (usize, &Answer)| {
+            self.answers[..index].iter().any(|earlier| same(earlier, answer))
+        };
+        self.answers.iter().any(|answer| answer.sizes.len() > 1)
+            || self.answers.iter().enumerate().any(repeated)
+    }
 }
 
 /// Where the built-in upstream listens.
@@ -75,6 +99,13 @@ pub struct Answer {
     pub delay: Delay,
 }
 
+impl Answer {
+    /// Mean size of the body, bytes.
+    pub fn mean_size(&self) -> f64 {
+        self.sizes.iter().map(|(share, size)| share * *size as f64).sum()
+    }
+}
+
 /// A request or response body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,6 +139,70 @@ pub enum Delay {
     /// One of several delays, chosen at random. Each delay has a share of the responses. The shares add up to
     /// 1.
     Choice(Vec<(f64, Duration)>),
+}
+
+impl Delay {
+    /// The mean delay.
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::Fixed(delay) => *delay,
+            Self::Uniform { from, to } => (*from + *to) / 2,
+            Self::Exponential { mean } => *mean,
+            Self::Choice(choices) => choices.iter().map(|(share, delay)| delay.mul_f64(*share)).sum(),
+        }
+    }
+
+    /// The shortest possible delay.
+    pub fn least(&self) -> Duration {
+        match self {
+            Self::Fixed(delay) => *delay,
+            Self::Uniform { from, .. } => *from,
+            Self::Exponential { .. } => Duration::ZERO,
+            Self::Choice(choices) => choices
+                .iter()
+                .filter(|(share, _)| *share > 0.0)
+                .map(|(_, delay)| *delay)
+                .min()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// Prints an answer as it is typed in a plan.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        f.write_str("{ ")?;
+        if let Some(method) = &self.method {
+            write!(f, "method: {method}, ")?;
+        }
+        let sizes = quoted(&show_sizes(&self.sizes));
+        let (path, delay) = (quoted(&self.path), quoted(&self.delay.to_string()));
+        write!(
+            f,
+            "path: {path}, weight: {}, status: {}, body: {sizes}, delay: {delay} }}",
+            self.weight, self.status
+        )
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(delay) => f.write_str(&show_duration(*delay)),
+            Self::Uniform { from, to } => {
+                write!(f, "uniform({}, {})", show_duration(*from), show_duration(*to))
+            }
+            Self::Exponential { mean } => write!(f, "exponential({})", show_duration(*mean)),
+            Self::Choice(choices) => {
+                let parts: Vec<_> = choices
+                    .iter()
+                    .map(|(share, delay)| format!("{} {}", show_share(*share), show_duration(*delay)))
+                    .collect();
+                write!(f, "choice({})", parts.join(", "))
+            }
+        }
+    }
 }
 
 /// An upstream that already runs.

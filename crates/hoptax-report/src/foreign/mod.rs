@@ -11,7 +11,7 @@ pub use kong::kong;
 use hoptax_analysis::Pooled;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Target;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 
 /// Converts a case of a run to a fortio result. The result covers all trials of the case. The URL is only the
 /// requested path, because a run does not record the address on which a gateway listened.

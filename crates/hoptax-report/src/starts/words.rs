@@ -4,8 +4,8 @@ use super::interval;
 use crate::format::{Scale, grouped};
 use crate::text::{listed, stop};
 use hoptax_analysis::{Analysis, Severity, competitors};
-use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DIRECT;
+use hoptax_record::RunRecord;
 use hoptax_record::report::{StartFigures, StartMedian, StartUnderLoad, Summary};
 use hoptax_record::start::StartKind;
 

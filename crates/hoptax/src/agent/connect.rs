@@ -68,7 +68,7 @@ impl Hosts {
                 None => Inspection::here(plan, packs, versions),
                 Some(host) => {
                     let packs = own_packs(plan, packs)?;
-                    let inspect = Inspect { plan: plan.into(), packs, versions };
+                    let inspect = Inspect { plan: plan.clone(), packs, versions };
                     let asked =
                         host.link().and_then(|link| link.ask(Request::Inspect(Box::new(inspect)), INSPECT));
                     asked.map_err(|failure| anyhow!(failure.message))?

@@ -19,7 +19,7 @@ use hoptax_lab::cpus::resolve_for;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::process::{ProcessDriver, Secrets};
 use hoptax_plan::{Body, BuiltInUpstream, CpuSets, GatewayKind, Idle, PathSplit, Plan, Upstream};
-use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded, plan as kept};
+use hoptax_record::{Environment, Failure, HostLook, Leg, RunHost, bounded};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -372,7 +372,7 @@ impl Needs<'_> {
             _ => None,
         };
         Ok(Services {
-            plan: kept::Plan::from(plan),
+            plan: plan.clone(),
             upstream_body,
             packs: if self.is_gateway(one) { own_packs(plan, self.setup.packs)? } else { BTreeMap::new() },
             cpus: self.cpus(one)?,

@@ -12,7 +12,7 @@ use super::advice;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use hoptax_format::random;
 use hoptax_host::programs::output_within;
-use hoptax_plan::{Host, HostKind, is_plain_word, shown_words};
+use hoptax_plan::{Host, HostKind, commands, is_plain_word, shown_words};
 use hoptax_record::printable;
 use ring::digest::{Context as Sha256, SHA256};
 use std::fs::File;
@@ -75,7 +75,7 @@ pub(super) fn agents(
         };
         Ok([machine.prefix, vec![program, "agent".to_owned()]].concat())
     };
-    host.command().into_iter().zip(host.machine_names()).map(agent).collect()
+    commands(&host.kind).into_iter().zip(host.machine_names()).map(agent).collect()
 }
 
 /// Our own path. A command such as `ip netns exec` runs on the machine of the runner, and sees the same

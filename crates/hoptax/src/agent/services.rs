@@ -146,7 +146,7 @@ impl Controller for RemoteController {
             Action::RestartUpstream { down, .. } => ACT + down,
             _ => ACT,
         };
-        let request = Request::Service { id: self.service, request: ServiceRequest::Act(action.into()) };
+        let request = Request::Service { id: self.service, request: ServiceRequest::Act(action) };
         let effect: Result<Effect, String> =
             self.link.ask(request, limit).unwrap_or_else(|failure: Failure| Err(failure.message));
         let effect = effect?;

@@ -8,7 +8,7 @@ use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
-use hoptax_plan::stages::show_pace;
+use hoptax_plan::units::show_pace;
 use hoptax_plan::{
     Gateway, GatewayKind, HostKind, LOCAL, Listen, LoadPoint, PackDriver, Plan, ProxyForm, Search, Target,
     Trials, Upstream, units,

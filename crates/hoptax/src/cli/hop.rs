@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use hoptax_format::Address;
 use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
-use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, units};
+use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, check_hop_delay, units};
 use hoptax_servers::hop::{ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl DelayArgs {
             how: self.delay_how.map(How::meaning).unwrap_or_default(),
             warming,
         };
-        delay.check().map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
+        check_hop_delay(&delay).map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
         Ok(Some(delay))
     }
 

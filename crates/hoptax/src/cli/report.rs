@@ -10,7 +10,6 @@ use super::paint;
 use super::run_ref;
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use hoptax_plan::recorded;
 use hoptax_report::formats::{Draw, FORMATS, Format, Screen};
 use hoptax_report::{self as report, Model};
 use std::io;
@@ -68,7 +67,7 @@ impl Args {
                 "--case works only with --format fortio or hgrm, which write one file per case; leave it out";
             return Err(BadInput(message.into()).into());
         }
-        let run = recorded::read(&run_ref::find(&self.dir))?;
+        let run = hoptax_record::dir::Run::read(&run_ref::find(&self.dir))?;
         for line in &run.unreadable {
             eprintln!("note: skipped {line}");
         }

@@ -20,8 +20,8 @@ use found::{Connected, Found, connect};
 use hoptax_format::random;
 use hoptax_lab::builds;
 use hoptax_lab::packs::PackSet;
-use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::dir::RunDir;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{DIRECT, Failure, TrialRecord};
@@ -222,7 +222,7 @@ impl Args {
 
     /// Analyses the run directory, writes the report files into it, and prints the terminal report.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
-        let run = recorded::read(dir.path())?;
+        let run = ReadRun::read(dir.path())?;
         if run.trials.is_empty() && run.starts.is_empty() {
             let path = dir.path().display();
             eprintln!("error: nothing was measured; see the logs and rendered configurations in {path}");

@@ -34,7 +34,7 @@ pub(super) struct Args {
     body_file: Option<PathBuf>,
     /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99%
     /// 0ms, 1% 50ms)"
-    #[arg(long, value_name = "DELAY", default_value = "0ms")]
+    #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = units::delay)]
     delay: Delay,
     /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]

@@ -248,7 +248,7 @@ fn program(named: Option<&str>) -> anyhow::Result<String> {
 /// Waits until commands can be run on the new machines of this host.
 fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     let began = Instant::now();
-    for mut words in host.command() {
+    for mut words in hoptax_plan::commands(&host.kind) {
         words.push("true".to_owned());
         let advice = "Check that it works without questions".to_owned();
         let login = Program { words, variables: Vec::new(), advice };

@@ -112,9 +112,10 @@ impl Drop for Up {
 /// Refuses a machine that belongs to two hosts. Its CPU time would count twice.
 fn check_machines(hosts: &[Host]) -> anyhow::Result<()> {
     for (index, host) in hosts.iter().enumerate() {
-        let commands = host.command();
+        let commands = hoptax_plan::commands(&host.kind);
         let is_same = |other: &&Host| {
-            other.kind != HostKind::Local && other.command().iter().any(|one| commands.contains(one))
+            other.kind != HostKind::Local
+                && hoptax_plan::commands(&other.kind).iter().any(|one| commands.contains(one))
         };
         if let Some(other) = hosts[..index].iter().find(is_same) {
             bail!(

@@ -133,7 +133,7 @@ impl RouteCheck {
 pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> Vec<EventRecord> {
     let since = |at: u64| at.saturating_sub(load.map_or(at, |load| load.started_ns));
     let record = |one: EventResult| EventRecord {
-        event: (&one.event).into(),
+        event: one.event.clone(),
         at_ns: one.begun_ns.map(since),
         done_ns: one.done_ns.map(since),
         failed: one.outcome.as_ref().err().cloned(),

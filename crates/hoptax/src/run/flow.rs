@@ -19,8 +19,8 @@ use hoptax_host::probe::fitness::Moment;
 use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
-use hoptax_plan::recorded::{RunRecord, to_disk};
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Upstream, units};
+use hoptax_record::RunRecord;
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
@@ -61,7 +61,7 @@ impl Run<'_> {
         let planned = schedule::planned_starts(self.plan).unwrap_or(director.planned());
         progress.begun(planned, schedule::estimate(self.plan));
         let mut record = self.record(planned);
-        dir.write_run(&to_disk(&record))?;
+        dir.write_run(&record)?;
 
         progress.preparing("starting upstream");
         let mut flow = match driver.start_upstream() {
@@ -88,7 +88,7 @@ impl Run<'_> {
         record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
         record.legs = flow.legs();
         let hopeless = flow.start_gateways(&mut record);
-        dir.write_run(&to_disk(&record))?;
+        dir.write_run(&record)?;
         if let Some(failure) = hopeless {
             drop(flow);
             return end(dir, &mut record, 0, self.is_interrupted(), Some(failure));
@@ -221,7 +221,7 @@ fn end(
 ) -> Result<Outcome, DirError> {
     let ended = Ended { unix_ns: clock::unix(), interrupted, failed };
     record.ended = Some(ended.clone());
-    dir.write_run(&to_disk(record))?;
+    dir.write_run(record)?;
     Ok(Outcome { measured, ended })
 }
 

@@ -2,7 +2,7 @@
 
 use super::traffic::TrialUpdate;
 use crate::schedule::Slot;
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};

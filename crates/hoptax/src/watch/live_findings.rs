@@ -7,7 +7,7 @@
 
 use super::cases::HalfWidth;
 use hoptax_analysis::{Analysis, Finding, analyse};
-use hoptax_plan::recorded::RunRecord;
+use hoptax_record::RunRecord;
 use hoptax_record::{TrialRecord, mark_aside};
 
 /// Findings about too little data. They are not shown during a run, because more data follows.

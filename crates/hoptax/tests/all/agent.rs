@@ -17,7 +17,7 @@ use hoptax_format::spec::TargetSpec;
 use hoptax_format::stamp;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests};
-use hoptax_plan::{PathSplit, Plan, recorded};
+use hoptax_plan::{PathSplit, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{Role, Verified};
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
@@ -216,7 +216,7 @@ fn a_run_on_hosts_leaves_what_a_run_on_one_host_leaves() {
     let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
     assert_eq!(outcome.measured, 3, "{:?}", outcome.ended);
 
-    let read = recorded::read(dir.path()).expect("readable");
+    let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
     assert_eq!(read.record.hosts["lab"].roles, [Role::Gateway, Role::Upstream]);
     for trial in &read.trials {
         assert_eq!(trial.failed, None);

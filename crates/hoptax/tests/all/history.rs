@@ -16,11 +16,7 @@ fn put(root: &Path, id: &str, run: &Run) {
     fs::create_dir_all(&dir).expect("made");
     let lines = run.trials.iter().map(|trial| serde_json::to_string(trial).expect("JSON") + "\n");
     fs::write(dir.join("trials.jsonl"), lines.collect::<String>()).expect("written");
-    fs::write(
-        dir.join("run.json"),
-        serde_json::to_string(&hoptax_plan::recorded::to_disk(&run.record)).expect("JSON"),
-    )
-    .expect("written");
+    fs::write(dir.join("run.json"), serde_json::to_string(&run.record).expect("JSON")).expect("written");
 }
 
 /// A run of nginx and haproxy on this day.

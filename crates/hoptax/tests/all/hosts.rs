@@ -54,7 +54,7 @@ fn ssh_understands_its_words() {
     if !is_installed("ssh") {
         return;
     }
-    let command = HostKind::Ssh(vec!["edge.invalid".to_owned()]).command().remove(0);
+    let command = hoptax_plan::commands(&HostKind::Ssh(vec!["edge.invalid".to_owned()])).remove(0);
     // With -G, ssh prints the configuration for the host instead of connecting.
     let printed = Command::new(&command[0])
         .args(["-F", "none", "-G"])

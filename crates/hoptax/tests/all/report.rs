@@ -15,7 +15,7 @@ pub(crate) use hoptax_analysis::fixture;
 pub(crate) fn on_disk(run: &Run) -> (TempDir, PathBuf) {
     let below = TempDir::new().expect("a directory");
     let mut dir = RunDir::create(below.path(), "made-up").expect("writable");
-    dir.write_run(&hoptax_plan::recorded::to_disk(&run.record)).expect("writable");
+    dir.write_run(&run.record).expect("writable");
     for trial in &run.trials {
         dir.append(trial).expect("writable");
     }

@@ -140,7 +140,7 @@ fn machines_are_created_used_again_and_destroyed() {
     assert!(site.lines.borrow().iter().any(|line| line.contains("Apply complete!")), "{:?}", site.lines);
 
     // An agent runs there.
-    let mut command = edge.command().remove(0);
+    let mut command = hoptax_plan::commands(&edge.kind).remove(0);
     command.extend([exe().display().to_string(), "agent".to_owned()]);
     let reached = Reached::connect("edge", &command, edge.address, &RunId::new("this test"));
     let welcome = reached.unwrap_or_else(|failure| panic!("{failure:#?}")).welcome();

@@ -67,7 +67,7 @@ impl ServicesById {
                 answers.answer(id, Ok(service.used(from_ns, to_ns)));
             }
             ServiceRequest::Act(action) => {
-                Handle::new(job, answers).act(service.controller(), action.into());
+                Handle::new(job, answers).act(service.controller(), action);
             }
         }
     }

@@ -160,7 +160,7 @@ impl Session {
     fn inspect(&self, inspect: Inspect) -> Result<Inspection, Failure> {
         let inspected = || {
             let packs = packs(self.directory(), &inspect.packs)?;
-            let plan = Plan::try_from(inspect.plan).context("the plan cannot be read")?;
+            let plan = inspect.plan;
             anyhow::Ok(Inspection::here(&plan, &packs, inspect.versions))
         };
         inspected().map_err(|error| failed(Stage::Start, &format!("{error:#}")))
@@ -264,7 +264,7 @@ fn packs(directory: &Path, sent: &BTreeMap<String, BTreeMap<String, String>>) ->
 
 /// The plan, with the upstream's body in a file of this host.
 fn plan(directory: &Path, services: Services) -> anyhow::Result<Plan> {
-    let mut plan = Plan::try_from(services.plan).context("the plan cannot be read")?;
+    let mut plan = services.plan;
     if let (Some(body), Upstream::BuiltIn(upstream)) = (services.upstream_body, &mut plan.upstream) {
         let path = directory.join("upstream-body");
         fs::write(&path, body.0).with_context(|| format!("cannot write {}", path.display()))?;

@@ -11,8 +11,8 @@ use hoptax_host::probe;
 use hoptax_lab::builds::{BuildError, Builds};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Gateway, Idle, Metric, Plan};
+use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::dir::RunDir;
 use hoptax_record::{Failure, Placement, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,7 +229,7 @@ impl Measurer<'_> {
         let mut traffic = LocalTraffic::new()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
         run.run(&mut dir, &mut driver, &mut traffic, &mut Quiet)?;
-        Ok(recorded::read(dir.path())?)
+        Ok(ReadRun::read(dir.path())?)
     }
 }
 

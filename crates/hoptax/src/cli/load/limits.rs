@@ -8,7 +8,7 @@ use hoptax_format::histogram::{rank, value_at_rank};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::LoadSpec;
 use hoptax_plan::units::{self, UnitError};
-use hoptax_plan::{Figure, Objective, Term};
+use hoptax_plan::{Figure, Term};
 use serde::Serialize;
 
 /// Share of failed requests that a load without limits allows. Above it, the figures describe failures. The
@@ -51,7 +51,7 @@ pub(super) fn maximum(text: &str) -> Result<Limit, UnitError> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(wrong(format!("`{text}` is not a limit")));
     };
-    let objective = Objective::parse(&format!("{} < {}", name.trim(), value.trim()))
+    let objective = hoptax_plan::objective(&format!("{} < {}", name.trim(), value.trim()))
         .map(|objective| objective.terms)
         .map_err(|(_, error)| error)?;
     match objective.as_slice() {

@@ -12,8 +12,8 @@ use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::{Observed, Profiling};
-use hoptax_plan::recorded::{self, Run as ReadRun};
 use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
+use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Environment, IgnoredHeader, Link};
@@ -259,7 +259,7 @@ impl Scene {
         let mut dir = RunDir::create(self.out.path(), "scene").expect("a run directory");
         let outcome =
             run.run(&mut dir, &mut self.driver, &mut self.traffic, &mut Silent).expect("the disk works");
-        let read = recorded::read(dir.path()).expect("readable");
+        let read = ReadRun::read(dir.path()).expect("readable");
         // Leave out checks and readings of the ledger.
         let log = self.driver.log();
         let is_relevant = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");

@@ -5,8 +5,8 @@ use crate::run::traffic::WatchedRoles;
 use crate::run::warm_up::{self, WarmingUp};
 use hoptax_lab::Service;
 use hoptax_plan::UntilSettled;
-use hoptax_plan::recorded::RunRecord;
 use hoptax_record::DeathDuring;
+use hoptax_record::RunRecord;
 
 impl Flow<'_> {
     /// Warms up the upstream and every gateway that runs, in turn. While one has its burst, the others have a

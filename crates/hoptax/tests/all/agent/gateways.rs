@@ -11,9 +11,7 @@ use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_host::profile::{Profiler, Span};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
-use hoptax_plan::{
-    Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver, Plan, RoutePosition, recorded,
-};
+use hoptax_plan::{Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver, Plan, RoutePosition};
 use hoptax_record::Verified;
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
@@ -128,7 +126,7 @@ fn events_reach_a_gateway_on_another_host() {
     let run = run(&plan, &interrupted);
     let mut dir = RunDir::create(&site.scratch.path().join("results"), "events").expect("a run directory");
     run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
-    let read = recorded::read(dir.path()).expect("readable");
+    let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
     let via = read.trials.iter().find(|trial| trial.contender == "gateway").expect("measured");
     assert_eq!(via.events.len(), 4, "{:?}", via.failed);
     for (event, planned) in via.events.iter().zip(&plan.events) {

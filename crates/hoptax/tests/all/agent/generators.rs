@@ -9,7 +9,7 @@ use hoptax::run::{Loaded, Progress, TrialUpdate};
 use hoptax_format::clock;
 use hoptax_format::record::{Counts, LoadRecord, Phase, PhaseLine, WINDOW_NS};
 use hoptax_format::spec::{Arrivals, Rate, Shape};
-use hoptax_plan::{LoadPoint, Plan, recorded};
+use hoptax_plan::{LoadPoint, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{GeneratorTrial, NetworkUsage, Role, TrialHost};
 use rustix::process::Signal;
@@ -272,7 +272,7 @@ fn a_run_with_several_generators_records_each() {
     let mut dir = RunDir::create(&sites[0].scratch.path().join("results"), "generators").expect("made");
     let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
     assert_eq!(outcome.measured, 3, "{:?}", outcome.ended);
-    let read = recorded::read(dir.path()).expect("readable");
+    let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
     for trial in &read.trials {
         assert_eq!((&trial.failed, trial.generators.len()), (&None, 2));
         assert_is_sum(trial.load_record.as_ref().expect("measured"), &trial.generators);
@@ -314,7 +314,7 @@ fn a_lost_generator_does_not_end_the_run() {
     let mut killing = Killing { agent: Some(sites[1].agent()) };
     let outcome = run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut killing).expect("written");
     assert_eq!((outcome.measured, &outcome.ended.failed), (2, &None));
-    let read = recorded::read(dir.path()).expect("readable");
+    let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
     let lost = read.trials[0].failed.as_ref().expect("a generator was killed");
     assert!(lost.message.starts_with("host clients-2: "), "{lost:?}");
     for trial in &read.trials[1..] {

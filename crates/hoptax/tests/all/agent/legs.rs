@@ -8,7 +8,7 @@ use hoptax::agent::{Host, HostRef, RunId};
 use hoptax_analysis::{LegFigures, analyse};
 use hoptax_format::clock;
 use hoptax_host::probe::leg::Messages;
-use hoptax_plan::{LoadPoint, recorded};
+use hoptax_plan::LoadPoint;
 use hoptax_record::dir::RunDir;
 use std::io::{BufRead as _, BufReader};
 use std::net::IpAddr;
@@ -100,7 +100,7 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     let mut dir = RunDir::create(&site.scratch.path().join("results"), "legs").expect("a run directory");
     run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
 
-    let read = recorded::read(dir.path()).expect("readable");
+    let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
     let network = analyse(&read.record, &read.trials, &[]).network;
     let named: Vec<_> = network.legs.iter().map(|one| format!("{}-{}", one.leg.from, one.leg.to)).collect();
     assert_eq!(named, ["here-edge", "edge-here", "edge-edge", "here-here"]);

@@ -7,7 +7,7 @@ use hoptax::agent::frame::{self, Decoder};
 use hoptax::agent::message::{FromAgent, Hello, Prepare, Request, Services, Started, ToAgent, Welcome};
 use hoptax::agent::{RunId, Versions};
 use hoptax_plan::CpuSets;
-use hoptax_record::plan::{self as kept, Idle};
+use hoptax_record::plan::Idle;
 use hoptax_record::{Failure, Stage};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -67,7 +67,7 @@ impl Agent {
         self.hello(Versions::own()).expect("welcome");
         let plan = plan(closed(Duration::from_secs(1)));
         let services = Services {
-            plan: kept::Plan::from(&plan),
+            plan: plan.clone(),
             upstream_body: None,
             packs: BTreeMap::new(),
             cpus: CpuSets::default(),

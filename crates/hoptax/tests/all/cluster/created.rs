@@ -149,7 +149,7 @@ fn three_generators_are_three_pods() {
     let pods = site.up(&plan).unwrap_or_else(|error| panic!("{error}"));
     let refused = site.down(&plan).expect_err("it is in use");
     assert!(refused.contains("is in progress (process "), "{refused}");
-    let commands = pods.hosts()[0].command();
+    let commands = hoptax_plan::commands(&pods.hosts()[0].kind);
     assert_eq!((commands.len(), pods.hosts()[0].address), (3, None));
     let mut names = Vec::new();
     for mut command in commands {

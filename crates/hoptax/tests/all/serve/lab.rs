@@ -24,7 +24,7 @@ pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) 
         one.version = Some(version.into());
     }
     let mut dir = RunDir::create(root, "made-up").expect("writable");
-    dir.write_run(&hoptax_plan::recorded::to_disk(&run.record)).expect("writable");
+    dir.write_run(&run.record).expect("writable");
     for trial in &run.trials {
         dir.append(trial).expect("writable");
     }

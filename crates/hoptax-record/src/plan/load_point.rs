@@ -1,51 +1,56 @@
 //! Load points and searches.
 
 use super::Objective;
-use super::stages::show_pace;
-use super::units;
+use crate::units;
 use hoptax_format::spec::{HttpVersion, Retry, Shape};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A load point. Each pair of a load point and a contender is one case.
-#[derive(Debug, Clone, PartialEq)]
+/// A load point: one way to send requests. Each contender has one case at each load point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
-    /// A closed loop, or an open loop with rate and arrivals.
+    /// When requests are due.
     pub shape: Shape,
     /// Number of connections.
     pub connections: u32,
-    /// Measured time of one trial. With stages, this is the sum of their durations.
+    /// Measured time of one trial. If the rate has stages, the sum of their durations.
     pub duration: Duration,
-    /// Number of requests after which the trial stops, even if its duration is not over. If absent, there is
-    /// no limit.
+    /// Number of requests after which a trial ends early; absent if only the time limits a trial.
     pub requests: Option<u64>,
-    /// Number of requests per connection. 1 means no keep-alive. If absent, there is no limit.
+    /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
+    #[serde(default)]
     pub requests_per_connection: Option<u32>,
-    /// Which requests are sent again instead of failing.
+    /// Which requests are sent again instead of failing. Older versions sent no request again.
+    #[serde(default)]
     pub retry: Retry,
     /// HTTP version.
+    #[serde(default)]
     pub http: HttpVersion,
-    /// Name of the host that sends this load. `None` for the host of the role `generator`.
+    /// Name of the host that sends this load; absent if it is the host of the role `generator`, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Search for the highest rate at which an objective is met. If there is a search, the rate in `shape` is
-    /// only the first rate that the search tries.
+    /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
+    #[serde(default)]
     pub search: Option<Search>,
-    /// Why the run leaves this load point out, for every contender: the machine has too few descriptors or
-    /// ports for its connections. Absent if the load point is measured. No plan contains it; it is decided
-    /// before a run begins.
+    /// Why the run left this load point out, for every contender; absent if it was measured, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
 }
 
-/// A search. For each objective, it finds the highest rate at which a contender meets the objective.
-#[derive(Debug, Clone, PartialEq)]
+/// A search for the highest rate at which a contender meets an objective. It can have several objectives,
+/// each with its own highest rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// The objectives, without duplicates. There is at least one objective.
+    /// The objectives.
     pub objectives: Vec<Objective>,
-    /// Lowest rate that the search tries, requests/s.
+    /// Lowest rate tried, requests/s.
     pub from: f64,
-    /// Highest rate that the search tries, requests/s.
+    /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Precision of the result, as a share of the highest rate. The search estimates the highest rate with an
-    /// interval. It ends when half the width of this interval is below this share.
+    /// Required precision: half the width of the rate's interval ÷ the rate. The search ends when this
+    /// precision is reached.
     pub precision: f64,
     /// Measured time of a confirming trial.
     pub confirm: Duration,
@@ -104,7 +109,7 @@ impl LoadPoint {
             }
             Shape::Closed => format!("closed, {connections}{how}"),
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (show_pace(rate), units::show_arrivals(*arrivals));
+                let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
                 format!("open, {rate} {arrivals}, {connections}{how}")
             }
         }

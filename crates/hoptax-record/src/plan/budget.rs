@@ -1,28 +1,32 @@
 //! Budgets: limits on metrics.
 
-use super::{LoadPoint, Metric};
+use super::LoadPoint;
+use crate::Metric;
 use hoptax_format::spec::Shape;
+use serde::{Deserialize, Serialize};
 
-/// A limit on a metric. It applies to one gateway or to all, and to selected load points or to all.
-#[derive(Debug, Clone, PartialEq)]
+/// A limit on one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Label of the gateway that the limit applies to. If absent, it applies to all gateways.
+    /// Label of the gateway to which the budget applies. If absent, it applies to every gateway.
     pub gateway: Option<String>,
-    /// The metric that is limited.
+    /// The metric.
     pub metric: Metric,
-    /// The load points that the limit applies to. By default, it applies to all load points.
+    /// The load points to which the budget applies.
+    #[serde(default)]
     pub load: LoadSelector,
-    /// Label of a contender in the same run. Relative limits apply to the change from this contender to the
-    /// gateway. If absent, they apply to the change from the gateway that has the same label in the baseline
-    /// run.
+    /// The contender to compare the gateway with, if the budget limits a relative change; absent otherwise.
+    #[serde(default)]
     pub against: Option<String>,
-    /// Highest allowed value, in the metric's unit.
+    /// Upper limit, in the metric's own unit; absent if there is none.
     pub max: Option<f64>,
-    /// Lowest allowed value, in the metric's unit.
+    /// Lower limit, in the metric's own unit; absent if there is none.
     pub min: Option<f64>,
-    /// Highest allowed change, as a share of the reference value. For example, 0.1 means `+10%`.
+    /// Largest allowed change, as a share of the reference; absent if there is none.
+    #[serde(default)]
     pub max_change: Option<f64>,
-    /// Lowest allowed change, as a share of the reference value. For example, −0.05 means `-5%`.
+    /// Smallest allowed change, as a share of the reference; absent if there is none.
+    #[serde(default)]
     pub min_change: Option<f64>,
 }
 
@@ -47,15 +51,14 @@ impl Budget {
     }
 }
 
-/// Selects the load points that match all fields that are set. If no field is set, it selects all load
-/// points.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Selects the load points that match all members that are present.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadSelector {
-    /// `true` selects open loops, `false` selects closed loops.
+    /// True selects open loops, and false selects closed loops.
     pub open: Option<bool>,
     /// Number of connections.
     pub connections: Option<u32>,
-    /// Rate in requests/s. For a rate with stages, this is the mean rate.
+    /// Rate, requests/s. For a rate with stages, the mean rate.
     pub rate: Option<f64>,
 }
 

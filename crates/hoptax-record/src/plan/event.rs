@@ -1,46 +1,44 @@
 //! Events: reloads, restarts, route changes and scrapes during trials.
 
 use super::RoutePosition;
-use super::units::show_duration;
+use crate::units::show_duration;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Default downtime of a restarted upstream instance.
-pub(super) const USUAL_DOWN: Duration = Duration::from_millis(200);
-
-/// An action at a given time of each trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An event. It happens in each trial of the gateways to which it applies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Time from the start of the measured time to the event.
+    /// Time of the event, since the start of the measured time.
     pub at: Duration,
-    /// The action to perform.
+    /// The action.
     pub action: Action,
-    /// Label of a gateway. The event happens only in trials of this gateway. If absent, the event happens in
-    /// trials of all gateways.
+    /// Label of the gateway to which the event applies. If absent, it applies to every gateway.
+    #[serde(default)]
     pub gateway: Option<String>,
 }
 
-/// The action of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// The gateway loads its configuration again, without changes.
+    /// The gateway reloads its configuration.
     Reload,
-    /// The gateway gets a new route. The new route replaces the route that the previous event of this kind
-    /// added.
+    /// The gateway gets one more route.
     ChangeRoute {
-        /// Position of the new route among the other routes.
+        /// Position of the route among the others.
         route: RoutePosition,
     },
     /// An instance of the upstream closes its listener and its connections, and listens again later.
     RestartUpstream {
-        /// Number of the instance, from 0.
+        /// Index of the instance, from 0.
         instance: u32,
         /// How long the instance is down.
         down: Duration,
     },
-    /// The gateway is stopped and started again. The pack defines under `stop` how to stop it.
+    /// The gateway is stopped and started again.
     RestartGateway,
-    /// hoptax reads the gateway's page of metrics once, as monitoring does.
+    /// The gateway's page of metrics is read once.
     Scrape,
 }
 
@@ -95,6 +93,8 @@ impl Event {
 mod tests {
     use super::*;
 
+    const DOWN: Duration = Duration::from_millis(200);
+
     #[test]
     fn direct_has_only_events_of_the_upstream() {
         let event = |action, gateway: Option<&str>| Event {
@@ -102,7 +102,7 @@ mod tests {
             action,
             gateway: gateway.map(str::to_owned),
         };
-        let upstream = Action::RestartUpstream { instance: 0, down: USUAL_DOWN };
+        let upstream = Action::RestartUpstream { instance: 0, down: DOWN };
         let meets = |event: Event| [None, Some("a"), Some("b")].map(|who| event.concerns(who));
         assert_eq!(meets(event(Action::Reload, None)), [false, true, true]);
         assert_eq!(meets(event(Action::Reload, Some("b"))), [false, false, true]);
@@ -114,7 +114,7 @@ mod tests {
     fn actions_are_shown_with_their_settings() {
         let shown = |action: Action| action.to_string();
         assert_eq!(shown(Action::ChangeRoute { route: RoutePosition::Last }), "change-route (last)");
-        let restart = Action::RestartUpstream { instance: 1, down: USUAL_DOWN };
+        let restart = Action::RestartUpstream { instance: 1, down: DOWN };
         assert_eq!(shown(restart), "restart-upstream (instance 1, away for 200ms)");
         assert_eq!(shown(Action::RestartGateway), "restart-gateway");
     }

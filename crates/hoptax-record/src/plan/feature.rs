@@ -1,10 +1,12 @@
 //! Features of gateways, such as authentication or TLS. A plan enables each feature separately.
 //!
-//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). Packs list the
-//! features that they support by [`Feature::name`]. `docs/reference/features.md` describes each feature and
+//! Records, sentences and labels show a feature as one word (`key-auth`, `routes=1000:last`). A newer hoptax
+//! may have written a word that this version does not know. Packs list the features that they support by
+//! [`Feature::name`]. `docs/reference/features.md` describes each feature and
 //! its proof.
 
 use hoptax_format::spec::ProxyProtocol;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
 use std::str::FromStr;
 
@@ -94,7 +96,8 @@ pub enum JwtAlgorithm {
 }
 
 /// A position in the list of routes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RoutePosition {
     /// The first route.
     First,
@@ -273,6 +276,18 @@ impl FromStr for Feature {
             }
             _ => return Err(wrong()),
         })
+    }
+}
+
+impl Serialize for Feature {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Feature {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -1,0 +1,39 @@
+//! The facts about packs that are needed to check a plan.
+
+use crate::ProxyForm;
+use std::collections::BTreeMap;
+
+/// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackInfo {
+    /// The pack's name.
+    pub name: String,
+    /// Names of the supported features.
+    pub features: Vec<String>,
+    /// Unsupported features, each with the reason why it is unsupported.
+    pub unsupported: BTreeMap<String, String>,
+    /// Names of the pack's variants. Empty if the pack has no variants.
+    pub variants: Vec<String>,
+    /// Whether the gateway accepts requests over TLS only, so that it always has the feature `tls`.
+    pub always_tls: bool,
+    /// Whether the gateway can start in a container.
+    pub docker: bool,
+    /// The image of that container.
+    pub image: Option<String>,
+    /// Whether the gateway can reload its configuration.
+    pub reloads: bool,
+    /// Whether the gateway has a page of metrics on its admin port.
+    pub has_metrics: bool,
+    /// Whether the gateway can forward to a Unix socket.
+    pub unix_upstream: bool,
+    /// The variants in which the gateway is a forward proxy, and how requests ask it.
+    pub proxy: BTreeMap<String, ProxyForm>,
+    /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
+    pub intercepts: bool,
+}
+
+/// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot
+/// contain `@`.
+pub fn variant_name(pack: &str, variant: &str) -> String {
+    format!("{pack}@{variant}")
+}
