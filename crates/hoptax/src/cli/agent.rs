@@ -1,7 +1,7 @@
 //! `hoptax agent`.
 
 use super::exit::Exit;
-use crate::agent;
+use hoptax_remote::agent;
 use std::thread;
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits, names_of_several, replace_missing};
-use crate::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
 use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape};
 use hoptax_lab::packs::PackSet;
 #[cfg(target_os = "linux")]
@@ -15,6 +14,7 @@ use hoptax_plan::{
 };
 use hoptax_record::DIRECT;
 use hoptax_record::start::FIRST_REQUESTS;
+use hoptax_run::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};

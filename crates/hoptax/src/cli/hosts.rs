@@ -9,12 +9,13 @@ use super::paint::{Ink, Paint};
 use super::plan_source::PlanSource;
 use super::run::catch_signals;
 use super::run::found::{connect, home};
-use crate::agent::{HostDescription, Inspection, Offset, Program};
-use crate::hosts::{self, Setup};
-use crate::run::Contents;
 use hoptax_analysis::LegFigures;
 use hoptax_record::{Fitness, FitnessStatus, Leg, Role};
+use hoptax_remote::machines::{self, Setup};
+use hoptax_remote::protocol::{Inspection, Offset, Program};
+use hoptax_remote::runner::HostDescription;
 use hoptax_report::document;
+use hoptax_run::Contents;
 use hoptax_stats::Estimate;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -92,7 +93,7 @@ impl Down {
         let interrupted = AtomicBool::new(false);
         let progress = |line: &str| eprintln!("{line}");
         let setup = Setup { plan: &plan, home: &home()?, interrupted: &interrupted, progress: &progress };
-        let gone = hosts::down(&setup)?;
+        let gone = machines::down(&setup)?;
         let mut out = io::stdout();
         match gone.is_empty() {
             true => writeln!(out, "nothing remains of runs of this plan")?,

@@ -2,7 +2,6 @@
 
 use super::exit::BadInput;
 use super::help;
-use crate::run::Contents;
 #[cfg(target_os = "linux")]
 use hoptax_lab::limits::{self, Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
@@ -12,6 +11,7 @@ use hoptax_load::names;
 use hoptax_plan::{
     self as plan, BuiltInUpstream, Gateway, GatewayKind, LOCAL, Listen, Plan, Resolve, Upstream, units,
 };
+use hoptax_run::Contents;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, clap::Args)]

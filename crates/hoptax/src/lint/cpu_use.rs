@@ -9,10 +9,10 @@
 //! work.
 
 use super::observe::{RunningGateway, plan};
-use crate::run::Loaded;
 use hoptax_analysis::checks::BEYOND;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
+use hoptax_run::Loaded;
 use std::path::Path;
 
 /// Maximum number of CPUs per worker that the gateway may use or wait for. Above this limit, the gateway

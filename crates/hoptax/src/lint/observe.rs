@@ -1,7 +1,6 @@
 //! One observation: start the gateway, send it a load, stop it, and collect what happened.
 
 use super::open::{self, Writing};
-use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
 use hoptax_format::Address;
 use hoptax_format::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_host::{listeners, tree};
@@ -11,6 +10,7 @@ use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Facts, Service};
 use hoptax_plan::{Context, Plan, parse};
 use hoptax_record::{Failure, LedgerDelta, Stage};
+use hoptax_run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -9,8 +9,6 @@ mod site;
 mod vantages;
 
 use crate::world::exe;
-use hoptax::agent::{Host, HostRef, Hosts, RunId};
-use hoptax::run::{FirstLoaded, Progress, Traffic as _, TrialUpdate};
 use hoptax_format::clock;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::TargetSpec;
@@ -20,6 +18,9 @@ use hoptax_lab::verify::{self, Requests};
 use hoptax_plan::{PathSplit, Plan};
 use hoptax_record::dir::RunDir;
 use hoptax_record::{Role, Verified};
+use hoptax_remote::protocol::RunId;
+use hoptax_remote::runner::{Host, HostRef, Hosts};
+use hoptax_run::{FirstLoaded, Progress, Traffic as _, TrialUpdate};
 use site::{AHEAD_NS, Services, Site, closed, plan, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -185,7 +186,7 @@ fn first_requests_are_timed_between_hosts() {
         assert_eq!((answers.failed, answers.response_times_ns.len()), (None, 20), "{name}");
         let at = answers.ready_ns.expect("it answered");
         assert!((begun..clock::now() + clock::SECOND).contains(&at), "{name}: on our clock: {at}");
-        let used = at_ready.used_since(&hoptax::run::Look::default()).expect("the hop has a process");
+        let used = at_ready.used_since(&hoptax_run::Look::default()).expect("the hop has a process");
         let there = at_end.hosts_since(&at_ready);
         let sampled: Vec<&String> = there.keys().collect();
         assert_eq!(sampled, ["lab"], "{name}: only the gateway's machine is another one");

@@ -4,10 +4,11 @@
 use crate::run::text;
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::exe;
-use hoptax::agent::{Host as Reached, RunId};
-use hoptax::hosts::{Setup, Up, down, up};
 use hoptax_lab::fake;
 use hoptax_plan::{Host, HostKind, Plan, Terraform, TerraformReach};
+use hoptax_remote::machines::{Setup, Up, down, up};
+use hoptax_remote::protocol::RunId;
+use hoptax_remote::runner::Host as Reached;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,7 +3,6 @@
 use super::super::run::world::polling;
 use super::question::{Question, git_of};
 use super::state::{Distance, Measurement};
-use crate::run::{Contents, LocalTraffic, Progress, Run};
 use anyhow::Context as _;
 use hoptax_analysis::{Analysis, Figures, Finding, Severity, analyse};
 use hoptax_format::random;
@@ -15,6 +14,7 @@ use hoptax_plan::{Gateway, Idle, Metric, Plan};
 use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::dir::RunDir;
 use hoptax_record::{Failure, Placement, Stage};
+use hoptax_run::{Contents, LocalTraffic, Progress, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Checks that this host can run a plan.
 
-use crate::schedule;
 use hoptax_host::probe::fitness::Host;
 use hoptax_lab::limits::{self, Limits, RoleLimits};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{cpus, descriptors};
 use hoptax_plan::{CpuPlan, GatewayKind, Idle, Plan, Upstream};
 use hoptax_record::{Fitness, FitnessStatus};
+use hoptax_run::schedule;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;

@@ -1,13 +1,14 @@
 //! What the machines of a run have for the plan, before the run starts.
 
 use super::world::this_program;
-use crate::agent::{Hosts, Inspection, RunId};
-use crate::hosts::{self, Setup, Up};
 use anyhow::Context as _;
 use hoptax_host::programs;
 use hoptax_lab::limits::{LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::Plan;
+use hoptax_remote::machines::{self, Setup, Up};
+use hoptax_remote::protocol::{Inspection, RunId};
+use hoptax_remote::runner::Hosts;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +29,8 @@ pub(in crate::cli) fn connect(plan: &Plan, interrupted: &AtomicBool) -> anyhow::
         return Ok(Connected { hosts: None, up: Up::default() });
     }
     let mut report = |what: &str| eprintln!("{what}");
-    let up = hosts::up(&Setup { plan, home: &home()?, interrupted, progress: &|line| eprintln!("{line}") })?;
+    let up =
+        machines::up(&Setup { plan, home: &home()?, interrupted, progress: &|line| eprintln!("{line}") })?;
     anyhow::ensure!(!interrupted.load(Ordering::Relaxed), "interrupted; nothing was measured");
     let hosts = Hosts::connect(&up.located(plan), &this_program()?, &RunId::new(&plan.name), &mut report)?;
     Ok(Connected { hosts: Some(hosts), up })

@@ -5,9 +5,9 @@
 //! and draws only twice a second.
 
 use crate::cli::terminal::{self, enter, leave, screen};
-use crate::watch::Clock;
 use hoptax_history::live::Board;
 use hoptax_host::cpus;
+use hoptax_run::watch::Clock;
 use ratatui_core::terminal::Terminal;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};

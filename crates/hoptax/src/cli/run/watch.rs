@@ -3,9 +3,6 @@
 
 use super::screen::View;
 use super::words;
-use crate::run::{Progress, TrialUpdate};
-use crate::schedule::Slot;
-use crate::watch::{Watcher, figures};
 use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::{GatewayKind, Plan};
@@ -14,6 +11,9 @@ use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Failure, TrialRecord};
 use hoptax_report::same_cause;
+use hoptax_run::schedule::Slot;
+use hoptax_run::watch::{Watcher, figures};
+use hoptax_run::{Progress, TrialUpdate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::time::Duration;

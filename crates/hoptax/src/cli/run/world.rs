@@ -1,7 +1,5 @@
 //! Where a run takes place: on this machine, or on the hosts of the plan.
 
-use crate::agent::{Hosts, Setup};
-use crate::run::{LocalTraffic, Traffic};
 use anyhow::Context as _;
 use hoptax_host::idle::Polling;
 use hoptax_host::probe;
@@ -11,6 +9,8 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{CpuSets, Idle, Plan};
 use hoptax_record::{Environment, HostLook, RunHost};
+use hoptax_remote::runner::{Hosts, Setup};
+use hoptax_run::{LocalTraffic, Traffic};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

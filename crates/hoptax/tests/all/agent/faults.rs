@@ -2,10 +2,11 @@
 
 use super::site::{Services, Site, closed, plan, signal};
 use crate::support::Scratch;
-use hoptax::agent::{Host, HostRef, RunId, Versions};
-use hoptax::run::TrialUpdate;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_record::{Failure, Stage};
+use hoptax_remote::protocol::{RunId, Versions};
+use hoptax_remote::runner::{Host, HostRef};
+use hoptax_run::TrialUpdate;
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

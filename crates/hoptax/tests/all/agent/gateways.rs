@@ -4,8 +4,6 @@ use super::site::{Services, Site, closed, hosts_of, plan, run, spec};
 use super::{Silent, requests};
 use crate::support::skip;
 use crate::world::{is_missing, packs};
-use hoptax::agent::{Host, HostRef, RunId};
-use hoptax::run::{Traffic as _, TrialUpdate, WatchedRoles};
 use hoptax_format::clock;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_host::profile::{Profiler, Span};
@@ -15,6 +13,9 @@ use hoptax_plan::{Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver
 use hoptax_record::Verified;
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
+use hoptax_remote::protocol::RunId;
+use hoptax_remote::runner::{Host, HostRef};
+use hoptax_run::{Traffic as _, TrialUpdate, WatchedRoles};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;

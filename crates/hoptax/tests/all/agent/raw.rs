@@ -3,12 +3,14 @@
 use super::faults::assert_nothing_runs;
 use super::site::{Site, closed, plan, signal};
 use crate::support::{PATIENCE, wait_until};
-use hoptax::agent::frame::{self, Decoder};
-use hoptax::agent::message::{FromAgent, Hello, Prepare, Request, Services, Started, ToAgent, Welcome};
-use hoptax::agent::{RunId, Versions};
 use hoptax_plan::CpuSets;
 use hoptax_record::plan::Idle;
 use hoptax_record::{Failure, Stage};
+use hoptax_remote::protocol::frame::{self, Decoder};
+use hoptax_remote::protocol::message::{
+    FromAgent, Hello, Prepare, Request, Services, Started, ToAgent, Welcome,
+};
+use hoptax_remote::protocol::{RunId, Versions};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

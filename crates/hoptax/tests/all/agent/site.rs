@@ -3,9 +3,6 @@
 
 use crate::support::{Scratch, skip};
 use crate::world::{exe, packs};
-use hoptax::agent::{Host, HostRef, Hosts, Ready, RunId, Setup};
-use hoptax::run::{Contents, Loaded, Run, Traffic, TrialUpdate, WatchedRoles, load_spec};
-use hoptax::schedule::{Contender, Slot};
 use hoptax_format::clock;
 use hoptax_format::spec::LoadSpec;
 use hoptax_lab::Service;
@@ -13,6 +10,10 @@ use hoptax_lab::fake;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{CpuSets, Gateway, GatewayKind, HopKind, Idle, LoadPoint, Plan};
 use hoptax_record::{DirectTrial, Environment};
+use hoptax_remote::protocol::RunId;
+use hoptax_remote::runner::{Host, HostRef, Hosts, Ready, Setup};
+use hoptax_run::schedule::{Contender, Slot};
+use hoptax_run::{Contents, Loaded, Run, Traffic, TrialUpdate, WatchedRoles, load_spec};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -2,11 +2,11 @@
 
 use super::TIMEOUT;
 use super::site::{Services, Site, closed, plan, spec};
-use hoptax::agent::{HostRef, Hosts};
-use hoptax::run::{Loaded, Traffic};
 use hoptax_format::record::LoadRecord;
 use hoptax_plan::{LoadPoint, PathSplit, Plan};
 use hoptax_record::Role;
+use hoptax_remote::runner::{HostRef, Hosts};
+use hoptax_run::{Loaded, Traffic};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -3,10 +3,10 @@
 use super::{IMAGE, image};
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, wait_until};
-use hoptax::hosts::{Setup, Up, down, up};
 use hoptax_host::tree::descendants;
 use hoptax_lab::fake;
 use hoptax_plan::{Host, HostKind, Plan, Pull, Workload, WorkloadKind};
+use hoptax_remote::machines::{Setup, Up, down, up};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::path::Path;

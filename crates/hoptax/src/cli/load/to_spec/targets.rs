@@ -4,9 +4,9 @@ use super::super::args::RequestArgs;
 use super::super::url::Url;
 use super::request::split_header;
 use crate::cli::exit::BadInput;
-use crate::run::Contents;
 use hoptax_format::spec::TargetSpec;
 use hoptax_plan as plan;
+use hoptax_run::Contents;
 use std::collections::BTreeMap;
 use std::path::Path;
 

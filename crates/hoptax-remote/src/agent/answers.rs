@@ -1,0 +1,105 @@
+//! The agent's output: answers, updates and beats. All threads may use it.
+
+use crate::protocol::frame;
+use crate::protocol::greeting::Versions;
+use crate::protocol::message::{FromAgent, Order, Update};
+use crate::protocol::silence::BEAT;
+use hoptax_record::{Failure, Stage};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Sends messages to the runner, and knows which requests have no answer yet.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    frames: Sender<Vec<u8>>,
+    open: Arc<Mutex<BTreeMap<u64, Open>>>,
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+struct Open {
+    interrupted: Arc<AtomicBool>,
+    orders: Sender<Order>,
+}
+
+impl Answers {
+    /// Writes the greeting, and from now on beats.
+    pub(super) fn start(mut output: File) -> Self {
+        let (frames, inbox) = mpsc::channel();
+        thread::spawn(move || {
+            if output.write_all(Versions::own().line().as_bytes()).is_ok() {
+                send(&mut output, &inbox);
+            }
+        });
+        Self { frames, open: Arc::default() }
+    }
+
+    /// Notes a request. Returns its orders. An interruption also sets `interrupted`.
+    pub(super) fn expect(&self, id: u64, interrupted: Arc<AtomicBool>) -> Receiver<Order> {
+        let (orders, inbox) = mpsc::channel();
+        self.lock().insert(id, Open { interrupted, orders });
+        inbox
+    }
+
+    /// Passes on an order. It is ignored if the request has been answered.
+    pub(super) fn order(&self, of: u64, order: Order) {
+        let open = self.lock();
+        let Some(request) = open.get(&of) else { return };
+        if order == Order::Interrupt {
+            request.interrupted.store(true, Ordering::Relaxed);
+        }
+        let _ = request.orders.send(order);
+    }
+
+    /// Interrupts all requests. Those that wait for orders notice that there will be none.
+    pub(super) fn interrupt_all(&self) {
+        for request in std::mem::take(&mut *self.lock()).into_values() {
+            request.interrupted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn answer<T: Serialize>(&self, id: u64, answer: Result<T, Failure>) {
+        self.lock().remove(&id);
+        let encoded = match answer {
+            Ok(value) => frame::encode(&FromAgent::Done { id, value }),
+            Err(failure) => frame::encode(&FromAgent::<()>::Failed { id, failure }),
+        };
+        let frame = encoded.unwrap_or_else(|error| {
+            let failure = Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() };
+            frame::encode(&FromAgent::<()>::Failed { id, failure }).expect("a short message")
+        });
+        let _ = self.frames.send(frame);
+    }
+
+    /// Sends news about a request.
+    pub(super) fn update(&self, id: u64, update: Update) {
+        let message = FromAgent::<()>::Update { id, update };
+        let _ = self.frames.send(frame::encode(&message).expect("updates are short"));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes frames, and beats when there are none, until nobody reads them.
+fn send(output: &mut File, frames: &Receiver<Vec<u8>>) {
+    let beat = frame::encode(&FromAgent::<()>::Beat).expect("a beat is short");
+    loop {
+        let frame = match frames.recv_timeout(BEAT) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Timeout) => beat.clone(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if output.write_all(&frame).is_err() {
+            return;
+        }
+    }
+}

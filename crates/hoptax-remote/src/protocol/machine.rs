@@ -1,0 +1,33 @@
+//! Names of this machine and of its networks, so that two hosts of a plan can be recognised as one machine.
+
+use hoptax_format::stamp::ClockId;
+use std::fs;
+
+/// Names the machine and the processes that this process sees: the kernel's boot, and the namespace of
+/// process ids.
+pub(crate) fn machine() -> String {
+    let boot = ClockId::here().map(|clock| clock.boot_id).unwrap_or_default();
+    format!("{boot} {}", namespace("pid"))
+}
+
+/// Names the network namespace. It means something only on one machine.
+pub(crate) fn network() -> String {
+    namespace("net")
+}
+
+/// Identity of a namespace of this process, such as `net:[4026531840]`.
+fn namespace(kind: &str) -> String {
+    let link = fs::read_link(format!("/proc/self/ns/{kind}"));
+    link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_name_that_stays() {
+        assert!(machine().contains("pid:[") && network().starts_with("net:["), "{} {}", machine(), network());
+        assert_eq!(machine(), machine());
+    }
+}

@@ -1,0 +1,16 @@
+//! What runner and agent say to each other, over standard input and output of a command.
+
+pub(crate) mod files;
+pub mod frame;
+pub(crate) mod greeting;
+pub(crate) mod inspection;
+pub(crate) mod machine;
+pub mod message;
+pub(crate) mod offset;
+pub(crate) mod receiver;
+pub(crate) mod silence;
+
+pub use greeting::Versions;
+pub use inspection::{Inspection, Program};
+pub use message::{RunId, Welcome};
+pub use offset::Offset;

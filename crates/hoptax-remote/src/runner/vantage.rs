@@ -1,0 +1,131 @@
+//! Vantage points: the hosts from which a plan sends its loads. Each has generators of its own; gateways and
+//! upstream are the same ones for all.
+
+use super::generators::Generator;
+use super::host::Host;
+use super::layout::{Layout, Seat};
+use super::split::{self, GeneratorCpus, split};
+use hoptax_format::spec::LoadSpec;
+use hoptax_plan::PathSplit;
+use hoptax_record::{Failure, Stage};
+use hoptax_run::WatchedRoles;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where some loads come from.
+#[derive(Debug, Clone)]
+pub(super) struct Vantage {
+    /// All roles during these loads.
+    pub(super) layout: Layout,
+    /// The CPUs of each generator.
+    pub(super) cpus: Vec<GeneratorCpus>,
+    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have
+    /// different clocks.
+    pub(super) path_split: PathSplit,
+}
+
+/// All vantage points of a run.
+#[derive(Debug)]
+pub(super) struct Vantages {
+    /// The host of the role `generator`. It also sends everything that is no load.
+    pub(super) of_role: Vantage,
+    /// The hosts that loads name in `from`, by name.
+    pub(super) others: BTreeMap<String, Vantage>,
+}
+
+impl Vantages {
+    /// Where a load comes from. `None` for the host of the role `generator`.
+    ///
+    /// # Errors
+    /// If no load of the plan names this host.
+    pub(super) fn get(&self, from: Option<&str>) -> Result<&Vantage, Failure> {
+        let Some(from) = from else { return Ok(&self.of_role) };
+        self.others.get(from).ok_or_else(|| Failure {
+            stage: Stage::Trial,
+            message: format!("no load of the plan comes from host {from}, which is a bug of hoptax"),
+            detail: String::new(),
+        })
+    }
+}
+
+impl Vantage {
+    /// The host of the first generator; `None` if it is our own.
+    pub(super) fn generator(&self, hosts: &BTreeMap<String, Arc<Host>>) -> Option<Arc<Host>> {
+        hosts.get(&self.layout.generator.host).cloned()
+    }
+
+    /// The generators, with their parts of a load. Empty if there is only one.
+    ///
+    /// # Errors
+    /// If the load is too small for them.
+    pub(super) fn generators(
+        &self,
+        hosts: &BTreeMap<String, Arc<Host>>,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+    ) -> Result<Vec<Generator>, Failure> {
+        let layout = &self.layout;
+        if layout.more_generators.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parts = split(spec, &self.cpus).map_err(|message| Failure {
+            stage: Stage::Trial,
+            message,
+            detail: String::new(),
+        })?;
+        let generator = |(index, (seat, spec)): (usize, (&Seat, LoadSpec))| {
+            let samples =
+                |role: &Seat| role.machine == seat.machine && layout.is_sampled_by(&seat.machine, index);
+            Generator {
+                name: seat.host.clone(),
+                host: hosts.get(&seat.host).cloned(),
+                spec,
+                roles: WatchedRoles {
+                    upstream: watched.upstream.filter(|_| samples(&layout.upstream)),
+                    gateway: watched.gateway.filter(|_| samples(&layout.gateway)),
+                },
+                is_first_on_machine: layout.is_sampled_by(&seat.machine, index),
+            }
+        };
+        Ok(layout.generators().zip(parts).enumerate().map(generator).collect())
+    }
+
+    /// The roles whose processes the first generator's host sees.
+    pub(super) fn near(&self, roles: &WatchedRoles) -> WatchedRoles {
+        WatchedRoles {
+            upstream: roles.upstream.filter(|_| self.layout.upstream_is_near()),
+            gateway: roles.gateway.filter(|_| self.layout.gateway_is_near()),
+        }
+    }
+
+    /// A load as the only generator of this vantage point sends it. `spec` has the CPUs of the role's
+    /// generator.
+    pub(super) fn on_own_cpus(&self, spec: &LoadSpec) -> LoadSpec {
+        match &self.cpus[..] {
+            [own] => split::whole(spec, own),
+            // Each of several generators gets its own CPUs with its part.
+            _ => spec.clone(),
+        }
+    }
+
+    /// The hosts without a generator that take part in these loads, by name.
+    pub(super) fn services<'h>(
+        &self,
+        hosts: &'h BTreeMap<String, Arc<Host>>,
+    ) -> impl Iterator<Item = &'h Arc<Host>> {
+        let has_generator = |name: &str| self.layout.generators().any(|seat| seat.host == name);
+        let mut names = vec![&self.layout.gateway.host, &self.layout.upstream.host];
+        names.dedup();
+        names.retain(|name| !has_generator(name));
+        names.into_iter().filter_map(|name| hosts.get(name)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// All hosts that take part in these loads, by name.
+    pub(super) fn hosts<'h>(
+        &self,
+        hosts: &'h BTreeMap<String, Arc<Host>>,
+    ) -> impl Iterator<Item = (&'h String, &'h Arc<Host>)> {
+        let names: Vec<String> = self.layout.hosts().map(str::to_owned).collect();
+        hosts.iter().filter(move |(name, _)| names.contains(name))
+    }
+}
