@@ -1,8 +1,7 @@
 //! The command line. Each verb has a file, and this file contains the code that verbs share. On other systems
 //! than Linux, the verbs that measure or start something are missing.
 
-use clap::{FromArgMatches as _, Parser, Subcommand};
-use program::program;
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
@@ -23,6 +22,7 @@ mod gate;
 #[cfg(target_os = "linux")]
 mod gateways;
 mod generate;
+mod grouped_help;
 #[cfg(target_os = "linux")]
 mod guard;
 mod help;
@@ -42,7 +42,6 @@ mod paint;
 mod plan_source;
 #[cfg(target_os = "linux")]
 mod profile;
-mod program;
 #[cfg(target_os = "linux")]
 mod render;
 mod report;
@@ -68,7 +67,7 @@ struct Cli {
     verb: Verb,
 }
 
-/// The commands, in the order of the help ([`program`]).
+/// The commands, in the order of the help ([`grouped_help`]).
 #[derive(Debug, Subcommand)]
 enum Verb {
     Init(init::Args),
@@ -113,6 +112,11 @@ enum Verb {
     Agent(agent::Args),
     #[command(hide = true)]
     Draw(draw::Args),
+}
+
+/// The whole command line of hoptax.
+fn program() -> Command {
+    grouped_help::grouped(Cli::command())
 }
 
 /// Parses the command line and runs the verb.

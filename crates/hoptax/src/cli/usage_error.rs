@@ -37,7 +37,7 @@ const MOVED: [(&str, &str); 6] = [
 fn moved(error: &Error, program: &Command, typed: &[String]) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let (_, now) = MOVED.iter().find(|(old, _)| old == unknown)?;
-    // `hoptax history man` is just wrong.
+    // `hoptax generate conform` is just wrong.
     let is_first = verb(program, typed).1 == "hoptax";
     is_first.then(|| format!("error: `hoptax {unknown}` is now `hoptax {now}`"))
 }
@@ -319,7 +319,7 @@ const VALUES: [(&str, &str); 47] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::program;
+    use super::super::program;
     use super::*;
 
     /// The text that hoptax prints about a command line that cannot be parsed.
@@ -394,7 +394,8 @@ mod tests {
             let found = command.fold(Some(&program), |at, word| at?.find_subcommand(word));
             assert!(found.is_some(), "{now}");
         }
-        assert!(printed("history man").contains("the commands are list,"), "{}", printed("history man"));
+        let below = printed("generate conform");
+        assert!(below.contains("the commands are schema,"), "{below}");
     }
 
     #[test]

@@ -363,7 +363,7 @@ fn wrong_request_options_are_errors() {
 
 #[test]
 fn a_spec_with_an_event_loop_is_still_accepted() {
-    let spec = typed("http://127.0.0.1:1/").expect("a spec");
+    let spec = typed("load http://127.0.0.1:1/").expect("a spec");
     let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
     assert_eq!(json.get("event_loop"), None);
     let read = |json: &serde_json::Value| parsed(&json.to_string());

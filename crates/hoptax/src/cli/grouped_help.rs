@@ -1,8 +1,7 @@
-//! The whole command line. Its help lists the commands in groups: clap has headings for options, but not for
-//! commands.
+//! The help of hoptax, which lists commands in groups: clap has headings for options, but not for commands.
 
+use clap::Command;
 use clap::builder::Styles;
-use clap::{Command, CommandFactory as _};
 use std::fmt::Write as _;
 
 /// The commands in the order of the help. The first group is for somebody who has just installed hoptax.
@@ -20,8 +19,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 const NAMES: usize = 10;
 
 /// The command line, with the help that lists its commands in groups.
-pub(super) fn program() -> Command {
-    let program = super::Cli::command();
+pub(super) fn grouped(program: Command) -> Command {
     let list = list(&program);
     let styles = Styles::default();
     let header = styles.get_header();
@@ -53,6 +51,7 @@ fn list(program: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::program;
     use super::*;
 
     #[test]
