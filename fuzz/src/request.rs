@@ -6,12 +6,13 @@ use hoptax_format::field::is_token;
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
 
 /// `input` is the data that a server receives.
-pub fn holds(input: &[u8]) {
+pub fn holds(input: &[u8]) -> bool {
     let events = same_however_cut(input, |pieces| read(pieces, None));
     let mut cache = HeadCache::new();
     for _ in 0..2 {
         assert_eq!(read(&[input], Some(&mut cache)), events, "with a cache");
     }
+    events.iter().any(|event| matches!(event, Event::End(_)))
 }
 
 fn read(pieces: &[&[u8]], mut cache: Option<&mut HeadCache<RequestHead>>) -> Vec<Event> {

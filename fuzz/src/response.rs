@@ -8,8 +8,8 @@ use hoptax_wire::http1::{
 
 /// The first byte determines whether the request was HEAD, and whether one or two responses are expected. The
 /// rest of `input` is the data that the client receives.
-pub fn holds(input: &[u8]) {
-    let Some((options, input)) = input.split_first() else { return };
+pub fn holds(input: &[u8]) -> bool {
+    let Some((options, input)) = input.split_first() else { return false };
     let (to_head, twice) = (options & 1 == 1, options & 2 == 2);
     let events = same_however_cut(input, |pieces| read(pieces, to_head, twice, None));
     let mut cache = HeadCache::new();
@@ -17,6 +17,7 @@ pub fn holds(input: &[u8]) {
         assert_eq!(read(&[input], to_head, twice, Some(&mut cache)), events, "with a cache");
     }
     ends(input, to_head);
+    events.iter().any(|event| matches!(event, Event::End(_)))
 }
 
 fn read(

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 /// The first byte of `input` selects the place where the template is used. The text of the template follows.
 /// After the text, there can be a NUL and the content of the file `tokens`.
-pub fn holds(input: &[u8]) {
-    let Some((place, rest)) = input.split_first() else { return };
-    let Ok(rest) = std::str::from_utf8(rest) else { return };
+pub fn holds(input: &[u8]) -> bool {
+    let Some((place, rest)) = input.split_first() else { return false };
+    let Ok(rest) = std::str::from_utf8(rest) else { return false };
     let place = [Place::Path, Place::Header, Place::Body][usize::from(place % 3)];
     let (text, content) = rest.split_once('\0').unwrap_or((rest, "one\ntwo\n"));
     let files = BTreeMap::from([("tokens".to_owned(), content.to_owned())]);
@@ -20,7 +20,7 @@ pub fn holds(input: &[u8]) {
         assert!(!error.message.is_empty() && !error.help.is_empty(), "{error:?}");
     }
     if checked.is_err() {
-        return;
+        return false;
     }
     assert_eq!(anywhere, Ok(()), "a text that is valid elsewhere is valid in a body");
     let named = named.expect("a text that is valid can be parsed");
@@ -38,6 +38,7 @@ pub fn holds(input: &[u8]) {
     if place == Place::Path {
         assert!(text.starts_with(['/', '{']), "{text:?}");
     }
+    true
 }
 
 /// Returns the text outside of `{{…}}`. It is checked separately, because spaces and line ends are allowed

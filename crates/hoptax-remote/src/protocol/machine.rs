@@ -24,10 +24,16 @@ fn namespace(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
-    fn this_machine_has_a_name_that_stays() {
-        assert!(machine().contains("pid:[") && network().starts_with("net:["), "{} {}", machine(), network());
-        assert_eq!(machine(), machine());
+    fn names_are_the_boot_and_the_namespaces_of_the_kernel() {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux reports it");
+        // A namespace is identified by the inode of its file.
+        let inode =
+            |kind: &str| fs::metadata(format!("/proc/self/ns/{kind}")).expect("Linux reports it").ino();
+        assert_eq!(machine(), format!("{} pid:[{}]", boot.trim(), inode("pid")));
+        assert_eq!(network(), format!("net:[{}]", inode("net")));
+        assert_ne!(inode("pid"), inode("net"));
     }
 }
