@@ -3,14 +3,17 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
+.PHONY: demo test test-fast check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
 
 demo: setup-demo ## Measure nginx, HAProxy and Envoy, and print the report
 	$(CARGO) build --profile demo --locked
 	./target/demo/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
 
-test: setup-test ## Install what tests need and run all tests; lists skipped and repeated tests at the end
+test: setup-test ## Install what tests need and run all tests; lists skipped, repeated and slow tests at the end
 	CARGO="$(CARGO)" scripts/run-tests.py
+
+test-fast: ## Run the tests that start no process (a minute after the build); installs nothing
+	CARGO="$(CARGO)" scripts/run-tests.py --fast
 
 check: setup-check ## Check formatting, spelling, wording, workflows, licenses of the chart library, and lints
 	$(CARGO) fmt --all --check

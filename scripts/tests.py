@@ -143,6 +143,22 @@ class SetUp(Scripts):
         self.assertEqual(sorted(set(asked)), sorted(asked))
 
 
+class NoProcesses(Scripts):
+    """The filter of `make test-fast`."""
+
+    def guarded(self, program):
+        return self.run_script("no-processes.py", "python3", "-c", program)
+
+    def test_a_process_is_refused(self):
+        for start in ("subprocess.run(['true'])", "os.posix_spawn('/bin/true', ['true'], {})", "os.fork()", "os.system('true') and exit(1)"):
+            ran = self.guarded(f"import os, subprocess; {start}")
+            self.assertNotEqual(ran.returncode, 0, start)
+
+    def test_threads_and_the_exit_code_remain(self):
+        ran = self.guarded("import threading; t = threading.Thread(target=print, args=['a thread']); t.start(); t.join(); exit(3)")
+        self.assertEqual((ran.returncode, ran.stdout), (3, "a thread\n"), ran.stderr)
+
+
 class GatewaysExtra(Scripts):
     def test_an_unknown_gateway_is_refused(self):
         refused = self.run_script("gateways-extra.sh", "traefik", "trafik")

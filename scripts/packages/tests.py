@@ -38,6 +38,8 @@ PAGES, COMPLETIONS = {"hoptax.1": b".TH hoptax 1\n"}, {shell: b"# completions\n"
 DATE = 1_700_000_000
 TARGET = project.TARGETS["x86_64-unknown-linux-musl"]
 PACKAGE = project.package()
+# Crates of the workspace that only tests depend on.
+ONLY_FOR_TESTS = {"hoptax-pages", "hoptax-testing"}
 VERSION = PACKAGE["version"]
 
 
@@ -45,7 +47,8 @@ class Project(unittest.TestCase):
     def test_every_crate_can_be_published(self):
         needed = {"description", "license", "repository", "keywords", "categories", "version"}
         descriptions = set()
-        for path in sorted((project.ROOT / "crates").iterdir()):
+        published = [path for path in sorted((project.ROOT / "crates").iterdir()) if path.name not in ONLY_FOR_TESTS]
+        for path in published:
             manifest = tomllib.loads((path / "Cargo.toml").read_text())["package"]
             self.assertLessEqual(needed, manifest.keys(), path.name)
             self.assertNotIn("publish", manifest, path.name)
@@ -57,12 +60,21 @@ class Project(unittest.TestCase):
             descriptions.add(str(manifest["description"]))
             for name in ("LICENSE-APACHE", "LICENSE-MIT"):
                 self.assertEqual((path / name).read_bytes(), (project.ROOT / name).read_bytes(), path.name)
-        self.assertEqual(len(descriptions), len(list((project.ROOT / "crates").iterdir())))
+        self.assertEqual(len(descriptions), len(published))
+
+    def test_crates_that_are_only_for_tests_are_not_published(self):
+        for path in sorted((project.ROOT / "crates").iterdir()):
+            manifest = tomllib.loads((path / "Cargo.toml").read_text())
+            if path.name in ONLY_FOR_TESTS:
+                self.assertIs(manifest["package"]["publish"], False, path.name)
+            tables = [manifest, *manifest.get("target", {}).values()]
+            used = {name for table in tables for kind in ("dependencies", "build-dependencies") for name in table.get(kind, {})}
+            self.assertFalse(used & ONLY_FOR_TESTS, path.name)
 
     def test_dependencies_on_own_crates_have_the_version_of_the_workspace(self):
         workspace = tomllib.loads((project.ROOT / "Cargo.toml").read_text())["workspace"]
         for name, dependency in workspace["dependencies"].items():
-            if name.startswith("hoptax-"):
+            if name.startswith("hoptax-") and name not in ONLY_FOR_TESTS:
                 self.assertEqual(dependency["version"], f"={VERSION}", name)
 
     def test_every_file_states_the_version_of_the_workspace(self):

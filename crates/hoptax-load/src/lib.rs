@@ -8,9 +8,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
-#[cfg(test)]
-#[path = "../tests/support/awake.rs"]
-mod awake;
 #[cfg(target_os = "linux")]
 mod cause;
 mod checks;

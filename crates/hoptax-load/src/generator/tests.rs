@@ -1,12 +1,12 @@
 //! Whole trials against servers that behave correctly or incorrectly. In every case, the counts must add up.
 
 use super::*;
-use crate::awake::{retry_if_disturbed, unless_it_hangs};
 use crate::recorder::outcomes;
 use hoptax_format::Address;
 use hoptax_format::clock::SECOND;
 use hoptax_format::record::{Cause, Connections, FailureKind};
 use hoptax_format::spec::{HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
+use hoptax_testing::{retry_if_disturbed, unless_it_hangs};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

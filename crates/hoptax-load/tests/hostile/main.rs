@@ -5,8 +5,6 @@
 //! once, must not count a failure as a success, and must report the cause of each failure. Its memory must
 //! remain bounded.
 
-#[path = "../support/awake.rs"]
-mod awake;
 mod bodies;
 mod endings;
 mod floods;
@@ -15,12 +13,12 @@ mod memory;
 mod oddities;
 mod server;
 
-use awake::{note_retry, unless_it_hangs};
 use hoptax_format::record::{Cause, LoadRecord};
 use hoptax_format::spec::{
     Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
 };
 use hoptax_load::{LoadError, Watch, run};
+use hoptax_testing::{note_retry, unless_it_hangs};
 use server::{Behaviour, Peer, Server};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

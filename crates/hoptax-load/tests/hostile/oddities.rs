@@ -2,10 +2,10 @@
 //! connections.
 
 use super::Outcome::{Answered, Fails};
-use super::awake::retry_if_disturbed;
 use super::{REQUESTS, Server, answers, case, load, meet, shapes};
 use hoptax_format::record::Cause;
 use hoptax_load::LoadError;
+use hoptax_testing::retry_if_disturbed;
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{SocketAddr, TcpListener};
 

@@ -6,7 +6,7 @@ mod profiles;
 use crate::report::fixture::features::matrix;
 use crate::report::fixture::{Run, closed_point, open_point, searched_point, via};
 use crate::report::on_disk;
-use crate::support::{PATIENCE, Scratch, eventually, hoptax, wait_for};
+use crate::support::{PATIENCE, Scratch, hoptax, retry_if_disturbed, wait_for};
 use client::Browser;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -377,7 +377,7 @@ fn a_page_with_many_cases_loads_within_a_second() {
     let mut browser = open(&file, 1440, false);
     let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
     assert_eq!(ready, true, "the first screen is complete at once");
-    let took = eventually(|| {
+    let took = retry_if_disturbed(|| {
         browser.show(&file);
         let event = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd";
         let took = browser.ask(event).as_f64().expect("ms");

@@ -1,7 +1,7 @@
 //! Tests a capacity search in a real run with a known capacity.
 
 use crate::run::{report, run, run_directory, text, trials, trials_without_response};
-use crate::support::{Json, Scratch, eventually};
+use crate::support::{Json, Scratch, retry_if_disturbed};
 
 /// Little's law: the upstream delays each response by 20 ms, and each of four connections has one request at
 /// a time. So the four connections carry 200 requests per second through any hop. A busy machine can carry
@@ -24,7 +24,7 @@ warmup: 100ms
         narrow && rate("estimate") >= Some(60.0)
     };
     // On a busy machine, results can be half as large or vary widely. Then the run is repeated.
-    let (scratch, output) = eventually(|| {
+    let (scratch, output) = retry_if_disturbed(|| {
         let scratch = Scratch::new();
         let output = run(&scratch, plan, &["--accept-void"]);
         assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));

@@ -3,7 +3,7 @@
 use crate::report::fixture::{Run, sample, via};
 use crate::report::on_disk;
 use crate::run::{run, run_directory, text};
-use crate::support::{Json, Scratch, eventually, hoptax, json};
+use crate::support::{Json, Scratch, hoptax, json, retry_if_disturbed};
 use hoptax_plan::{Gateway, GatewayKind};
 use std::path::Path;
 use std::process::Output;
@@ -301,7 +301,7 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
         reported["verdict"].as_str().expect("a verdict").to_owned()
     };
     // Bursts of steal in either run can make intervals very wide. Then both runs are repeated.
-    eventually(|| {
+    retry_if_disturbed(|| {
         let ((clean, kept), (slow, exceeded)) = (of(""), of(", delay: { in: 400us, how: spin }"));
         let (before, after) = (run_directory(&clean), run_directory(&slow));
         let verdicts = [

@@ -4,9 +4,9 @@
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
 use crate::support::{Json, Scratch, hoptax, json};
+use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Findings that are planted here. The report may contain other findings, which the test machine causes.
 const PLANTED: [&str; 10] = [
@@ -24,13 +24,22 @@ const PLANTED: [&str; 10] = [
 
 /// Two consecutive ports on which no process listens. The ports are below the kernel's ephemeral ports,
 /// because many ephemeral ports remain in use for a minute after a test that opens thousands of connections.
+/// Each test is a process of its own, so a lock on a file keeps the ports for this process until it ends.
 pub(crate) fn two_ports() -> [SocketAddr; 2] {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    for _ in 0..1000 {
-        let pair = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed)) + std::process::id();
-        let first = 20_000 + (pair % 6_000) as u16 * 2;
+    let user = rustix::process::getuid().as_raw();
+    let locks = std::env::temp_dir().join(format!("hoptax-test-ports-{user}"));
+    std::fs::create_dir_all(&locks).expect("made");
+    let begin = std::process::id() % 6_000;
+    for pair in (begin..6_000).chain(0..begin) {
+        let first = 20_000 + pair as u16 * 2;
+        let lock = std::fs::File::create(locks.join(first.to_string())).expect("made");
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
         let listeners = [first, first + 1].map(|port| TcpListener::bind(("127.0.0.1", port)));
         if let [Ok(first), Ok(second)] = &listeners {
+            // Closing the file would release the lock.
+            std::mem::forget(lock);
             return [first, second].map(|listener| listener.local_addr().expect("bound"));
         }
     }

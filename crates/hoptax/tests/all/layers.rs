@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 /// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
 const LAYERS: [(&str, &[&str]); 17] = [
     ("pages", &[]),
+    ("testing", &[]),
     ("wire", &[]),
     ("format", &[]),
     ("load", &["format", "wire"]),

@@ -1,7 +1,7 @@
 //! `hoptax lint` with real gateways: the project's packs, and packs with planted faults.
 
 use crate::support::planted_pack::{argument, change, packs, with_tls_alone};
-use crate::support::{Json, Scratch, eventually, hoptax};
+use crate::support::{Json, Scratch, hoptax, retry_if_disturbed};
 use crate::world::is_missing;
 
 /// Checks the settings of a planted pack. Returns the exit code and the report.
@@ -70,7 +70,7 @@ fn a_pack_that_ignores_the_worker_count_is_found() {
     }
     // Retries the check, because other processes may leave the gateway too little CPU time.
     let same = [("worker_processes {{ workers }}", "worker_processes 1")];
-    let (code, report) = eventually(|| conclusive(&same));
+    let (code, report) = retry_if_disturbed(|| conclusive(&same));
     assert_reported(code, &report, &["workers"]);
 }
 
@@ -81,7 +81,7 @@ fn a_pack_that_runs_more_workers_is_found() {
     }
     // Plants three additional workers, so that the gateway uses several CPUs even on a busy machine.
     let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}")];
-    let (code, report) = eventually(|| conclusive(&more));
+    let (code, report) = retry_if_disturbed(|| conclusive(&more));
     assert_reported(code, &report, &["workers"]);
 }
 

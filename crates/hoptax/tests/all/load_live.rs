@@ -3,7 +3,7 @@
 
 use crate::load::Upstream;
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
-use crate::support::{PATIENCE, eventually, wait_until};
+use crate::support::{PATIENCE, retry_if_disturbed, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -51,7 +51,7 @@ fn short_and_failed_loads_show_no_view() {
     ] {
         // On a stalled machine, even a short load can last until the view is shown. Then the test is
         // repeated.
-        eventually(|| {
+        retry_if_disturbed(|| {
             let mut terminal = Terminal::new(80, 24);
             let mut process = terminal.start(&args);
             let seen = terminal.after(&mut process).1;

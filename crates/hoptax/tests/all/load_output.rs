@@ -1,7 +1,7 @@
 //! Output files of `hoptax load`, and its summary of a load with some failed requests.
 
 use crate::load::{Upstream, load};
-use crate::support::{Scratch, eventually};
+use crate::support::{Scratch, retry_if_disturbed};
 use serde_json::Value;
 
 fn output_of_load(args: &[&str]) -> String {
@@ -70,7 +70,7 @@ fn failures_are_reported_with_advice() {
     assert!(text.contains("503: 50") && text.contains("Not a success  50"), "{text}");
     assert!(text.contains("Availability   100.00 % answered, 0.00 % successful"), "{text}");
     let slow = Upstream::start(&["--delay", "20ms"]);
-    let text = eventually(|| {
+    let text = retry_if_disturbed(|| {
         let text = output_of_load(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let parts = ["! ", "requests/s were due", "requests in flight: use more connections (-c 1"];

@@ -3,7 +3,7 @@
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
-use crate::support::{Json, Scratch, eventually};
+use crate::support::{Json, Scratch, retry_if_disturbed};
 use crate::wire::{self, Client};
 use hoptax_format::clock;
 use hoptax_format::histogram::Encoded;
@@ -29,7 +29,7 @@ fn times(trial: &Json, name: &str) -> Times {
 /// If the machine stalls, the other side can seem slow. Then the test is repeated.
 #[test]
 fn a_delay_shows_on_its_own_side() {
-    eventually(delays_by_side);
+    retry_if_disturbed(delays_by_side);
 }
 
 fn delays_by_side() -> Result<(), String> {

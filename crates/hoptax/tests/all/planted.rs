@@ -7,7 +7,7 @@ use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json};
+use crate::support::{Json, PATIENCE, Scratch, hoptax, json, retry_if_disturbed};
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::Encoded;
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,7 +178,7 @@ fn case_e_a_rate_that_is_not_reached() {
     let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
     let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 2\n";
     // If the machine stalls at the end of a trial, some requests of direct may not be sent.
-    eventually(|| {
+    retry_if_disturbed(|| {
         let report = run_and_report(&gateways, "", load);
         let share = |gateway: &str| {
             finding(&report, "rate-missed", gateway).map(|it| number(&it["evidence"]["share"]))
@@ -194,7 +194,7 @@ fn case_e_a_rate_that_is_not_reached() {
 
 /// Returns the finding that a run must raise. If a disturbed machine hides the finding, repeats the run.
 fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
-    eventually(|| {
+    retry_if_disturbed(|| {
         let report = look();
         let found = finding(&report, code, gateway).cloned();
         found.ok_or_else(|| format!("no {code} of {gateway}: {}", report["findings"]))
@@ -206,7 +206,7 @@ fn an_included_warm_up_is_found() {
     // At first, the gateway is very slow. In the rest of the trial, noise cannot make the gateway as slow.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
-    let unsteady = eventually(|| {
+    let unsteady = retry_if_disturbed(|| {
         let report = run_and_report(&[("cold", cold.clone())], "", load);
         let unsteady = finding(&report, "unsteady", "cold").cloned();
         let unsteady = unsteady.ok_or_else(|| format!("no unsteady of cold: {}", report["findings"]))?;
@@ -343,7 +343,7 @@ const ROUNDS: u32 = 4;
 #[test]
 fn other_load_in_half_of_the_rounds_changes_no_verdict() {
     // Load that other processes add can change a verdict, so the test may be repeated.
-    eventually(run_beside_other_load);
+    retry_if_disturbed(run_beside_other_load);
 }
 
 fn run_beside_other_load() -> Result<(), String> {

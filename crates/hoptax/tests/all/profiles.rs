@@ -1,7 +1,7 @@
 //! `hoptax profile` with the real nginx and the real `perf`.
 
 use crate::run::{report, run_directory, text};
-use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, skip, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, hoptax, retry_if_disturbed, skip, wait_until};
 use crate::world::is_missing;
 use hoptax_host::profile::Profiler;
 use std::path::Path;
@@ -122,7 +122,7 @@ fn the_functions_of_zlib_are_what_gzip_costs() {
     if is_missing("nginx") || cannot_profile() {
         return;
     }
-    eventually(|| {
+    retry_if_disturbed(|| {
         let scratch = Scratch::new();
         let output = profile(&scratch, &["--passes", "6", "--for", "1s"]);
         // A void finding about this machine does not matter here.

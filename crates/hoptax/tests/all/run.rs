@@ -2,7 +2,9 @@
 //! gateways' own counts. However a run ends, no result may be lost and no process may keep running.
 
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, retry_only_after_stall, wait_until};
+use crate::support::{
+    Json, PATIENCE, Scratch, hoptax, json, retry_if_disturbed, retry_only_after_stall, wait_until,
+};
 use hoptax_format::histogram::Encoded;
 use hoptax_host::tree::{descendants, is_alive};
 use std::collections::BTreeSet;
@@ -333,8 +335,8 @@ fn quietest_median_us(directory: &Path) -> f64 {
 }
 
 /// The upstream delays each response by exactly 2 ms, so the service time is 2 ms plus the round trip. The
-/// tolerance is 0.5 ms, because other tests run at the same time. To measure the accuracy on a quiet machine,
-/// use `benches/rate-accuracy.py`.
+/// kernel's timers may be 50 µs late, and other tests run at the same time. To measure the accuracy on a
+/// quiet machine, use `benches/rate-accuracy.py`.
 #[test]
 fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
@@ -352,19 +354,15 @@ upstream: {{ delay: {delay} }}
         assert!(output.status.success(), "{}", text(&output.stderr));
         let directory = run_directory(&scratch);
         let printed = report(&directory)["cases"][0]["service_time"]["p50"]["estimate"].as_f64();
-        let quietest = quietest_median_us(&directory);
-        assert!(
-            printed >= Some(0.98 * quietest),
-            "{printed:?} µs in all and {quietest} µs in its quietest part"
-        );
-        quietest
+        let (printed, quietest) = (printed.expect("a median"), quietest_median_us(&directory));
+        assert!(printed >= 0.98 * quietest, "{printed} µs in all and {quietest} µs in its quietest part");
+        (printed, quietest)
     };
-    eventually(|| {
-        let (bare, delayed) = (p50("0ms"), p50("2ms"));
-        match (-100.0..500.0).contains(&(delayed - bare - 2_000.0)) {
-            true => Ok(()),
-            false => Err(format!("2 ms became {delayed} µs over a round trip of {bare} µs")),
-        }
+    retry_if_disturbed(|| {
+        let ((_, bare), (printed, delayed)) = (p50("0ms"), p50("2ms"));
+        let is_exact = (-50.0..250.0).contains(&(delayed - bare - 2_000.0)) && printed < 1.25 * delayed;
+        let seen = format!("2 ms became {delayed} µs (in all {printed} µs) over a round trip of {bare} µs");
+        is_exact.then_some(()).ok_or(seen)
     });
 }
 
@@ -441,7 +439,7 @@ budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
     let output = run(&scratch, &plan("1s"), &["--accept-void"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // On a stalled machine, the only trial may have no result, and then no limit is exceeded.
-    let output = eventually(|| {
+    let output = retry_if_disturbed(|| {
         let output = run(&scratch, &plan("1ns"), &["--accept-void"]);
         if output.status.code() == Some(3) { Ok(output) } else { Err(text(&output.stdout)) }
     });

@@ -4,10 +4,8 @@
 pub(crate) mod client;
 pub(crate) mod haproxy;
 pub(crate) mod hog;
-mod notes;
 pub(crate) mod planted_pack;
 pub(crate) mod proxy;
-mod retry;
 pub(crate) mod server;
 pub(crate) mod sockets;
 pub(crate) mod terminal;
@@ -17,8 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-pub(crate) use notes::skip;
-pub(crate) use retry::{eventually, retry_only_after_stall, wait_for, wait_until};
+pub(crate) use hoptax_testing::{retry_if_disturbed, retry_only_after_stall, skip, wait_for, wait_until};
 pub(crate) use serde_json::Value as Json;
 
 /// Time limit for any event, even on a busy machine. A test waits this long only if something is wrong.

@@ -1,28 +1,61 @@
-//! Tests of `scripts/run-tests.py`: what the script prints about skips and retries, and when it fails. A fake
-//! Cargo, which is a shell script, replaces Cargo, and `true` replaces pytest.
+//! Tests of `scripts/run-tests.py`: what the script prints about skips, retries and slow tests, and when it
+//! fails. A fake Cargo, which is a shell script, replaces Cargo, and `true` replaces pytest.
 
 use crate::support::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code and
-/// the output of the script.
-fn run_tests(notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
-    run_script(&format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n"), ci)
-}
+/// Runs of the script with a fake Cargo. They have one history.
+struct Runs(Scratch);
 
-/// The same with the whole text of the fake Cargo.
-fn run_script(script: &str, ci: bool) -> (Option<i32>, String) {
-    let scratch = Scratch::new();
-    let cargo = scratch.file("cargo.sh", script);
-    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run-tests.py"))
-        .env("CARGO", format!("sh {}", cargo.display()))
-        .env("PYTEST", "true")
-        .env("CARGO_TARGET_DIR", scratch.path().join("target"))
-        .env("CI", ci.to_string())
-        .output()
-        .expect("python3 runs");
-    (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+impl Runs {
+    fn new() -> Self {
+        Self(Scratch::new())
+    }
+
+    /// Runs the script with a fake Cargo, which writes `notes` and exits with `code`. Returns the exit code
+    /// and the output of the script.
+    fn run(&self, notes: &str, code: u8, ci: bool) -> (Option<i32>, String) {
+        self.script(&format!("cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\nexit {code}\n"), ci)
+    }
+
+    /// The same with a report of the tests in the format of JUnit.
+    fn run_with_report(&self, notes: &str, cases: &str) -> (Option<i32>, String) {
+        self.script(
+            &format!(
+                "cat > \"$HOPTAX_TEST_NOTES\" <<'end'\n{notes}end\n\
+                 mkdir -p \"$CARGO_TARGET_DIR/nextest/default\"\n\
+                 cat > \"$CARGO_TARGET_DIR/nextest/default/junit.xml\" <<'end'\n\
+                 <?xml version=\"1.0\"?><testsuites><testsuite name=\"hoptax::all\">\
+                 {cases}</testsuite></testsuites>\n\
+                 end\n"
+            ),
+            false,
+        )
+    }
+
+    /// The same with the whole text of the fake Cargo.
+    fn script(&self, text: &str, ci: bool) -> (Option<i32>, String) {
+        let cargo = self.0.file("cargo.sh", text);
+        self.command(&[], Some(&cargo), ci)
+    }
+
+    fn command(&self, arguments: &[&str], cargo: Option<&Path>, ci: bool) -> (Option<i32>, String) {
+        let mut command =
+            Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/run-tests.py"));
+        if let Some(cargo) = cargo {
+            command.env("CARGO", format!("sh {}", cargo.display()));
+        }
+        let output = command
+            .args(arguments)
+            .env("PYTEST", "true")
+            .env("CARGO_TARGET_DIR", self.0.path().join("target"))
+            .env("HOPTAX_TEST_HISTORY", self.0.path().join("history/retries.jsonl"))
+            .env("CI", ci.to_string())
+            .output()
+            .expect("python3 runs");
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    }
 }
 
 const LISTED: &str = "skip docker::a_test no docker engine answers\n";
@@ -37,7 +70,7 @@ fn skips_are_listed_and_fail_unless_allowed() {
     for (notes, ci, code) in
         [(LISTED, true, 0), (LISTED, false, 0), (UNLISTED, false, 0), (UNLISTED, true, 1)]
     {
-        let (seen, reported) = run_tests(notes, 0, ci);
+        let (seen, reported) = Runs::new().run(notes, 0, ci);
         assert_eq!(seen, Some(code), "{reported}");
         assert!(reported.contains("Skipped: 1:\n") && reported.contains("_test: n"), "{reported}");
         assert_eq!(
@@ -46,25 +79,65 @@ fn skips_are_listed_and_fail_unless_allowed() {
             "{reported}"
         );
     }
-    let (code, reported) = run_tests("", 0, true);
+    let (code, reported) = Runs::new().run("", 0, true);
     assert!(code == Some(0) && reported.contains("Skipped: 0\nRetries: 0 "), "{reported}");
 }
 
 #[test]
 fn retries_are_counted_and_limited() {
     let six: String = (0..6).map(|test| retries(&format!("a::b{test}"), 2)).collect();
-    let (code, reported) = run_tests(&six, 0, false);
+    let (code, reported) = Runs::new().run(&six, 0, false);
     assert!(code == Some(0) && reported.contains("Retries: 12 (at most 12):\n  a::b0: 2 "), "{reported}");
     assert!(reported.contains("    3 became 4\n"), "{reported}");
-    let (code, reported) = run_tests(&(six + &retries("a::c", 1)), 0, false);
+    let (code, reported) = Runs::new().run(&(six + &retries("a::c", 1)), 0, false);
     assert!(code == Some(1) && reported.contains("FAILED: there were 13 retries"), "{reported}");
-    let (code, reported) = run_tests(&retries("a::b", 3), 0, false);
+    let (code, reported) = Runs::new().run(&retries("a::b", 3), 0, false);
     assert!(code == Some(1) && reported.contains("FAILED: a::b was retried 3 times"), "{reported}");
+}
+
+/// One run cannot tell a fault in 30 % of the attempts from a disturbed machine.
+#[test]
+fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
+    let runs = Runs::new();
+    let quiet = |runs: &Runs| runs.run_with_report("", r#"<testcase name="a::b" time="1"/>"#);
+    let retried = |runs: &Runs| runs.run(&retries("a::b", 1), 0, false);
+    let reported = retried(&runs).1;
+    assert!(reported.contains("  a::b: 1 (at most 2), in 1 of its last 10 runs\n"), "{reported}");
+    assert_eq!(retried(&runs).0, Some(0));
+    let (code, reported) = retried(&runs);
+    assert!(
+        code == Some(1) && reported.contains("FAILED: a::b needed a retry in 3 of its last 10 runs"),
+        "{reported}"
+    );
+    // Runs without this test say nothing about it. Eight runs without a retry leave two of the last ten.
+    for _ in 0..20 {
+        assert_eq!(runs.run("", 0, false).0, Some(0));
+    }
+    assert_eq!(retried(&runs).0, Some(1));
+    for _ in 0..8 {
+        assert_eq!(quiet(&runs).0, Some(0));
+    }
+    let (code, reported) = retried(&runs);
+    assert!(code == Some(0) && reported.contains("in 2 of its last 10 runs"), "{reported}");
+    assert_eq!(retried(&runs).0, Some(1));
+    assert_eq!(runs.command(&["--forget", "a::b"], None, false).0, Some(0));
+    let (code, reported) = retried(&runs);
+    assert!(code == Some(0) && reported.contains("in 1 of its last 10 runs"), "{reported}");
+}
+
+#[test]
+fn the_share_of_successes_on_a_disturbed_machine_is_printed() {
+    let success = |test: &str, what: &str| format!("success {test} {what}: 1 s\n");
+    let quiet: String = ["a::b", "a::c", "a::d"].map(|test| success(test, "quiet")).concat();
+    let (code, reported) = Runs::new().run(&(quiet + &success("a::b", "disturbed")), 0, true);
+    assert_eq!(code, Some(0), "{reported}");
+    let expected = "Attempts that succeeded: 4, of these 1 (25 %) while the machine counted as disturbed\n";
+    assert!(reported.contains(expected), "{reported}");
 }
 
 #[test]
 fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
-    let (code, reported) = run_tests(LISTED, 101, false);
+    let (code, reported) = Runs::new().run(LISTED, 101, false);
     assert_eq!(code, Some(1), "{reported}");
     assert!(
         reported.contains("docker::a_test: no docker engine answers") && reported.contains("FAILED: sh "),
@@ -74,37 +147,22 @@ fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
 
 /// The middle of a long log is often cut away, and with it the reason.
 #[test]
-fn what_failed_tests_printed_is_repeated_at_the_end() {
-    let script = "cat <<'end'
-test a::b ... FAILED
-
-failures:
-
----- a::b stdout ----
-3 became 4
-frame
-frame
-frame
-frame
-frame
-frame
-frame
-frame
-frame
-frame
-the last frame
-
-failures:
-    a::b
-end
-exit 101
-";
-    let (code, reported) = run_script(script, false);
-    assert_eq!(code, Some(1), "{reported}");
-    let (whole, end) = reported.split_once("Retries: 0").expect("a summary");
-    assert!(whole.contains("the last frame"), "the log itself is complete: {whole}");
-    assert!(end.contains("---- a::b stdout ----\n3 became 4\nframe\n"), "{end}");
-    assert!(!end.contains("the last frame") && !end.contains("failures:"), "{end}");
+fn what_failed_tests_printed_and_the_slowest_tests_are_at_the_end() {
+    let frames = "frame\n".repeat(20);
+    let slow: String = (1..=12).map(|s| format!(r#"<testcase name="slow::{s}" time="{s}.04"/>"#)).collect();
+    let cases = format!(
+        "{slow}<testcase name=\"a::b\" time=\"0.1\"><failure type=\"test failure\">3 became 4\n{frames}the \
+         last frame</failure></testcase>"
+    );
+    let hangs = r#"<testcase name="a::hangs" time="300"><failure type="test timeout"/></testcase>"#;
+    let (_, reported) = Runs::new().run_with_report("", &(cases + hangs));
+    let slowest =
+        "Slowest tests of 14:\n   300.0 s  hoptax::all a::hangs\n    12.0 s  hoptax::all slow::12\n";
+    assert!(reported.contains(slowest), "{reported}");
+    assert!(reported.contains("slow::4\n") && !reported.contains("slow::3\n"), "{reported}");
+    let failure = "---- hoptax::all a::b: test failure ----\n3 became 4\nframe\n";
+    assert!(reported.contains(failure) && !reported.contains("the last frame"), "{reported}");
+    assert!(reported.contains("---- hoptax::all a::hangs: test timeout ----\n"), "{reported}");
 }
 
 #[test]

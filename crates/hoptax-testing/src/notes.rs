@@ -1,5 +1,5 @@
-//! Notes about skipped tests and retries. `make test` prints the notes at its end. It fails if there are too
-//! many notes (`scripts/run-tests.py`).
+//! Notes about skipped tests, attempts and retries. `make test` prints the notes at its end, and fails if
+//! there are too many (`scripts/run-tests.py`).
 
 use std::io::Write as _;
 use std::panic::Location;
@@ -12,14 +12,21 @@ const REASON: usize = 300;
 /// Notes that this machine cannot run the calling test, or a part of it. The caller must then return or leave
 /// out that part.
 #[track_caller]
-pub(crate) fn skip(reason: impl AsRef<str>) {
+pub fn skip(reason: impl AsRef<str>) {
     note("skip", &test_name(Location::caller()), reason.as_ref());
 }
 
-/// Notes that the calling test retries. Only `eventually` calls this.
+/// Notes that the calling test retries for `reason`.
 #[track_caller]
-pub(super) fn retry(reason: &str) {
+pub fn note_retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
+}
+
+/// Notes an attempt that succeeded: what the machine did meanwhile. These notes say how often a success
+/// happens on a machine that counts as disturbed, and so how much a retry can hide.
+#[track_caller]
+pub(crate) fn success(what: &str) {
+    note("success", &test_name(Location::caller()), what);
 }
 
 /// The name of the calling test. Each test thread has the name of its test. With `--test-threads=1` there is
@@ -27,7 +34,8 @@ pub(super) fn retry(reason: &str) {
 fn test_name(place: &Location<'_>) -> String {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main").map(str::to_owned);
-    name.unwrap_or_else(|| format!("{}:{}", place.file(), place.line()))
+    name.or_else(|| std::env::var("NEXTEST_TEST_NAME").ok())
+        .unwrap_or_else(|| format!("{}:{}", place.file(), place.line()))
 }
 
 fn note(kind: &str, test: &str, reason: &str) {
@@ -48,7 +56,7 @@ fn line(kind: &str, test: &str, reason: &str) -> String {
 
 #[test]
 fn a_note_is_one_short_line_that_names_its_test() {
-    assert_eq!(test_name(Location::caller()), "support::notes::a_note_is_one_short_line_that_names_its_test");
+    assert_eq!(test_name(Location::caller()), "notes::a_note_is_one_short_line_that_names_its_test");
     assert_eq!(line("skip", "a::b", "no\n  engine"), "skip a::b no engine\n");
     assert_eq!(line("retry", "a::b", &"x".repeat(1000)).len(), "retry a::b \n".len() + REASON);
 }

@@ -1,0 +1,13 @@
+//! What tests of several crates share: retries on a disturbed machine ([`retry_if_disturbed`]), limits
+//! ([`unless_it_hangs`], [`wait_until`]), and notes that `make test` prints at its end ([`skip`]).
+#![forbid(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+mod disturbance;
+mod notes;
+mod retry;
+mod wait;
+
+pub use notes::{note_retry, skip};
+pub use retry::{retry_if_disturbed, retry_only_after_stall};
+pub use wait::{unless_it_hangs, wait_for, wait_until};
