@@ -159,7 +159,7 @@ mod tests {
                 );
             }
         }
-        assert!(markdown.contains("| +90"), "{markdown}");
+        insta::assert_snapshot!(markdown);
         let page = html(&model).expect("a page");
         assert!(page.contains("a&lt;b · bench-1") && page.contains("<h2 id=\"generators\">"), "{page}");
         let json: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");

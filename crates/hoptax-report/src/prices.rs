@@ -348,10 +348,7 @@ mod tests {
     fn a_price_in_the_noise_is_called_not_distinguishable() {
         let model = matrix(212, 31).model();
         let text = one_line(&terminal(&model, 120, false));
-        assert!(
-            text.contains("At the median that is not distinguishable from the sum of both alone"),
-            "{text}"
-        );
+        insta::assert_snapshot!(text);
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
     }
 

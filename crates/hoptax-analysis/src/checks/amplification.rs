@@ -121,7 +121,7 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -130,6 +130,7 @@ mod tests {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(via("kubegateway", 0).ledger_requests(2000));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         assert_eq!(
             (findings[0].severity, &findings[0].evidence["per_request"]),

@@ -117,7 +117,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::features::gateway;
     use crate::fixture::{Run, via};
@@ -131,6 +131,7 @@ mod tests {
             run.push(via("sticky", round).by_instance(&[1000, 0, 0]));
         }
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].evidence["most_share"], 0.75);
         assert_eq!(findings[1].evidence["by_instance"], json!([5000, 0, 0]));

@@ -159,7 +159,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
     use crate::fixture::{Run, clock_id, via};
@@ -255,7 +255,7 @@ mod tests {
         let findings = findings(rounded());
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["step_us"], 1000.0);
-        assert!(findings[0].message.contains("in steps of 1 ms"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

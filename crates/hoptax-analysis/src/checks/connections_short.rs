@@ -46,7 +46,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -56,6 +56,7 @@ mod tests {
         run.push(via("nginx", 0)).push(via("nginx", 1).established(31));
         run.push(via("envoy", 0).established(20));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 2);
         assert_eq!(
             (findings[0].severity, &findings[0].evidence["established"]),

@@ -56,7 +56,7 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::Run;
     use hoptax_record::CpuRoundTrip;
@@ -76,8 +76,7 @@ mod tests {
         let findings = raised(&moved(3), CODE);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert_eq!(findings[0].severity, Severity::Warning, "the plan has a fixed number of trials");
-        assert!(findings[0].message.contains("usually took 390 ns"), "{}", findings[0].message);
-        assert!(findings[0].message.contains("80 ns around 3 of 12 trials"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
         let note = finding(
             &Placement { cpus: [0, 1], usual_ns: 80.0, other_ns: Some(390.0), moved: 1, trials: 9 },
             true,

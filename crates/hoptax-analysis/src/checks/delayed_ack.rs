@@ -151,7 +151,7 @@ impl Delayed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
@@ -180,7 +180,7 @@ mod tests {
     fn raised_by_a_mode_at_the_delay_of_an_acknowledgement() {
         let findings = found(made("nginx", 1, 43_000));
         assert_eq!(findings.len(), 1, "{findings:?}");
-        assert!(findings[0].message.contains("head and body of its answers in two segments"), "{findings:?}");
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(found(made("nginx", 2, 41_000)).len(), 1);
     }
 

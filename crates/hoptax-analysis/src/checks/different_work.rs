@@ -182,7 +182,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
     use hoptax_format::random::Random;
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["body_bytes"], 1024.0 * 0.94);
         assert_eq!(findings[0].severity, Severity::Warning);
-        assert!(findings[0].message.contains("962.6 bytes"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -75,7 +75,7 @@ mod tests {
         let evidence = &findings[0].evidence;
         assert_eq!((&evidence["trials"], &evidence["trials_left_out"]), (&3.into(), &1.into()));
         assert_eq!(evidence["share_left_out"], 0.2);
-        assert!(findings[0].message.contains("quiet figures rest on only 2"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
         assert!(findings[0].case.as_deref().is_some_and(|case| case.starts_with("nginx")));
     }
 

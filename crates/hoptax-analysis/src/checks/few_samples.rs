@@ -60,7 +60,7 @@ fn needed(quantile: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -69,6 +69,7 @@ mod tests {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0)).push(via("envoy", 0).response_times_us(100..110));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(

@@ -132,7 +132,7 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, open_point, via};
     use hoptax_format::spec::{Arrivals, Rate, Shape};
@@ -155,6 +155,7 @@ mod tests {
     #[test]
     fn raised_if_jitter_shortens_the_p99() {
         let findings = raised(&both(900, 300), CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         assert!(findings[0].case.as_deref().expect("a case").contains("constant"), "{:?}", findings[0].case);
         assert_eq!(raised(&both(300, 300), CODE), []);

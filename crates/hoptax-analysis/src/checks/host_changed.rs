@@ -68,7 +68,7 @@ fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change
 #[cfg(test)]
 mod tests {
     use super::super::host_unfit::tests::look;
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::Run;
     use crate::fixture::hosts::on_hosts;
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(findings[0].evidence["items"], serde_json::json!(["governor", "clock-source"]));
         assert_eq!(findings[0].evidence["at_start"], serde_json::json!(["performance", "tsc"]));
         assert_eq!(findings[0].evidence["at_end"], serde_json::json!(["powersave", "hpet"]));
-        assert!(findings[0].message.contains("clock-source was tsc before the first trial and hpet after"));
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert_eq!(findings[0].evidence["host"], "host edge (gateway)");
-        assert!(findings[0].message.starts_with("Host edge (gateway) changed during the run: governor was"));
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

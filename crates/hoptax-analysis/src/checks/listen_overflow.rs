@@ -93,7 +93,7 @@ fn overflowed(network: &NetworkUsage, opened: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
@@ -131,7 +131,7 @@ mod tests {
             (&found[0].evidence["listen_drops"], &found[0].evidence["trials_hit"]),
             (&8.into(), &4.into())
         );
-        assert!(found[0].message.contains("the kernel on host edge (gateway) dropped 8"), "{found:?}");
+        insta::assert_snapshot!(texts(&found));
     }
 
     #[test]

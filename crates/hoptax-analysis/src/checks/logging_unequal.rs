@@ -107,7 +107,7 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::features::gateway;
     use crate::fixture::{MadeTrial, Run, via};
@@ -146,7 +146,9 @@ mod tests {
         assert_eq!(raised(&run, CODE), []);
         run.record.plan.gateways.push(gateway("envoy.access-log", &[Feature::AccessLog]));
         run.push(logged("envoy.access-log", 0));
-        assert_eq!(raised(&run, CODE).len(), 1, "it should log and does not");
+        let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
+        assert_eq!(findings.len(), 1, "it should log and does not");
     }
 
     #[test]

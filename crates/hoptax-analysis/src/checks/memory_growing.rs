@@ -105,7 +105,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
     use hoptax_format::random::Random;
@@ -118,6 +118,7 @@ mod tests {
         run.push(via("nginx", 0).rss_windows((0..50).map(|_| 12 * MIB)));
         run.push(via("nginx", 1).rss_windows((0..50).map(|window| 12 * MIB + window * MIB / 10)));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         assert!(findings[0].evidence["growth"].as_f64().expect("a share") > 0.05);
     }

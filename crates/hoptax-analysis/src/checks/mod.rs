@@ -73,4 +73,13 @@ mod tests {
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()
     }
+
+    /// What reports print of findings, for snapshots.
+    pub(super) fn texts(findings: &[Finding]) -> String {
+        let text = |one: &Finding| {
+            let of = one.case.as_deref().unwrap_or("the run");
+            format!("{} {} of {of}\n{}\n=> {}\n", one.severity.name(), one.code, one.message, one.advice)
+        };
+        findings.iter().map(text).collect::<Vec<_>>().join("\n")
+    }
 }

@@ -89,7 +89,7 @@ fn one_trial() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -101,6 +101,7 @@ mod tests {
             run.push(via("nginx", round).all_at_us(150 + u64::from(round)).throughput(500));
         }
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         let metrics = findings[0].evidence["metrics"].as_object().expect("by metric");
         assert_eq!(metrics.keys().collect::<Vec<_>>(), ["added_p50", "added_p99"]);

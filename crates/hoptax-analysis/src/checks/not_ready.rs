@@ -43,7 +43,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::starts::{Cold, fail, started};
 
@@ -54,6 +54,7 @@ mod tests {
             let starts = run.starts.iter_mut().filter(|start| start.contender == "nginx");
             starts.take(failed).for_each(|start| fail(start, "nginx exited with code 1"));
             let findings = raised(&run, CODE);
+            insta::assert_snapshot!(texts(&findings));
             assert_eq!(findings.first().map(|one| one.severity), severity, "{findings:?}");
             assert!(findings.iter().all(|one| one.case.as_deref() == Some("nginx, start")), "{findings:?}");
         }

@@ -54,7 +54,7 @@ fn unanswered(load: &StartUnderLoad) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::starts::{Cold, started};
 
@@ -77,6 +77,6 @@ mod tests {
             load.unanswered = load.scheduled / 2;
         }
         let findings = raised(&run, CODE);
-        assert!(findings[0].message.ends_with("50 % of its requests had no answer by then."), "{findings:?}");
+        insta::assert_snapshot!(texts(&findings));
     }
 }

@@ -167,7 +167,7 @@ fn lingers(other: &Trial<'_>, trial: &Trial<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
@@ -226,7 +226,7 @@ mod tests {
         run.record.hosts = on_hosts(&[]).record.hosts;
         let found = raised(&run, CODE);
         assert_eq!(found[0].evidence["host"], "host edge (gateway)", "{found:?}");
-        assert!(found[0].message.contains("in TIME_WAIT on host edge (gateway), which"), "{found:?}");
+        insta::assert_snapshot!(texts(&found));
         // The upstream's host opens none.
         for trial in &mut run.trials {
             let edge = trial.hosts.get_mut("edge").expect("there").network.take();
@@ -266,7 +266,7 @@ mod tests {
             (&found[0].evidence["host"], &found[0].evidence["waiting"]),
             (&"host b (generator)".into(), &25_000.into())
         );
-        assert!(found[0].message.contains("were in TIME_WAIT on host b (generator), which"), "{found:?}");
+        insta::assert_snapshot!(texts(&found));
         assert_eq!(of(25_000, 4), [], "other programs on its host");
         assert_eq!(of(20_000, 25_004), []);
     }

@@ -101,7 +101,7 @@ fn in_words(one: &Disagreement<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!((findings[0].severity, findings[0].concerns.figures), (Severity::Note, Figures::Tails));
         assert_eq!(findings[0].evidence["metrics"]["added_p99"]["all"]["distinguishable"], true);
         assert_eq!(findings[0].evidence["metrics"]["added_p99"]["quiet"]["distinguishable"], false);
-        assert!(findings[0].message.contains("added_p99 is 8"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

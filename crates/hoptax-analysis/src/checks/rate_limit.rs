@@ -118,7 +118,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::Severity;
     use crate::fixture::features::gateway;
@@ -153,7 +153,7 @@ mod tests {
         }
         let void = found(None, 503);
         assert_eq!(void.severity, Severity::Void);
-        assert!(void.advice.contains("expect: { rate_limit: 1000/s }"), "{}", void.advice);
+        insta::assert_snapshot!(texts(std::slice::from_ref(&void)));
     }
 
     /// A trial of one second with 1,000 requests, in which `rejected` requests have this status. Their bodies

@@ -133,7 +133,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
@@ -172,7 +172,7 @@ mod tests {
         there.0.hosts.get_mut("edge").expect("there").roles = vec![Role::Gateway, Role::Upstream];
         let found = found(there);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].message.contains("gateway, upstream competed"), "{}", found[0].message);
+        insta::assert_snapshot!(texts(&found));
         assert_eq!(found[0].evidence["worst_use"], 0.95);
     }
 
@@ -195,7 +195,7 @@ mod tests {
     fn raised_if_two_roles_are_pinned_to_one_cpu() {
         let found = found(trial(role(500, &[0], 1), role(450, &[0], 1), role(100, &[1], 1)));
         assert_eq!(found.len(), 1);
-        assert!(found[0].message.contains("generator, gateway competed"), "{}", found[0].message);
+        insta::assert_snapshot!(texts(&found));
     }
 
     #[test]

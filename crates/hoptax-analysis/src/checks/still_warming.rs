@@ -51,7 +51,7 @@ fn finding(case: &Case, warm_up: &WarmUp) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::Run;
     use hoptax_record::{Burst, WarmUpLoad};
@@ -69,6 +69,7 @@ mod tests {
             run.record.contenders[2].warm_ups =
                 vec![WarmUp { before_trial: 0, load: WarmUpLoad::Plan, settled, bursts: vec![burst] }];
             let findings = raised(&run, CODE);
+            insta::assert_snapshot!(texts(&findings));
             assert_eq!(findings.len(), usize::from(!settled));
             assert!(
                 findings.iter().all(|one| one.message.contains("60 s of load (90000 requests)")),

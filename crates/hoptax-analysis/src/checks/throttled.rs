@@ -93,7 +93,7 @@ fn consequence(role: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::hosts::on_hosts;
     use crate::fixture::{Run, via};
@@ -127,7 +127,7 @@ mod tests {
             (2, &"host app (upstream)".into()),
             "{found:?}"
         );
-        assert!(found[0].message.starts_with("A CPU limit stopped the upstream on host app (upstream) in"));
+        insta::assert_snapshot!(texts(&found));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -62,7 +62,9 @@ mod tests {
     fn raised_by_one_connection_and_void_by_many() {
         let mut run = Run::closed(1);
         run.push(via("one", 0).unasked(1)).push(via("many", 0).unasked(20));
-        let found: Vec<Severity> = raised(&run, CODE).iter().map(|finding| finding.severity).collect();
+        let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
+        let found: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
         assert_eq!(found, [Severity::Void, Severity::Warning]);
     }
 

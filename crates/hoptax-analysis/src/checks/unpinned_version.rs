@@ -47,7 +47,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, failure};
     use hoptax_record::Stage;
@@ -62,6 +62,7 @@ mod tests {
     #[test]
     fn raised_once_per_gateway() {
         let findings = raised(&run_without_version(), CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["gateway"], "mine");
         assert_eq!(findings[0].advice, "Add the version to the gateway's label.");

@@ -325,7 +325,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, open_point, staged_point, via};
     use hoptax_format::random::Random;
@@ -344,7 +344,7 @@ mod tests {
         let findings =
             raised(&closed(4, |_, window| if window < 10 { 60.0 + window as f64 } else { 100.0 }), CODE);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].message.contains("from the first fifth"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
             let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
             let findings = raised(&run, CODE);
             assert_eq!(findings.len(), 1);
-            assert!(findings[0].message.starts_with("Throughput falls by"), "{}", findings[0].message);
+            insta::assert_snapshot!(texts(&findings));
         }
     }
 
@@ -365,7 +365,7 @@ mod tests {
         );
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].message.contains("jumped by"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

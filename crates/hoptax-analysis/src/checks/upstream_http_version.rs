@@ -97,7 +97,7 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, via};
     use hoptax_plan::LoadPoint;
@@ -108,6 +108,7 @@ mod tests {
         run.push(via("nginx", 0).upstream_versions(&[("1.0", 1000)]));
         run.push(via("half", 0).upstream_versions(&[("1.0", 400), ("1.1", 600)]));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].evidence["expected"], "1.1");
         assert_eq!(findings[1].evidence["share"], 0.4);

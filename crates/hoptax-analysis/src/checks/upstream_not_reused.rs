@@ -158,7 +158,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, via};
     use hoptax_plan::LoadPoint;
@@ -168,6 +168,7 @@ mod tests {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(via("haproxy", 0).upstream_connections(1000));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["upstream_connections"], 1000);
         assert_eq!(findings[0].evidence["share"], 0.968);

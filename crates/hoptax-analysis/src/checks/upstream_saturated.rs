@@ -145,7 +145,7 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, open_point, via};
 
@@ -155,6 +155,7 @@ mod tests {
         run.push(via("direct", 0).first().upstream_cpu_ms(950));
         run.push(via("nginx", 0).upstream_cpu_ms(900)).push(via("haproxy", 0).upstream_cpu_ms(400));
         let findings = raised(&run, CODE);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(
             findings.iter().map(|it| it.severity).collect::<Vec<_>>(),
             [Severity::Warning, Severity::Note]

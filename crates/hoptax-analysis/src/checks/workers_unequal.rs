@@ -204,7 +204,7 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
 
@@ -260,7 +260,7 @@ mod tests {
         let found = found(&[made("nginx", 1, 0.9), varnish]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["gateway"], "varnish");
-        assert!(found[0].message.contains("used 1.6 CPUs at once with 1 worker."), "{}", found[0].message);
+        insta::assert_snapshot!(texts(&found));
         // With a rate in stages, the gateway is busy only for a short time.
         let peak: Vec<f64> = [vec![0.1; 20], vec![1.9; 5], vec![0.1; 20]].concat();
         let found =
