@@ -223,6 +223,10 @@ pub struct Tunnel {
     /// Value of the header `proxy-authorization`. Absent if the proxy needs no credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization: Option<String>,
+    /// TLS settings of the connection to the proxy, in which the tunnel is. Absent if this connection is
+    /// plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSpec>,
 }
 
 impl std::fmt::Debug for Tunnel {

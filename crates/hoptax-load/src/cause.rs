@@ -1,11 +1,15 @@
 //! Derives the causes of failed requests from the kernel's errors.
 
+use crate::tls::HandshakeFailed;
 use hoptax_format::record::Cause;
 use rustix::io::Errno;
 use std::io;
 
 /// Returns the cause of a failed connect, and its description.
 pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
+    if let Some(failed) = error.get_ref().and_then(|inner| inner.downcast_ref::<HandshakeFailed>()) {
+        return (failed.cause, failed.text.clone());
+    }
     let cause = match Errno::from_io_error(error) {
         // ENOENT means that the Unix socket's file is missing.
         Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,

@@ -9,7 +9,7 @@ use crate::pacer::{self, LARGEST_JITTER};
 use crate::recorder::occupancy;
 use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::target::{Mix, Protocol};
-use crate::tls;
+use crate::tls::{self, TlsToProxy};
 use crate::trial::{self, Early, Message, Outcome, Reports, Shared, TrialTimes};
 use crate::tunnel;
 use crate::worker::{Setup, Spin, Worker};
@@ -111,6 +111,8 @@ fn run_from(
         .map_err(|error| LoadError::Spec(error.to_string()))?;
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
     let tunnel = spec.tunnel.as_ref().map(tunnel::request);
+    let proxy = spec.tunnel.as_ref().and_then(|tunnel| tunnel.tls.as_ref());
+    let proxy = proxy.map(tls::Client::new).transpose()?;
     let spare = limits::make_room_for(spec.own_connections())?;
     let workers = spec.own_workers();
     let shared = Shared {
@@ -125,7 +127,8 @@ fn run_from(
         sources: &spec.sources,
         mix: &mix,
         tls: tls.as_ref(),
-        proxy_protocol: spec.proxy_protocol,
+        // The header comes before TLS to the proxy.
+        proxy_protocol: spec.proxy_protocol.filter(|_| proxy.is_none()),
         tunnel: tunnel.as_deref(),
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
@@ -141,7 +144,8 @@ fn run_from(
         let mut handles = Vec::new();
         for index in 0..workers {
             let (shared, setup, reports) = (&shared, &setup, reports.clone());
-            let body = move || work(index, setup, shared, &reports);
+            let proxy = proxy.as_ref();
+            let body = move || work(index, setup, proxy, shared, &reports);
             match thread::Builder::new().name(format!("worker-{index}")).spawn_scoped(scope, body) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
@@ -162,20 +166,40 @@ fn run_from(
     })
 }
 
-fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -> Result<Outcome, LoadError> {
+/// Runs one worker. `proxy` has the TLS settings of the connections to a proxy, if they use TLS.
+fn work(
+    index: u32,
+    setup: &Setup<'_>,
+    proxy: Option<&tls::Client>,
+    shared: &Shared<'_>,
+    reports: &Reports,
+) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
-        let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
         let index = shared.spec.place(index);
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
         let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
-        let outcome = trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop);
-        // Everything is counted. Trials with thousands of connections would otherwise use up the ports of the
-        // next ones.
-        io.reset_all();
-        outcome
+        // Afterwards, everything is counted. Trials with thousands of connections would use up the ports of
+        // the next ones, so the connections are reset.
+        match proxy {
+            None => {
+                let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
+                let outcome = trial::run(worker, &mut io, index, shared, reports);
+                io.reset_all();
+                outcome
+            }
+            Some(client) => {
+                let header = shared.spec.proxy_protocol;
+                let io = TlsToProxy::new(client, slots as usize, header);
+                let mut io = io.map_err(LoadError::EventLoop)?;
+                let outcome = trial::run(worker, &mut io, index, shared, reports);
+                io.reset_all();
+                outcome
+            }
+        }
+        .map_err(LoadError::EventLoop)
     });
     if outcome.is_err() {
         // Sending fails only if another worker has already failed.

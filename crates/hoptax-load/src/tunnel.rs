@@ -17,7 +17,7 @@ pub enum TunnelAnswer {
 
 /// The request that opens the tunnel.
 pub fn request(tunnel: &Tunnel) -> Vec<u8> {
-    let Tunnel { authority, authorization } = tunnel;
+    let Tunnel { authority, authorization, .. } = tunnel;
     let credentials = authorization.as_ref().map(|value| format!("proxy-authorization: {value}\r\n"));
     let credentials = credentials.unwrap_or_default();
     format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n").into_bytes()
@@ -95,7 +95,11 @@ mod tests {
 
     #[test]
     fn the_request_has_credentials_that_are_not_shown() {
-        let tunnel = Tunnel { authority: "a.test:443".into(), authorization: Some("Basic c2VjcmV0".into()) };
+        let tunnel = Tunnel {
+            authority: "a.test:443".into(),
+            authorization: Some("Basic c2VjcmV0".into()),
+            tls: None,
+        };
         let sent = String::from_utf8(request(&tunnel)).expect("text");
         assert_eq!(
             sent,
@@ -103,7 +107,7 @@ mod tests {
         );
         assert!(!format!("{tunnel:?}").contains("c2VjcmV0"));
         assert_eq!(check(&tunnel), Ok(()));
-        let wrong = Tunnel { authority: "a b:1".into(), authorization: None };
+        let wrong = Tunnel { authority: "a b:1".into(), ..tunnel.clone() };
         assert!(check(&wrong).expect_err("a space").contains("is not HOST:PORT"));
         let wrong = Tunnel { authorization: Some("a\r\nb".into()), ..tunnel };
         assert!(check(&wrong).expect_err("a line end").contains("control character"));

@@ -7,7 +7,7 @@ use hoptax_format::Address;
 use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{ProxyProtocol, TlsSpec};
 use hoptax_load::proxy_protocol;
-use hoptax_load::tls::client_config;
+use hoptax_load::tls::{client_config, of_proxy};
 use hoptax_load::tunnel::{self, TunnelAnswer};
 use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
@@ -88,7 +88,13 @@ impl Stream for Socket {
     }
 }
 
-impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
+impl Stream for Box<dyn Stream> {
+    fn agreed(&self) -> Option<Agreed> {
+        (**self).agreed()
+    }
+}
+
+impl Stream for rustls::StreamOwned<rustls::ClientConnection, Box<dyn Stream>> {
     fn agreed(&self) -> Option<Agreed> {
         Some(Agreed {
             version: self.conn.protocol_version(),
@@ -161,17 +167,16 @@ impl HttpClient<'_> {
         if let Some(header) = self.proxy_header {
             header.send(&mut plain).map_err(|error| RequestError::of_connect(error, self.timeout))?;
         }
+        let mut stream: Box<dyn Stream> = Box::new(plain.try_clone()?);
         if let Some(tunnel) = self.tunnel {
-            open_tunnel(&mut plain, tunnel, deadline)?;
-        }
-        let stream: Box<dyn Stream> = match self.tls {
-            None => Box::new(plain.try_clone()?),
-            Some(spec) => {
-                let (config, name) = client_config(spec)?;
-                let session = rustls::ClientConnection::new(config, name)?;
-                Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
+            if let Some(spec) = &tunnel.tls {
+                stream = with_tls(spec, stream)?;
             }
-        };
+            open_tunnel(&plain, &mut stream, tunnel, deadline)?;
+        }
+        if let Some(spec) = self.tls {
+            stream = with_tls(spec, stream)?;
+        }
         Ok(HttpConnection { plain, stream, timeout: self.timeout, input: Vec::new(), can_be_reused: true })
     }
 
@@ -282,12 +287,28 @@ impl HttpConnection {
     }
 }
 
-/// Asks a forward proxy for a tunnel, and waits until it is open.
-fn open_tunnel(plain: &mut Socket, tunnel: &Tunnel, deadline: &Deadline) -> Result<(), RequestError> {
+/// Uses TLS in `stream`. The handshake comes with the first write.
+fn with_tls(spec: &TlsSpec, stream: Box<dyn Stream>) -> anyhow::Result<Box<dyn Stream>> {
+    let (config, name) = client_config(spec)?;
+    let session = rustls::ClientConnection::new(config, name)?;
+    Ok(Box::new(rustls::StreamOwned::new(session, stream)))
+}
+
+/// Asks a forward proxy for a tunnel, and waits until it is open. `plain` is the socket below `stream`.
+fn open_tunnel(
+    plain: &Socket,
+    stream: &mut impl Stream,
+    tunnel: &Tunnel,
+    deadline: &Deadline,
+) -> Result<(), RequestError> {
     const AWAITED: Awaited = Awaited::Connection;
-    let of = |error| RequestError::of_transfer(error, AWAITED, deadline.timeout);
+    let of = |error| match RequestError::of_transfer(error, AWAITED, deadline.timeout) {
+        RequestError::Tls(text) => RequestError::Tls(of_proxy(&text)),
+        other => other,
+    };
     plain.set_write_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
-    plain.write_all(&tunnel::request(tunnel)).map_err(of)?;
+    plain.set_read_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
+    stream.write_all(&tunnel::request(tunnel)).and_then(|()| stream.flush()).map_err(of)?;
     let mut input = Vec::new();
     loop {
         match tunnel::answer(&input) {
@@ -297,7 +318,7 @@ fn open_tunnel(plain: &mut Socket, tunnel: &Tunnel, deadline: &Deadline) -> Resu
         }
         plain.set_read_timeout(deadline.left(AWAITED)?).map_err(RequestError::Other)?;
         let mut piece = [0; 1024];
-        match plain.read(&mut piece) {
+        match stream.read(&mut piece) {
             Ok(0) => {
                 let text = "CONNECT: the proxy closed the connection without an answer";
                 return Err(RequestError::Tunnel(text.to_owned()));

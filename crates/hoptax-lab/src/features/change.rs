@@ -125,7 +125,8 @@ impl Change {
             }
             ProxyForm::Connect => {
                 self.tls.clone_from(&upstream.tls);
-                self.tunnel = Some(Tunnel { authority: units::authority(host, port), authorization });
+                let (authority, tls) = (units::authority(host, port), login.tls.clone());
+                self.tunnel = Some(Tunnel { authority, authorization, tls });
             }
         }
         self.host = Some(authority);

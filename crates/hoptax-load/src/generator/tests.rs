@@ -21,6 +21,7 @@ mod namespace;
 mod occupancy;
 mod parts;
 mod retry;
+mod secure_tunnel;
 mod stages;
 mod stamps;
 mod tls;

@@ -94,6 +94,12 @@ pub fn describe(error: &Error) -> String {
     Failure::of_handshake(error, b"").text().to_owned()
 }
 
+/// The description of a failure, if it is the proxy that failed.
+pub fn of_proxy(text: &str) -> String {
+    let text = text.strip_prefix("TLS: ").unwrap_or(text);
+    format!("TLS to the proxy: {}", text.replace("the server", "the proxy"))
+}
+
 /// The name of an alert as in RFC 8446, section 6: `handshake_failure`.
 fn name(alert: AlertDescription) -> String {
     if let AlertDescription::Unknown(number) = alert {

@@ -17,11 +17,15 @@ mod sessions;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(target_os = "linux")]
+mod to_proxy;
 mod trust;
 
 pub(crate) use buffers::Buffers;
 pub(crate) use config::Client;
 pub use config::client_config;
 pub(crate) use failure::Failure;
-pub use failure::describe;
+pub use failure::{describe, of_proxy};
 pub(crate) use session::{Agreed, Received, Session};
+#[cfg(target_os = "linux")]
+pub(crate) use to_proxy::{HandshakeFailed, TlsToProxy};

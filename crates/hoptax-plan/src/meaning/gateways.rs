@@ -235,7 +235,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) ->
         .proxy_credentials
         .as_ref()
         .map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
-    check_proxy(reader, typed, tls.is_some(), upstream);
+    check_proxy(reader, typed, upstream);
     let proxy = typed.proxy.as_ref().map(|proxy| proxy.value);
     let proxy_protocol =
         typed.proxy_protocol.as_ref().and_then(|typed| running::proxy_protocol(reader, typed));
@@ -244,7 +244,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) ->
 }
 
 /// Refuses what a forward proxy cannot be asked for.
-fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, tls: bool, upstream: &Upstream) {
+fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) {
     let Some(Placed { place, value: form }) = typed.proxy else {
         if let Some(file) = &typed.proxy_credentials {
             let help = "add `proxy: forward` or `proxy: connect`, or remove it";
@@ -253,10 +253,6 @@ fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, tls: bool, upstream:
         return;
     };
     check_upstream_behind_proxy(reader, place, form, upstream);
-    if form == ProxyForm::Connect && tls {
-        let message = "`proxy: connect` needs a plain connection to the proxy, but its `url` is https";
-        reader.fault(place, message, "write http:// in `url`, or proxy: forward");
-    }
 }
 
 /// Refuses an upstream that a forward proxy cannot be asked for.

@@ -28,6 +28,7 @@ mod features_nginx;
 mod findings;
 mod forward_hop;
 mod forward_proxy;
+mod forward_proxy_tls;
 mod guides;
 mod history;
 mod hop;

@@ -6,11 +6,14 @@ use hoptax_format::record::Cause;
 use hoptax_format::spec::{TlsSpec, TlsVersion, Verify};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+pub(super) const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
-type Stream = StreamOwned<ServerConnection, TcpStream>;
+pub(super) type Stream = StreamOwned<ServerConnection, TcpStream>;
 
-fn secure(config: ServerConfig, behave: impl Fn(Stream, &AtomicU64) + Clone + Send + 'static) -> Server {
+pub(super) fn secure(
+    config: ServerConfig,
+    behave: impl Fn(Stream, &AtomicU64) + Clone + Send + 'static,
+) -> Server {
     let config = Arc::new(config);
     Server::new(move |connection, requests| {
         let session = ServerConnection::new(Arc::clone(&config)).expect("a server");

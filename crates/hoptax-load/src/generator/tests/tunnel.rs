@@ -28,7 +28,7 @@ fn proxy(
 }
 
 fn tunnelled(address: SocketAddr) -> LoadSpec {
-    let tunnel = Some(Tunnel { authority: "app.test:80".into(), authorization: None });
+    let tunnel = Some(Tunnel { authority: "app.test:80".into(), authorization: None, tls: None });
     until_done(40, LoadSpec { tunnel, ..spec(&[address]) })
 }
 
@@ -72,7 +72,7 @@ fn a_refused_tunnel_is_an_error_with_its_status() {
     let timeouts = Timeouts { connect_ns: 50 * MILLISECOND, ..Timeouts::all(5000 * MILLISECOND) };
     let error = refusal(&LoadSpec { timeouts, ..tunnelled(mute.address) });
     assert!(error.contains("answer to CONNECT"), "{error}");
-    let wrong = Some(Tunnel { authority: "no port".into(), authorization: None });
+    let wrong = Some(Tunnel { authority: "no port".into(), authorization: None, tls: None });
     let error = refusal(&LoadSpec { tunnel: wrong, ..spec(&[mute.address]) });
     assert!(error.contains("tunnel.authority"), "{error}");
 }

@@ -142,7 +142,7 @@ pub(super) struct ConnectionArgs {
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "source"])]
     pub(super) unix: Option<PathBuf>,
-    /// Send the requests to this forward proxy, http://[USER:PASSWORD@]HOST:PORT: with their whole URL, or
+    /// Send the requests to this forward proxy, http[s]://[USER:PASSWORD@]HOST:PORT: with their whole URL, or
     /// through CONNECT tunnels if the URL is https
     #[arg(short = 'x', long, value_name = "URL", conflicts_with_all = ["unix", "connect_to"])]
     pub(super) proxy: Option<String>,
@@ -171,7 +171,7 @@ pub(super) struct ConnectionArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "TLS (https URLs)")]
+#[command(next_help_heading = "TLS (https URLs and proxies)")]
 pub(super) struct TlsArgs {
     /// Accept any server certificate
     #[arg(short = 'k', long, conflicts_with = "ca")]

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use hoptax_format::Address;
 use hoptax_format::histogram::{DecodeError, LOWEST};
 use hoptax_format::record::LoadRecord;
-use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Tunnel};
 use hoptax_plan::units;
 use std::fmt;
 use std::time::Duration;
@@ -218,7 +218,11 @@ impl fmt::Display for Summary<'_> {
 fn proxy(spec: &LoadSpec) -> Option<&'static str> {
     let has_whole_url = spec.targets.first().is_some_and(|target| target.path.starts_with("http://"));
     match (&spec.tunnel, has_whole_url) {
+        (Some(Tunnel { tls: Some(_), .. }), _) => {
+            Some("through CONNECT tunnels of a forward proxy, over TLS")
+        }
         (Some(_), _) => Some("through CONNECT tunnels of a forward proxy"),
+        (None, true) if spec.tls.is_some() => Some("through a forward proxy, over TLS"),
         (None, true) => Some("through a forward proxy"),
         (None, false) => None,
     }

@@ -4,10 +4,11 @@ use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
-use hoptax_format::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts, Tunnel};
 use hoptax_plan::stages;
 use hoptax_plan::units::{show_duration, show_pace};
 use hoptax_record::bounded;
+use proxy::Proxy;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,13 +39,24 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     };
     let timeouts = timeouts(&args.load)?;
     chunks::check(&targets, args.connection.http, timeouts)?;
-    let tunnel = proxy::apply(&args.connection, &url, &mut targets)?;
+    let proxy = args.connection.proxy.as_deref().map(Proxy::parse).transpose()?;
+    let tls::Settings { server, proxy: to_proxy } =
+        tls::settings(&args.tls, &args.connection, &url, proxy.as_ref())?;
+    let tunnel = proxy.as_ref().and_then(|proxy| {
+        let always = args.connection.proxy_tunnel;
+        proxy.apply(&url, always, &mut targets)
+    });
+    // Without a tunnel, the proxy is the server.
+    let (tls, tunnel) = match tunnel {
+        None => (server.or(to_proxy), None),
+        Some(tunnel) => (server, Some(Tunnel { tls: to_proxy, ..tunnel })),
+    };
     Ok(LoadSpec {
         tunnel,
         schema: SPEC_SCHEMA,
-        addresses: connections::addresses(&args.connection, &url)?,
+        addresses: connections::addresses(&args.connection, &url, proxy.as_ref())?,
         sources: args.connection.source.clone(),
-        tls: tls::spec(&args.tls, &args.connection, &url)?,
+        tls,
         http: args.connection.http,
         requests_per_connection: match args.connection.no_keepalive {
             true => Some(1),

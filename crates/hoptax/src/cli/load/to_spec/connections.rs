@@ -13,11 +13,14 @@ use std::net::SocketAddr;
 ///
 /// # Errors
 /// If a name does not resolve, or if an address and a source address are not both IPv4 or both IPv6.
-pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>, BadInput> {
+pub(super) fn addresses(
+    args: &ConnectionArgs,
+    url: &Url,
+    proxy: Option<&Proxy>,
+) -> Result<Vec<Address>, BadInput> {
     if let Some(path) = &args.unix {
         return unix(path).map(|address| vec![address]);
     }
-    let proxy = args.proxy.as_deref().map(Proxy::parse).transpose()?;
     let addresses = match (args.connect_to.as_slice(), proxy) {
         ([], Some(proxy)) => resolve(args, &proxy.host, proxy.port)?,
         ([], None) => resolve(args, &url.host, url.port)?,

@@ -1,20 +1,22 @@
 //! `--proxy`: sends the requests to a forward proxy.
 
-use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
 use crate::cli::exit::BadInput;
 use hoptax_format::spec::TargetSpec;
 use hoptax_format::spec::Tunnel;
 use hoptax_lab::login::basic;
+use hoptax_plan::units;
 
 const AUTHORIZATION: &str = "proxy-authorization";
 
-/// Port of a proxy without one, as in curl.
-const DEFAULT_PORT: u16 = 1080;
+/// Ports of a plain proxy and of a proxy with TLS, if none is given, as in curl.
+const DEFAULT_PORTS: (u16, u16) = (1080, 443);
 
 /// A forward proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Proxy {
+    /// Whether connections to the proxy use TLS.
+    pub(super) tls: bool,
     /// Name or address, without brackets.
     pub(super) host: String,
     pub(super) port: u16,
@@ -28,12 +30,13 @@ impl Proxy {
     /// # Errors
     /// If it is not a URL of an HTTP proxy. The error does not quote it, because it may contain a password.
     pub(super) fn parse(typed: &str) -> Result<Self, BadInput> {
-        let wrong = |why: &str| BadInput(format!("--proxy: {why}; use http://[USER:PASSWORD@]HOST:PORT"));
-        let rest = match typed.split_once("://") {
-            None => typed,
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+        let wrong = |why: &str| BadInput(format!("--proxy: {why}; use http[s]://[USER:PASSWORD@]HOST:PORT"));
+        let (tls, rest) = match typed.split_once("://") {
+            None => (false, typed),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
             Some((scheme, _)) => {
-                return Err(wrong(&format!("{scheme} proxies are not supported, only plain HTTP ones")));
+                return Err(wrong(&format!("{scheme} proxies are not supported, only HTTP ones")));
             }
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -48,31 +51,27 @@ impl Proxy {
             Some(Some(user)) => Some(user + ":"),
             None => None,
         };
-        Ok(Self { host: host.to_owned(), port: port.unwrap_or(DEFAULT_PORT), credentials })
+        let default = if tls { DEFAULT_PORTS.1 } else { DEFAULT_PORTS.0 };
+        Ok(Self { tls, host: host.to_owned(), port: port.unwrap_or(default), credentials })
     }
-}
 
-/// Makes `targets` requests to the proxy. Returns the tunnel if connections need one: for https, and with
-/// `--proxy-tunnel`.
-pub(super) fn apply(
-    args: &ConnectionArgs,
-    url: &Url,
-    targets: &mut [TargetSpec],
-) -> Result<Option<Tunnel>, BadInput> {
-    let Some(typed) = &args.proxy else { return Ok(None) };
-    let authorization = Proxy::parse(typed)?.credentials.as_deref().map(basic);
-    if url.tls || args.proxy_tunnel {
-        let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-        return Ok(Some(Tunnel { authority: format!("{host}:{}", url.port), authorization }));
-    }
-    for target in targets {
-        target.path.insert_str(0, &format!("http://{}", url.authority));
-        let is_own = target.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
-        if let Some(value) = authorization.as_ref().filter(|_| !is_own) {
-            target.headers.push((AUTHORIZATION.to_owned(), value.clone()));
+    /// Makes `targets` requests to the proxy. Returns the tunnel if connections need one: for https, and
+    /// `always` (`--proxy-tunnel`). The TLS settings of the connection to the proxy are missing in it.
+    pub(super) fn apply(&self, url: &Url, always: bool, targets: &mut [TargetSpec]) -> Option<Tunnel> {
+        let authorization = self.credentials.as_deref().map(basic);
+        if url.tls || always {
+            let authority = units::authority(&url.host, url.port);
+            return Some(Tunnel { authority, authorization, tls: None });
         }
+        for target in targets {
+            target.path.insert_str(0, &format!("http://{}", url.authority));
+            let is_own = target.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
+            if let Some(value) = authorization.as_ref().filter(|_| !is_own) {
+                target.headers.push((AUTHORIZATION.to_owned(), value.clone()));
+            }
+        }
+        None
     }
-    Ok(None)
 }
 
 /// Decodes `%XX`.
@@ -99,6 +98,7 @@ mod tests {
     #[test]
     fn proxies_are_written_as_for_curl() {
         let proxy = |host: &str, port, credentials: Option<&str>| Proxy {
+            tls: false,
             host: host.to_owned(),
             port,
             credentials: credentials.map(str::to_owned),
@@ -112,9 +112,11 @@ mod tests {
         ] {
             assert_eq!(Proxy::parse(typed).expect(typed), expected, "{typed}");
         }
-        for wrong in
-            ["socks5://a:1", "https://a:1", "http://", "http://user:secret@", "http://a:secret%zz@b:1"]
-        {
+        for (typed, port) in [("https://a.test:3128", 3128), ("HTTPS://a.test/", 443)] {
+            let expected = Proxy { tls: true, ..proxy("a.test", port, None) };
+            assert_eq!(Proxy::parse(typed).expect(typed), expected, "{typed}");
+        }
+        for wrong in ["socks5://a:1", "http://", "http://user:secret@", "http://a:secret%zz@b:1"] {
             let error = Proxy::parse(wrong).expect_err(wrong).to_string();
             assert!(error.starts_with("--proxy: ") && !error.contains("secret"), "{error}");
         }

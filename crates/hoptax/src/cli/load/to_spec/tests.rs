@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsVersion, Verify};
+use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsSpec, TlsVersion, Verify};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -376,4 +376,30 @@ fn a_spec_with_an_event_loop_is_still_accepted() {
     json.as_object_mut().expect("an object").remove("event_loop");
     let refused = read(&json).expect_err("an unknown field").to_string();
     assert!(refused.contains("`event_lop`") && refused.contains("at line 1 column"), "{refused}");
+}
+
+#[test]
+fn tls_options_apply_to_an_https_proxy() {
+    let own = "--proxy https://user:pw@proxy.test:3128";
+    let spec = |url: &str, more: &str| {
+        // A literal address needs no name server.
+        let line = format!("load {url} {own} {more}").replace("proxy.test", "127.0.0.2");
+        typed(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    };
+    let name = |tls: &Option<TlsSpec>| tls.as_ref().map(|tls| tls.server_name.clone());
+    // Without a tunnel, the proxy is the server.
+    let whole = spec("http://a.test/", "-k");
+    assert_eq!((name(&whole.tls).as_deref(), &whole.tunnel), (Some("127.0.0.2"), &None));
+    assert_eq!(whole.targets[0].path, "http://a.test/");
+    let tunnel = spec("http://a.test/", "--proxy-tunnel --server-name other.test");
+    let to_proxy = tunnel.tunnel.expect("a tunnel").tls;
+    assert_eq!((tunnel.tls, name(&to_proxy).as_deref()), (None, Some("other.test")));
+    // If both use TLS, the name and ALPN are for the server.
+    let both = spec("https://a.test/", "-k --server-name other.test --alpn none --tls 1.3");
+    let to_proxy = both.tunnel.expect("a tunnel").tls.expect("TLS to the proxy");
+    let server = both.tls.expect("TLS to the server");
+    assert_eq!((server.server_name.as_str(), server.alpn.len()), ("other.test", 0));
+    assert_eq!((to_proxy.server_name.as_str(), to_proxy.alpn), ("127.0.0.2", vec!["http/1.1".to_owned()]));
+    assert_eq!((to_proxy.verify, to_proxy.versions), (Verify::Nothing, vec![TlsVersion::Tls13]));
+    refused(&[("load http://a.test/ -k --proxy http://127.0.0.2:1", "--insecure needs TLS")]);
 }

@@ -2,32 +2,58 @@
 
 use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
+use super::proxy::Proxy;
 use crate::cli::exit::BadInput;
 use crate::cli::load::values::Alpn;
 use hoptax_format::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// The TLS settings. `None` for an `http` URL.
+/// Name of HTTP/1.1 in ALPN (RFC 7301).
+const HTTP_11: &str = "http/1.1";
+
+/// TLS settings of a load.
+pub(super) struct Settings {
+    /// For the server of an `https` URL.
+    pub(super) server: Option<TlsSpec>,
+    /// For an `https` proxy.
+    pub(super) proxy: Option<TlsSpec>,
+}
+
+/// The TLS settings. The options apply to the server and to the proxy. But if both use TLS, the name, the
+/// client certificate and ALPN are for the server alone.
 ///
 /// # Errors
 /// If an option contradicts the URL, or a file has the wrong content.
-pub(super) fn spec(
+pub(super) fn settings(
     args: &TlsArgs,
     connection: &ConnectionArgs,
     url: &Url,
-) -> Result<Option<TlsSpec>, BadInput> {
-    if !url.tls {
-        return match first_given(args) {
-            None => Ok(None),
-            Some(flag) => Err(BadInput(format!(
-                "{flag} needs TLS, but the URL is http://; use https://{}{}, or leave out {flag}",
-                url.authority, url.path
-            ))),
-        };
+    proxy: Option<&Proxy>,
+) -> Result<Settings, BadInput> {
+    let proxy = proxy.filter(|proxy| proxy.tls);
+    if let (false, None, Some(flag)) = (url.tls, proxy, first_given(args)) {
+        return Err(BadInput(format!(
+            "{flag} needs TLS, but the URL is http://; use https://{}{}, or leave out {flag}",
+            url.authority, url.path
+        )));
     }
+    let server = url.tls.then(|| spec(args, connection, &url.host)).transpose()?;
+    let proxy = match (proxy, &server) {
+        (None, _) => None,
+        (Some(proxy), None) => Some(spec(args, connection, &proxy.host)?),
+        (Some(proxy), Some(server)) => Some(TlsSpec {
+            server_name: server_name(&proxy.host)?,
+            client_certificate: None,
+            alpn: vec![HTTP_11.to_owned()],
+            ..server.clone()
+        }),
+    };
+    Ok(Settings { server, proxy })
+}
+
+fn server_name(typed: &str) -> Result<String, BadInput> {
     // A dot at the end of a name is not part of the name in TLS (RFC 6066, section 3).
-    let typed = args.server_name.as_ref().unwrap_or(&url.host);
     let server_name = typed.strip_suffix('.').unwrap_or(typed).to_owned();
     if !is_server_name(&server_name) {
         return Err(BadInput(format!(
@@ -35,13 +61,19 @@ pub(super) fn spec(
             api.example.org"
         )));
     }
+    Ok(server_name)
+}
+
+/// The settings of TLS to `host`.
+fn spec(args: &TlsArgs, connection: &ConnectionArgs, host: &str) -> Result<TlsSpec, BadInput> {
+    let server_name = server_name(args.server_name.as_deref().unwrap_or(host))?;
     let mut versions = args.tls.clone();
     versions.sort_unstable();
     versions.dedup();
     if versions.is_empty() {
         versions = vec![TlsVersion::Tls12, TlsVersion::Tls13];
     }
-    Ok(Some(TlsSpec {
+    Ok(TlsSpec {
         server_name,
         verify: match (&args.ca, args.insecure) {
             (_, true) => Verify::Nothing,
@@ -52,12 +84,12 @@ pub(super) fn spec(
         resumption: !args.no_resumption,
         alpn: match (&args.alpn, connection.http) {
             (Some(Alpn(names)), _) => names.clone(),
-            (None, HttpVersion::Http11) => vec!["http/1.1".to_owned()],
+            (None, HttpVersion::Http11) => vec![HTTP_11.to_owned()],
             (None, HttpVersion::Http10) => Vec::new(),
         },
         versions,
         cipher_suites: Vec::new(),
-    }))
+    })
 }
 
 fn first_given(args: &TlsArgs) -> Option<&'static str> {
