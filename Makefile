@@ -40,14 +40,14 @@ bench-quick: setup-bench build ## Run short benchmarks (about 15 minutes); resul
 	benches/run quick
 
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS ?= response request chunked template plan spec histogram
+FUZZ_TARGETS ?= response request chunked http2 hpack template plan spec histogram
 
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## Run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly compiler
 
 fuzz-%:
 	mkdir -p fuzz/found/$*
 	$(CARGO) +nightly fuzz run $* fuzz/found/$* fuzz/corpus/$* -- -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
-	    -timeout=10 -rss_limit_mb=1024 -dict=fuzz/dictionaries/$(if $(filter response request chunked,$*),http,$*)
+	    -timeout=10 -rss_limit_mb=1024 -dict=fuzz/dictionaries/$(if $(filter response request chunked,$*),http,$(if $(filter hpack,$*),http2,$*))
 
 miri: ## Run codecs, pacer, recorder, timeouts and histograms under Miri; needs a nightly compiler
 	$(CARGO) +nightly miri test --locked -p hoptax-wire

@@ -98,6 +98,8 @@ ACTIONLINT_VERSION=${ACTIONLINT_VERSION:-v1.7.12}
 ZIZMOR_VERSION=${ZIZMOR_VERSION:-1.32.0}
 PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
 NEXTEST_VERSION=${NEXTEST_VERSION:-0.9.148}
+H2_VERSION=${H2_VERSION:-4.4.1}
+H2SPEC_VERSION=${H2SPEC_VERSION:-v2.2.1+incompatible}
 
 have cargo || {
     echo "set-up: Rust is missing. Install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
@@ -165,6 +167,25 @@ need_nextest() {
     have cargo-nextest || missing+=("cargo-nextest (cargo install --locked cargo-nextest)")
 }
 
+# Python with the package h2, another implementation of HTTP/2.
+need_python_h2() {
+    have python3-h2 && return
+    from_pypi h2 "h2==$H2_VERSION" &&
+        printf '#!/bin/sh\nexec "%s" "$@"\n' "$tools/h2/bin/python" >"$tools/bin/python3-h2" &&
+        chmod +x "$tools/bin/python3-h2"
+    have python3-h2 || missing+=("python3-h2 (a Python that has the package h2)")
+}
+
+# Builds h2spec, which tests servers of HTTP/2, from its Go module.
+need_h2spec() {
+    have h2spec && return
+    if have go; then
+        echo "set-up: building h2spec"
+        GOBIN=$tools/bin go install "github.com/summerwind/h2spec/cmd/h2spec@$H2SPEC_VERSION" >>"$log" 2>&1
+    fi
+    have h2spec || missing+=("h2spec (go install github.com/summerwind/h2spec/cmd/h2spec@$H2SPEC_VERSION)")
+}
+
 need_typos() {
     have typos && return
     from_pypi typos "typos==$TYPOS_VERSION" && ln -sf "$tools/typos/bin/typos" "$tools/bin/typos"
@@ -209,6 +230,10 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need python3 python3
     need_nextest
     need_pytest
+    need_python_h2
+    need_h2spec
+    need nghttpd nghttp2-server
+    need nghttp nghttp2-client
     need_chromium
     need openssl openssl
     need curl curl
@@ -217,7 +242,6 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need nsenter util-linux
 fi
 if [ "$for_what" = bench ]; then
-    need h2load nghttp2-client
     need ab apache2-utils
     need hey hey
 fi

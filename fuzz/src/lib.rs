@@ -4,6 +4,8 @@
 
 pub mod chunked;
 pub mod histogram;
+pub mod hpack;
+pub mod http2;
 pub mod plan;
 pub mod request;
 pub mod response;

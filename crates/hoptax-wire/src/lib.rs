@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod http1;
+pub mod http2;
 pub mod proxy_protocol;

@@ -26,9 +26,11 @@ mod lenient;
 mod request;
 mod response;
 #[cfg(test)]
-mod splits;
+pub(crate) mod splits;
 
 pub use encode::{BadField, chunk_size_line, chunked, is_target, reason, request_head, response_head};
+pub(crate) use encode::{is_field_value, is_token};
+pub(crate) use head::decimal;
 pub use head::{HeadCache, fields, has_token, start_line_length};
 pub use lenient::Field;
 pub use request::{RequestDecoder, RequestHead, RequestStep};

@@ -19,7 +19,7 @@ const STEP: usize = if cfg!(miri) { 11 } else { 1 };
 
 /// Calls `check` with the whole `input`, then with `input` split into single bytes, and then with `input`
 /// split in two at every position.
-pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
+pub(crate) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     check(&[input]);
     check(&input.chunks(1).collect::<Vec<_>>());
     for cut in (0..=input.len()).step_by(STEP) {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md describes them.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("pages", &[]),
     ("testing", &[]),
     ("wire", &[]),
