@@ -41,7 +41,7 @@ pub(crate) enum RawDestroy {
 
 /// Names of outputs. Give exactly one of `ssh` and `command`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "outputs", transform = one_of(&["ssh", "command"]))]
+#[schemars(rename = "outputs", transform = one_of("ssh command"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawOutputs {
     /// Output with a name or an address for `ssh`, or with a list of them. With a list, each machine runs a
@@ -59,7 +59,7 @@ pub(crate) struct RawOutputs {
 /// Pods: running ones, or pods that hoptax creates for the run. Give exactly one of `pod`, `job` and
 /// `deployment`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "kubernetes", transform = one_of(&["pod", "job", "deployment"]))]
+#[schemars(rename = "kubernetes", transform = one_of("pod job deployment"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawKubernetes {
     /// Name of a running pod. With a list of pods, each runs a generator. hoptax runs `kubectl exec`.

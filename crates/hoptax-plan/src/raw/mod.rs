@@ -300,7 +300,7 @@ pub(crate) struct RawLedger {
 
 /// Body of a response. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "body", transform = forms::one_of(&["size", "text", "file"]))]
+#[schemars(rename = "body", transform = forms::one_of("size text file"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBody {
     /// Number of bytes. The body is a fixed printable pattern of this length.
@@ -405,7 +405,7 @@ pub(crate) enum RawDriver {
 
 /// Where CPU and memory of a gateway come from. Give exactly one of `prometheus` and `kubernetes`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "watch", transform = forms::one_of(&["prometheus", "kubernetes"]))]
+#[schemars(rename = "watch", transform = forms::one_of("prometheus kubernetes"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawWatch {
     /// A Prometheus server that monitors the gateway.

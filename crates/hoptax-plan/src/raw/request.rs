@@ -46,7 +46,7 @@ pub(crate) struct RawHeaderFile {
 
 /// Body of a request. Give exactly one of `size`, `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "request-body", transform = one_of(&["size", "text", "file"]))]
+#[schemars(rename = "request-body", transform = one_of("size text file"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRequestBody {
     /// Number of bytes. The body is a fixed printable pattern of this length.
