@@ -153,7 +153,7 @@ impl Mix {
         let (mut parts, mut numbers) = fold::path(path);
         match query.filter(|query| !query.is_empty()) {
             Some(query) if self.keep_queries => {
-                parts.push(PathPart::Text(format!("?{}", fold::clean(query))))
+                parts.push(PathPart::Text(format!("?{}", fold::clean(query))));
             }
             Some(query) => fold::query(query, &mut parts, &mut numbers),
             None => {}

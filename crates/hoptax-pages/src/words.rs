@@ -142,7 +142,8 @@ impl Time for Duration {
 pub fn time(time: impl Time) -> String {
     let ns = time.nanoseconds();
     let units = [("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1000), ("ns", 1)];
-    let (unit, length) = units.into_iter().find(|(_, length)| ns % length == 0).expect("every ns is whole");
+    let (unit, length) =
+        units.into_iter().find(|(_, length)| ns.is_multiple_of(*length)).expect("every ns is whole");
     format!("{} {unit}", number(ns / length))
 }
 
@@ -159,8 +160,8 @@ pub fn minutes(time: impl Time) -> String {
 /// A number of bytes: `64 KiB`, `1 MiB`, `1,400 bytes`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
-        _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
         _ => format!("{} bytes", number(bytes)),
     }
 }

@@ -511,7 +511,7 @@ pub(crate) mod tests {
             match expected {
                 None => assert_eq!(error, None),
                 Some(expected) => {
-                    assert!(error.as_ref().is_some_and(|text| text.contains(expected)), "{error:?}")
+                    assert!(error.as_ref().is_some_and(|text| text.contains(expected)), "{error:?}");
                 }
             }
         }

@@ -174,7 +174,7 @@ mod tests {
     fn it_holds_what_a_map_holds() {
         let (mut streams, mut map, mut state, mut next) = (Streams::default(), BTreeMap::new(), 7, 1u32);
         for _ in 0..if cfg!(miri) { 300 } else { 50_000 } {
-            if map.len() < 60 && random(&mut state) % 2 == 0 {
+            if map.len() < 60 && random(&mut state).is_multiple_of(2) {
                 next += 2 * (1 + (random(&mut state) % 40 / 39 * 30) as u32);
                 streams.insert(Stream { tag: next * 3, ..Stream::new(next) });
                 map.insert(next, next * 3);

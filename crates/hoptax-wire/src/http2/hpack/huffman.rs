@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn wrong_padding_is_refused() {
         // `0` is 00000, and the padding must be 111.
-        assert_eq!(decoded(&[0b00000_111]), Ok(b"0".to_vec()));
-        assert_eq!(decoded(&[0b00000_110]), Err(Fault::HuffmanPadding));
-        assert_eq!(decoded(&[0b00000_111, 0xff]), Err(Fault::HuffmanPadding));
+        assert_eq!(decoded(&[0b0000_0111]), Ok(b"0".to_vec()));
+        assert_eq!(decoded(&[0b0000_0110]), Err(Fault::HuffmanPadding));
+        assert_eq!(decoded(&[0b0000_0111, 0xff]), Err(Fault::HuffmanPadding));
         assert_eq!(decoded(&[0xff]), Err(Fault::HuffmanPadding));
         // The code of NUL has 13 bits, and the padding must be 111.
         assert_eq!(decoded(&[0xff, 0xc0]), Err(Fault::HuffmanPadding));

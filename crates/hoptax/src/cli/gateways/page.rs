@@ -243,7 +243,7 @@ mod tests {
         let kong = page(packs.get("kong").expect("a pack"));
         for part in [
             "# kong\n",
-            "Last run with the real gateway: version 3.9.3 on 2026-11-23. Features proved: 18 of 18.",
+            "Last run with the real gateway: version 3.9.3 on 2026-11-23. Features proved: 18 of 19. Not proved: `proxy-protocol`, because ",
             "- `docker`: the image `kong:3.9`. Get it: `docker pull kong:3.9`\n",
             "- `key-auth`\n  - key-auth (plugin): ",
             "- `consumers`\n",

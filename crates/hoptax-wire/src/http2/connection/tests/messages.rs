@@ -81,7 +81,7 @@ fn blocks_can_have_continuations() {
             let end = if place + 1 == parts.len() { flag::END_HEADERS } else { 0 };
             let first = place == 0;
             let kind = if first { kind::HEADERS } else { kind::CONTINUATION };
-            input.extend(frame(kind, end | u8::from(first) * flag::END_STREAM, 1, part));
+            input.extend(frame(kind, end | (u8::from(first) * flag::END_STREAM), 1, part));
         }
         assert_events(&client(1), &input, &[head(1, &format!("200 a={long} b={long}"), true)]);
     }
