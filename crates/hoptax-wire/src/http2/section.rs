@@ -110,6 +110,7 @@ impl Section {
         self.cached = None;
         self.list.clear();
         self.list.set_most(limit);
+        self.summary = Summary::default();
         let effect = decoder.decode_with_effect(block, &mut self.list)?;
         self.summary = match message::summarize(kind, &self.list) {
             Ok(summary) => summary,
