@@ -93,7 +93,7 @@ impl State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ConnectionSlot {
     state: State,
     /// The request that the slot is sending or has sent, or that it will send once it is connected.
     pub(crate) request: Option<Times>,
@@ -153,7 +153,7 @@ impl Refused {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// `room_for_checks` is the maximum number of counters that the checks of a target need.
     pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
@@ -366,9 +366,9 @@ mod tests {
         assert_eq!(legal.count(), 17);
     }
 
-    fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
+    fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, ConnectionSlot) {
         let target = Target::of_get();
-        let (mut slot, mut scratch) = (Slot::new(0), Scratch::new(1, false));
+        let (mut slot, mut scratch) = (ConnectionSlot::new(0), Scratch::new(1, false));
         slot.expect_response(&target);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
@@ -411,6 +411,6 @@ mod tests {
 
     #[test]
     fn an_idle_slot_stays_small() {
-        assert!(size_of::<Slot>() <= 256, "{} bytes", size_of::<Slot>());
+        assert!(size_of::<ConnectionSlot>() <= 256, "{} bytes", size_of::<ConnectionSlot>());
     }
 }

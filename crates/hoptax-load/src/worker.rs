@@ -3,7 +3,7 @@
 //! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
 use crate::clock;
-use crate::connection::{Event, Read, Slot, State};
+use crate::connection::{ConnectionSlot, Event, Read, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
@@ -106,7 +106,7 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
-    slots: Vec<Slot>,
+    slots: Vec<ConnectionSlot>,
     /// Connections are numbered over all workers. Slot `s` has connection number `first_address + s *
     /// address_step`. Connection `i` goes to address `i mod n`, where `n` is the number of addresses.
     first_address: usize,
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
     ) -> Self {
         Self {
             setup,
-            slots: (0..slots).map(|_| Slot::new(setup.mix.room_for_checks())).collect(),
+            slots: (0..slots).map(|_| ConnectionSlot::new(setup.mix.room_for_checks())).collect(),
             first_address: index as usize,
             address_step: workers as usize,
             source: Source::Opening,

@@ -243,7 +243,7 @@ impl EventLoop for Chance {
 
 /// Checks that the worker's state is consistent. Called between two turns.
 fn agrees(worker: &Worker<'_>, io: &Chance) {
-    let count = |is: &dyn Fn(&Slot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
+    let count = |is: &dyn Fn(&ConnectionSlot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
     let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
     assert_eq!(worker.connecting, being(&[State::Connecting, State::Handshaking]));
     assert_eq!(worker.resting.len(), being(&[State::Resting]));
