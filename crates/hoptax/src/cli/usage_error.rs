@@ -390,8 +390,8 @@ mod tests {
             assert_eq!(printed(old), line);
             assert_eq!(printed(&format!("{old} --some thing")), line);
             assert_eq!(printed(&format!("help {old}")), line);
-            let command = now.split(' ').filter(|word| !word.starts_with("--"));
-            let found = command.fold(Some(&program), |at, word| at?.find_subcommand(word));
+            let mut command = now.split(' ').filter(|word| !word.starts_with("--"));
+            let found = command.try_fold(&program, |at, word| at.find_subcommand(word));
             assert!(found.is_some(), "{now}");
         }
         let below = printed("generate conform");

@@ -41,17 +41,12 @@ const PURE: [&str; 6] = ["format", "stats", "record", "plan", "analysis", "repor
 const HEAVY: [&str; 4] = ["rustls", "clap", "tokio", "anyhow"];
 
 /// Permitted cycles, with the reason. A cycle must match one of these exactly.
-const KNOWN: [(&str, &[&str], &str); 5] = [
+const KNOWN: [(&str, &[&str], &str); 4] = [
     ("load", &["target/mix", "target/mod"], "a target alone is sent as a mix of one"),
     (
         "plan",
         &["meaning/body", "meaning/templates"],
         "a body may hold templates, and a template may name a file as a body does",
-    ),
-    (
-        "plan",
-        &["meaning/expect", "meaning/target"],
-        "a target says what it expects, and expectations name the target",
     ),
     (
         "hoptax",
