@@ -18,6 +18,7 @@ from h2.events import (
     DataReceived,
     RequestReceived,
     ResponseReceived,
+    SettingsAcknowledged,
     StreamEnded,
     StreamReset,
     TrailersReceived,
@@ -87,6 +88,12 @@ def serve(connected):
         elif isinstance(event, DataReceived):
             bodies[event.stream_id] += event.data
             peer.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, SettingsAcknowledged):
+            # A smaller initial window can make windows negative, and h2 opens them only when more data arrives.
+            for stream in bodies:
+                window = peer.h2.remote_flow_control_window(stream)
+                if window <= 0:
+                    peer.h2.increment_flow_control_window(100 - window, stream)
         elif isinstance(event, StreamEnded):
             body = bodies.pop(event.stream_id)
             head = [(":status", "200"), ("server", "h2"), ("x-round", str(peer.random.randrange(5)))]
