@@ -4,24 +4,22 @@ use super::analysis::Analysis;
 use super::another_run::Scatters;
 use super::budget::not_everywhere;
 use super::capacity;
-use super::case::Case;
 use super::checks;
 use super::features;
 use super::gateway_pairs;
 use super::legs::Network;
-use super::load::Load;
-use super::noise::NoiseFloor;
-use super::path::Path;
+use super::noise;
+use super::path::path;
 use super::side::Side;
 use super::start_budget::judge;
-use super::tail::Tail;
-use super::tax::Tax;
+use super::tail::tail;
+use super::tax::tax;
 use super::trial::{Trial, good_trials, of_case};
 use super::{
-    concerns, generators, measuring_time, quiet_cases, starts, targets, vantage, versions, warm_ups,
+    case, concerns, generators, measuring_time, quiet_cases, starts, targets, vantage, versions, warm_ups,
 };
 use hoptax_record::RunRecord;
-use hoptax_record::report::FailedTrial;
+use hoptax_record::report::{Case, FailedTrial, Load};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};
 
@@ -35,7 +33,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     let mut noise_floor = Vec::new();
     for load in &loads {
         let direct = good_trials(records, DIRECT, load.index);
-        let floor = NoiseFloor::new(load.clone(), &direct);
+        let floor = noise::noise_floor(load.clone(), &direct);
         let first = examined.len();
         // A search has no cases, because its trials run at many rates, and a run of starts has no trials.
         // They still get an empty noise floor, so that `noise_floor` has the same indices as the load points.
@@ -43,22 +41,22 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         let contenders = if has_cases { &run.contenders[..] } else { &[] };
         for contender in contenders {
             let trials = good_trials(records, &contender.label, load.index);
-            let mut case = Case::new(&contender.label, load, &trials);
+            let mut case = case::case(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
             let aside = |why| {
                 of_case(records, &contender.label, load.index)
                     .filter(|one| one.set_aside == Some(why))
                     .count() as u32
             };
-            case.set_aside = aside(Aside::Disturbed);
             case.moved = aside(Aside::Moved);
+            case.set_aside = aside(Aside::Disturbed) + case.moved;
             case.warming = aside(Aside::Warming);
             case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.generators = generators::figures(load, &trials, &direct, case.is_direct());
-            case.path = Path::new(&trials, &direct, case.is_direct());
+            case.path = path(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
-                case.tax = Some(Tax::new(&trials, &direct, &floor));
+                case.tax = Some(tax(&trials, &direct, &floor));
             }
             if trials.is_empty() {
                 let in_trial = case.failed_trials.last().map(|trial| trial.failure.clone());
@@ -69,7 +67,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         quiet_cases::fill_in(load, &mut examined[first..]);
         for (case, _) in &mut examined[first..] {
             scatters.of(&case.gateway).widen_case(case);
-            case.tail = case.tax.as_ref().and_then(|tax| Tail::new(tax, measured_s));
+            case.tail = case.tax.as_ref().and_then(|tax| tail(tax, measured_s));
         }
         noise_floor.push(floor);
     }

@@ -1,18 +1,12 @@
 //! The figures of a run, its findings, and the results of its budgets.
 
-use super::budget::BudgetResult;
-use super::capacity::Capacity;
-use super::case::Case;
 use super::checks::Finding;
-use super::features::Price;
-use super::gateway_pairs::GatewayPair;
 use super::legs::Network;
-use super::noise::NoiseFloor;
 use super::starts::Starts;
-use super::vantage::SameLoad;
-use super::versions::Versions;
 use hoptax_record::Placement;
-use hoptax_record::report::WarmUpFigures;
+use hoptax_record::report::{
+    BudgetResult, Capacity, Case, GatewayPair, NoiseFloor, Price, SameLoad, Versions, WarmUpFigures,
+};
 
 /// The analysis of a run.
 #[derive(Debug, Clone, PartialEq)]

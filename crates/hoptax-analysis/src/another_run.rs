@@ -10,14 +10,10 @@
 //! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares
 //! add up.
 
-use super::case::Case;
-use super::difference::Difference;
-use super::latency::Latency;
 use super::metric::is_time;
-use super::tax::Tax;
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
-use hoptax_record::report::WarmUpFigures;
+use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
 use hoptax_stats::Estimate;
 
 /// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 %
@@ -103,7 +99,7 @@ impl Scatter {
     }
 
     fn widen_latency(self, latency: &mut Latency) {
-        let Latency { p50, p90, p95, p99, p999, max: _, mean, samples: _ } = latency;
+        let Latency { p50, p90, p95, p99, p999, max: _, mean, samples: _, unit: _ } = latency;
         for one in [p50, p90, p95, p99, p999, mean].into_iter().flatten() {
             *one = self.widen(*one).at_least(0.0);
         }

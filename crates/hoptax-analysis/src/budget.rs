@@ -4,7 +4,6 @@
 //! and otherwise inconclusive. If there is no interval (one trial only), the value itself is compared with
 //! the limit, and a change is inconclusive.
 
-use super::case::Case;
 use super::difference::ALPHA;
 use super::limits::{Judged, Limits, together, would_decide};
 use super::merged;
@@ -14,62 +13,8 @@ use super::starts::Starts;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
 use hoptax_record::DIRECT;
 use hoptax_record::RunRecord;
-use hoptax_record::report::{Outcome, WouldDecide};
+use hoptax_record::report::{BudgetResult, Case, ChangeResult, Outcome, WouldDecide};
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures, holm, student_beyond, student_within};
-
-/// The result of one budget for one case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BudgetResult {
-    /// Name of the case.
-    pub case: String,
-    /// Label of the case's gateway.
-    pub gateway: String,
-    /// The metric that the budget limits.
-    pub metric: Metric,
-    /// Upper limit.
-    pub max: Option<f64>,
-    /// Lower limit.
-    pub min: Option<f64>,
-    /// The measured figure.
-    pub measured: Option<Estimate>,
-    /// The bound that the figure or the upper end of its interval is only known to exceed. Only starts in
-    /// which a gateway had not settled have one.
-    pub more_than: Option<f64>,
-    /// The relative change and its limits. Absent if the budget limits the metric itself, in the metric's own
-    /// unit.
-    pub change: Option<ChangeResult>,
-    /// Kept, exceeded, inconclusive or not measured.
-    pub outcome: Outcome,
-    /// Why the budget is inconclusive, unless more rounds would decide it, or why it was not measured.
-    pub reason: Option<String>,
-    /// The rounds that would decide an inconclusive budget.
-    pub would_decide: Option<WouldDecide>,
-}
-
-/// A relative change and its limits. All of them are shares of the reference: 0.1 means an increase by one
-/// tenth.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChangeResult {
-    /// Name of the reference that the change is relative to.
-    pub against: String,
-    /// Upper limit.
-    pub max: Option<f64>,
-    /// Lower limit.
-    pub min: Option<f64>,
-    /// The figure of the reference.
-    pub reference: Option<Estimate>,
-    /// The change. It has no interval if the reference's interval contains zero.
-    pub measured: Option<Estimate>,
-    /// How much the machine may have changed the figure since the baseline run, as a share. `measured`
-    /// contains it. Zero if the reference is in the same run.
-    pub drift: f64,
-    /// True if the reference is in another run.
-    pub(super) between_runs: bool,
-    /// Half-width that the rounds of this run give. Absent if all of the interval comes from them.
-    pub(super) of_rounds: Option<f64>,
-    /// Why the reference cannot decide: its machine was another one.
-    pub(super) incomparable: Option<String>,
-}
 
 /// The baseline run. Budgets on relative changes compare another run with it.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +130,7 @@ impl Judge<'_> {
         }
         if let Some(changed) = &changed {
             parts.push(match &changed.measured {
-                Some(value) => changed.judge(value, self.side.measured_s),
+                Some(value) => judge_change(changed, value, self.side.measured_s),
                 None => {
                     let which = if measured.is_none() { "it" } else { &changed.against };
                     LimitOutcome::unmeasured(failed.unwrap_or_else(|| format!("{which} was not measured")))
@@ -230,11 +175,11 @@ impl Judge<'_> {
                 ChangeResult {
                     reference: other.and_then(|other| measured(metric, other, self.side)),
                     measured: self.change_against(label, case, metric).map(|one| estimate(&one)),
-                    ..ChangeResult::unknown(label)
+                    ..unknown(label)
                 }
             }
             (None, Some(baseline)) => self.change_since(baseline, case, metric),
-            (None, None) => ChangeResult::unknown("no baseline"),
+            (None, None) => unknown("no baseline"),
         };
         ChangeResult { max: budget.max_change, min: budget.min_change, ..found }
     }
@@ -253,7 +198,7 @@ impl Judge<'_> {
 
     /// The change since a baseline run. What the machine may have changed widens the interval.
     fn change_since(&self, baseline: &Baseline<'_>, case: &Case, metric: Metric) -> ChangeResult {
-        let unknown = ChangeResult::unknown(baseline.name);
+        let unknown = unknown(baseline.name);
         let load = case.load.index;
         let Some(there) = counterpart(&self.side.run.load[load], baseline.side.run) else { return unknown };
         let is_other = |one: &&Case| one.gateway == case.gateway && one.load.index == there;
@@ -293,7 +238,7 @@ pub(super) fn allow_for_chance(results: &mut [BudgetResult]) {
     let mut results: Vec<&mut BudgetResult> = results.iter_mut().filter(is_between).collect();
     let p_value = |result: &&mut BudgetResult| {
         let exceeded = result.outcome == Outcome::Exceeded;
-        result.change.as_ref().filter(|_| exceeded).and_then(ChangeResult::p_value).unwrap_or(1.0)
+        result.change.as_ref().filter(|_| exceeded).and_then(p_value).unwrap_or(1.0)
     };
     let adjusted = holm(&results.iter().map(p_value).collect::<Vec<_>>());
     let limits = results.len();
@@ -366,53 +311,42 @@ impl LimitOutcome {
     }
 }
 
-impl ChangeResult {
-    pub(super) fn unknown(against: &str) -> Self {
-        Self {
-            against: against.to_owned(),
-            max: None,
-            min: None,
-            reference: None,
-            measured: None,
-            drift: 0.0,
-            between_runs: false,
-            of_rounds: None,
-            incomparable: None,
-        }
-    }
+/// A change from a reference that was not measured.
+pub(super) fn unknown(against: &str) -> ChangeResult {
+    ChangeResult { against: against.to_owned(), ..ChangeResult::default() }
+}
 
-    /// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are
-    /// compared by their logarithms.
-    fn p_value(&self) -> Option<f64> {
-        let value = self.measured.as_ref()?;
-        let (low, high) = value.interval()?;
-        let degrees = f64::from(value.trials.saturating_sub(1).max(1));
-        let log = |change: f64| (1.0 + change).max(f64::MIN_POSITIVE).ln();
-        let beyond = |limit: f64, nearest: f64| {
-            let (distance, half) = (log(value.estimate) - log(limit), log(value.estimate) - log(nearest));
-            student_beyond(student_within(1.0 - ALPHA, degrees) * distance / half, degrees)
-        };
-        let max = self.max.filter(|max| low > *max).map(|max| beyond(max, low));
-        max.or_else(|| self.min.filter(|min| high < *min).map(|min| beyond(min, high)))
-    }
+/// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are
+/// compared by their logarithms.
+fn p_value(change: &ChangeResult) -> Option<f64> {
+    let value = change.measured.as_ref()?;
+    let (low, high) = value.interval()?;
+    let degrees = f64::from(value.trials.saturating_sub(1).max(1));
+    let log = |change: f64| (1.0 + change).max(f64::MIN_POSITIVE).ln();
+    let beyond = |limit: f64, nearest: f64| {
+        let (distance, half) = (log(value.estimate) - log(limit), log(value.estimate) - log(nearest));
+        student_beyond(student_within(1.0 - ALPHA, degrees) * distance / half, degrees)
+    };
+    let max = change.max.filter(|max| low > *max).map(|max| beyond(max, low));
+    max.or_else(|| change.min.filter(|min| high < *min).map(|min| beyond(min, high)))
+}
 
-    /// Judges the change. `value` is the measured one.
-    pub(super) fn judge(&self, value: &Estimate, measured_s: Option<f64>) -> LimitOutcome {
-        if let Some(reason) = &self.incomparable {
-            return LimitOutcome::inconclusive(reason);
-        }
-        if value.interval().is_none() && value.trials <= 1 {
-            return LimitOutcome::inconclusive(ONE_ROUND);
-        }
-        let limits = Limits { max: self.max, min: self.min };
-        let part =
-            LimitOutcome::judged(limits, &Judged { value: *value, of_rounds: self.of_rounds }, measured_s);
-        let is_undecidable = part.outcome == Outcome::Inconclusive && part.would_decide.is_none();
-        if is_undecidable && self.of_rounds.is_some() && value.interval().is_some() {
-            return LimitOutcome::inconclusive(MEASURE_BOTH);
-        }
-        part
+/// Judges the change. `value` is the measured one.
+pub(super) fn judge_change(change: &ChangeResult, value: &Estimate, measured_s: Option<f64>) -> LimitOutcome {
+    if let Some(reason) = &change.incomparable {
+        return LimitOutcome::inconclusive(reason);
     }
+    if value.interval().is_none() && value.trials <= 1 {
+        return LimitOutcome::inconclusive(ONE_ROUND);
+    }
+    let limits = Limits { max: change.max, min: change.min };
+    let part =
+        LimitOutcome::judged(limits, &Judged { value: *value, of_rounds: change.of_rounds }, measured_s);
+    let is_undecidable = part.outcome == Outcome::Inconclusive && part.would_decide.is_none();
+    if is_undecidable && change.of_rounds.is_some() && value.interval().is_some() {
+        return LimitOutcome::inconclusive(MEASURE_BOTH);
+    }
+    part
 }
 
 /// The pairs (first value, second value) of two contenders, one pair for each round that has both values.
@@ -503,7 +437,7 @@ mod tests {
                 max: Some(0.1),
                 between_runs: true,
                 measured: Some(Estimate { low: Some(low), high: Some(9.0), ..Estimate::bare(estimate, 8) }),
-                ..ChangeResult::unknown("earlier")
+                ..unknown("earlier")
             }),
             outcome: if low > 0.1 { Outcome::Exceeded } else { Outcome::Kept },
             reason: None,

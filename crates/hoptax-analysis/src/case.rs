@@ -1,204 +1,106 @@
-//! A case: all valid trials of a contender at a load point.
+//! Cases: all valid trials of a contender at a load point.
 
 use super::counts::{failures, sum_counts};
-use super::events::{self, EventFigures};
-use super::generators::GeneratorFigures;
-use super::latency::{Latency, latency};
-use super::load::Load;
-use super::path::Path;
-use super::quiet::QuietFigures;
-use super::series::{self, Series};
-use super::tail::Tail;
-use super::targets::TargetFigures;
-use super::tax::Tax;
-use super::throughput::Throughput;
+use super::events;
+use super::latency::latency;
+use super::series;
+use super::throughput::throughput;
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{empty_of_counts, spread};
-use hoptax_format::record::{Counts, LoadRecord, TlsTally};
-use hoptax_record::report::{Bytes, Connections, Cpu, FailedTrial, Ledger, Memory, Spread};
-use hoptax_record::{DIRECT, Failure};
+use hoptax_format::record::{LoadRecord, TlsTally};
+use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
-/// TLS handshakes of all trials, including the warm-up.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tls {
-    /// Numbers of handshakes by kind.
-    pub tally: TlsTally,
-    /// Time from the established connection to the completed handshake.
-    pub handshake: Latency,
+fn tls(trials: &[Trial<'_>]) -> Option<Tls> {
+    fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+        for (name, count) in more {
+            *sum.entry(name.clone()).or_default() += count;
+        }
+    }
+    let mut tally: Option<TlsTally> = None;
+    for one in trials.iter().filter_map(|trial| trial.load.tls.as_ref()) {
+        let sum = tally.get_or_insert_default();
+        sum.handshakes += one.handshakes;
+        sum.resumed += one.resumed;
+        add(&mut sum.versions, &one.versions);
+        add(&mut sum.cipher_suites, &one.cipher_suites);
+        add(&mut sum.alpn, &one.alpn);
+    }
+    Some(Tls { tally: tally?, handshake: latency(trials, |trial| trial.tls_handshake.as_ref()) })
 }
 
-impl Tls {
-    fn of(trials: &[Trial<'_>]) -> Option<Self> {
-        fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
-            for (name, count) in more {
-                *sum.entry(name.clone()).or_default() += count;
-            }
-        }
-        let mut tally: Option<TlsTally> = None;
-        for one in trials.iter().filter_map(|trial| trial.load.tls.as_ref()) {
-            let sum = tally.get_or_insert_default();
-            sum.handshakes += one.handshakes;
-            sum.resumed += one.resumed;
-            add(&mut sum.versions, &one.versions);
-            add(&mut sum.cipher_suites, &one.cipher_suites);
-            add(&mut sum.alpn, &one.alpn);
-        }
-        Some(Self { tally: tally?, handshake: latency(trials, |trial| trial.tls_handshake.as_ref()) })
+/// Computes a case from its valid trials. Tax and findings need other cases, so they are added later.
+pub(super) fn case(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Case {
+    if trials.is_empty() {
+        return unmeasured(gateway, load);
+    }
+    let counts = sum_counts(trials);
+    Case {
+        trials: trials.len() as u32,
+        throughput: throughput(trials),
+        response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
+        service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
+        send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
+        first_byte: Some(latency(trials, |trial| Some(&trial.first_byte))),
+        connect: Some(latency(trials, |trial| Some(&trial.connect))),
+        tls: tls(trials),
+        connections: Some(connections(trials, counts.sent)),
+        bytes: Some(bytes(trials)),
+        cpu: Some(cpu(trials)),
+        memory: Some(memory(trials)),
+        ledger: ledger(trials),
+        counts: Some(counts),
+        events: events::figures(trials),
+        series: trials.iter().map(series::series).collect(),
+        curve: series::curve(trials),
+        ..unmeasured(gateway, load)
     }
 }
 
-/// A case, computed from its valid trials. Figures that were not measured are absent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Case {
-    /// Name of the case in findings.
-    pub case: String,
-    /// [`DIRECT`] or the gateway's label.
-    pub gateway: String,
-    /// The load point.
-    pub load: Load,
-    /// Number of valid trials.
-    pub trials: u32,
-    /// Why there is no valid trial. Absent if there is a valid trial, or if no trial was started.
-    pub failed: Option<Failure>,
-    /// Trials that failed.
-    pub failed_trials: Vec<FailedTrial>,
-    /// Number of trials that were set aside because the hypervisor disturbed them.
-    pub set_aside: u32,
-    /// Number of trials that were set aside because the hypervisor had moved a CPU.
-    pub moved: u32,
-    /// Number of trials that were set aside because the process was still getting faster.
-    pub warming: u32,
-    /// The last round that has a trial of the case, from 0. The trial may have failed or have been set aside.
-    pub last_round: Option<u32>,
-    /// Throughput.
-    pub throughput: Option<Throughput>,
-    /// Distribution of the response times: completed − scheduled.
-    pub response_time: Option<Latency>,
-    /// Distribution of the service times: completed − sent.
-    pub service_time: Option<Latency>,
-    /// Distribution of the send lags: sent − scheduled.
-    pub send_lag: Option<Latency>,
-    /// Distribution of the times to the first byte: first byte of the answer − sent.
-    pub first_byte: Option<Latency>,
-    /// Time to establish each connection, including the warm-up.
-    pub connect: Option<Latency>,
-    /// TLS handshakes, including the warm-up. Absent without TLS.
-    pub tls: Option<Tls>,
-    /// Figures of each target of a mix, in the plan's order. Empty if the plan has only one target.
-    pub targets: Vec<TargetFigures>,
-    /// Figures of each generator, in the plan's order. Empty if there is only one.
-    pub generators: Vec<GeneratorFigures>,
-    /// Numbers of requests by outcome, summed over all trials.
-    pub counts: Option<Counts>,
-    /// Connections.
-    pub connections: Option<Connections>,
-    /// Bytes.
-    pub bytes: Option<Bytes>,
-    /// CPU time.
-    pub cpu: Option<Cpu>,
-    /// Memory.
-    pub memory: Option<Memory>,
-    /// The upstream's ledger, if it keeps one.
-    pub ledger: Option<Ledger>,
-    /// The tax. Absent for direct.
-    pub tax: Option<Tax>,
-    /// What the run resolves of the tail of the tax. Absent for direct, and if the tax has no added p99.
-    pub tail: Option<Tail>,
-    /// Figures from quiet windows only. Absent if steal was not recorded.
-    pub quiet: Option<QuietFigures>,
-    /// The path split. Absent if the upstream sent no usable timestamps.
-    pub path: Option<Path>,
-    /// What clients saw around each event of the plan.
-    pub events: Vec<EventFigures>,
-    /// Codes of the findings about this case.
-    pub findings: Vec<&'static str>,
-    /// Each trial over time, for charts.
-    pub series: Vec<Series>,
-    /// The distribution of the response times, for charts. Each point is (1 ÷ share of slower samples,
-    /// response time in µs).
-    pub curve: Vec<(f64, f64)>,
+fn unmeasured(gateway: &str, load: &Load) -> Case {
+    Case {
+        case: format!("{gateway}, {}", load.label),
+        gateway: gateway.to_string(),
+        load: load.clone(),
+        trials: 0,
+        failed: None,
+        failed_trials: Vec::new(),
+        set_aside: 0,
+        moved: 0,
+        warming: 0,
+        last_round: None,
+        throughput: None,
+        response_time: None,
+        service_time: None,
+        send_lag: None,
+        first_byte: None,
+        connect: None,
+        tls: None,
+        targets: Vec::new(),
+        generators: Vec::new(),
+        counts: None,
+        connections: None,
+        bytes: None,
+        cpu: None,
+        memory: None,
+        ledger: None,
+        tax: None,
+        tail: None,
+        quiet: None,
+        path: None,
+        events: Vec::new(),
+        findings: Vec::new(),
+        series: Vec::new(),
+        curve: Vec::new(),
+    }
 }
 
-impl Case {
-    pub(super) fn unmeasured(gateway: &str, load: &Load) -> Self {
-        Self {
-            case: format!("{gateway}, {}", load.label),
-            gateway: gateway.to_string(),
-            load: load.clone(),
-            trials: 0,
-            failed: None,
-            failed_trials: Vec::new(),
-            set_aside: 0,
-            moved: 0,
-            warming: 0,
-            last_round: None,
-            throughput: None,
-            response_time: None,
-            service_time: None,
-            send_lag: None,
-            first_byte: None,
-            connect: None,
-            tls: None,
-            targets: Vec::new(),
-            generators: Vec::new(),
-            counts: None,
-            connections: None,
-            bytes: None,
-            cpu: None,
-            memory: None,
-            ledger: None,
-            tax: None,
-            tail: None,
-            quiet: None,
-            path: None,
-            events: Vec::new(),
-            findings: Vec::new(),
-            series: Vec::new(),
-            curve: Vec::new(),
-        }
-    }
-
-    /// Computes a case from its valid trials. Tax and findings need other cases, so they are added later.
-    pub(super) fn new(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Self {
-        if trials.is_empty() {
-            return Self::unmeasured(gateway, load);
-        }
-        let counts = sum_counts(trials);
-        Self {
-            trials: trials.len() as u32,
-            throughput: Throughput::of(trials),
-            response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
-            service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
-            send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
-            first_byte: Some(latency(trials, |trial| Some(&trial.first_byte))),
-            connect: Some(latency(trials, |trial| Some(&trial.connect))),
-            tls: Tls::of(trials),
-            connections: Some(connections(trials, counts.sent)),
-            bytes: Some(bytes(trials)),
-            cpu: Some(cpu(trials)),
-            memory: Some(memory(trials)),
-            ledger: ledger(trials),
-            counts: Some(counts),
-            events: events::figures(trials),
-            series: trials.iter().map(Series::new).collect(),
-            curve: series::curve(trials),
-            ..Self::unmeasured(gateway, load)
-        }
-    }
-
-    /// True for direct.
-    pub fn is_direct(&self) -> bool {
-        self.gateway == DIRECT
-    }
-
-    /// Errors and timeouts ÷ scheduled requests. Absent if no request was scheduled.
-    pub fn error_share(&self) -> Option<f64> {
-        let counts = self.counts.as_ref()?;
-        share(failures(counts) as f64, counts.scheduled as f64)
-    }
+/// Errors and timeouts ÷ scheduled requests. Absent if no request was scheduled.
+pub fn error_share(case: &Case) -> Option<f64> {
+    let counts = case.counts.as_ref()?;
+    share(failures(counts) as f64, counts.scheduled as f64)
 }
 
 fn completed_in_time(trials: &[Trial<'_>]) -> f64 {
@@ -323,7 +225,7 @@ mod tests {
         let counts = case.counts.as_ref().expect("measured");
         assert_eq!((counts.scheduled, counts.completed, counts.ok, counts.resets), (2010, 2000, 1900, 10));
         assert_eq!(counts.status, BTreeMap::from([(200, 1900), (503, 100)]));
-        assert_eq!(case.error_share(), Some(10.0 / 2010.0));
+        assert_eq!(error_share(case), Some(10.0 / 2010.0));
     }
 
     #[test]

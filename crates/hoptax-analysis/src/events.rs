@@ -8,10 +8,10 @@ use super::counts::failures as failures_of;
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::clock::SECOND;
-use hoptax_format::record::{Cause, WINDOW_NS, Window};
+use hoptax_format::record::{WINDOW_NS, Window};
 use hoptax_record::EventRecord;
+use hoptax_record::report::{EventFigures, Stretch};
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
-use std::collections::BTreeMap;
 
 /// Time after the end of an event during which windows still belong to the event, ns. In this time, old
 /// workers exit, connection pools fill, and routes settle.
@@ -20,49 +20,6 @@ const AFTER_NS: u64 = SECOND;
 /// Limit for the share of unsuccessful answers outside of all events. Up to this share, unsuccessful answers
 /// count as caused by the events.
 const FEW: f64 = 0.001;
-
-/// The figures of one event of a case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EventFigures {
-    /// The action, with its settings.
-    pub event: String,
-    /// Planned time of the event, in seconds after the beginning of the measured time.
-    pub at_s: f64,
-    /// Number of trials in which the event succeeded.
-    pub trials: u32,
-    /// Reasons why the event failed in other trials, without repetitions.
-    pub failed: Vec<String>,
-    /// How long the event took, µs.
-    pub took_us: Option<Estimate>,
-    /// For `change-route` only: time until the new route answered, µs.
-    pub new_route_after_us: Option<Estimate>,
-    /// Figures of the windows that belong to the event.
-    pub around: Stretch,
-    /// Figures of the windows of the same trials that belong to no event.
-    pub quiet: Stretch,
-}
-
-/// Figures of a set of windows, as clients saw them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Stretch {
-    /// Total time over all trials, s.
-    pub seconds: f64,
-    /// Number of requests with a complete answer.
-    pub completed: u64,
-    /// Number of these answers that were unsuccessful, for example because the upstream was down.
-    pub not_ok: u64,
-    /// Number of requests without a complete answer.
-    pub failed: u64,
-    /// Number of failed requests by cause.
-    pub causes: BTreeMap<Cause, u64>,
-    /// Connections opened to replace others. With keep-alive, this is the number of connections that were
-    /// dropped.
-    pub connections_opened: u64,
-    /// 99th percentile of the response times, µs, with two significant digits.
-    pub p99_us: Option<Estimate>,
-    /// Longest response time, µs. It has no interval.
-    pub slowest_us: Option<Estimate>,
-}
 
 /// The figures of each event of a case, in the plan's order.
 pub(super) fn figures(trials: &[Trial<'_>]) -> Vec<EventFigures> {
@@ -90,39 +47,38 @@ fn of_event(trials: &[Trial<'_>], index: usize) -> Option<EventFigures> {
         failed,
         took_us: of_mean(&took).map(least),
         new_route_after_us: of_mean(&answered).map(least),
-        around: Stretch::of(trials, |owner| owner == Some(index)),
-        quiet: Stretch::of(trials, |owner| owner.is_none()),
+        around: stretch(trials, |owner| owner == Some(index)),
+        quiet: stretch(trials, |owner| owner.is_none()),
     })
 }
 
-impl Stretch {
-    fn of(trials: &[Trial<'_>], wanted: impl Fn(Option<usize>) -> bool) -> Self {
-        let mut stretch = Self::default();
-        let mut times: Vec<(u32, Histogram<u64>)> = Vec::new();
-        for trial in trials {
-            let windows = trial.load.windows.iter().zip(owners(trial, AFTER_NS));
-            for (window, _) in windows.filter(|(_, owner)| wanted(*owner)) {
-                stretch.seconds += WINDOW_NS as f64 / SECOND as f64;
-                stretch.completed += window.completed;
-                stretch.not_ok += window.completed - window.ok.min(window.completed);
-                stretch.failed += failures(window);
-                stretch.connections_opened += window.opened;
-                for (cause, count) in &window.causes {
-                    *stretch.causes.entry(*cause).or_default() += count;
-                }
-                let decoded = window.response_time.as_ref().and_then(|encoded| encoded.decode().ok());
-                times.extend(decoded.map(|decoded| (trial.round(), decoded)));
+/// The figures of the windows whose owners this function accepts.
+fn stretch(trials: &[Trial<'_>], accepts: impl Fn(Option<usize>) -> bool) -> Stretch {
+    let mut stretch = Stretch::default();
+    let mut times: Vec<(u32, Histogram<u64>)> = Vec::new();
+    for trial in trials {
+        let windows = trial.load.windows.iter().zip(owners(trial, AFTER_NS));
+        for (window, _) in windows.filter(|(_, owner)| accepts(*owner)) {
+            stretch.seconds += WINDOW_NS as f64 / SECOND as f64;
+            stretch.completed += window.completed;
+            stretch.not_ok += window.completed - window.ok.min(window.completed);
+            stretch.failed += failures(window);
+            stretch.connections_opened += window.opened;
+            for (cause, count) in &window.causes {
+                *stretch.causes.entry(*cause).or_default() += count;
             }
+            let decoded = window.response_time.as_ref().and_then(|encoded| encoded.decode().ok());
+            times.extend(decoded.map(|decoded| (trial.round(), decoded)));
         }
-        let units = Units::new(times.iter().map(|(round, _)| *round));
-        let by_unit = times.iter().filter_map(|(round, times)| Some((units.of(*round)?, times)));
-        let rounds = Rounds::new(units.count(), by_unit);
-        stretch.p99_us = of_merged(&units, rounds.reader(Statistic::P99)).map(|p99| p99.at_least(0.0));
-        let all = merge(times.iter().map(|(_, times)| times));
-        stretch.slowest_us =
-            Statistic::Max.of(&all).map(|slowest| Estimate::bare(slowest, units.rounds() as u32));
-        stretch
     }
+    let units = Units::new(times.iter().map(|(round, _)| *round));
+    let by_unit = times.iter().filter_map(|(round, times)| Some((units.of(*round)?, times)));
+    let rounds = Rounds::new(units.count(), by_unit);
+    stretch.p99_us = of_merged(&units, rounds.reader(Statistic::P99)).map(|p99| p99.at_least(0.0));
+    let all = merge(times.iter().map(|(_, times)| times));
+    stretch.slowest_us =
+        Statistic::Max.of(&all).map(|slowest| Estimate::bare(slowest, units.rounds() as u32));
+    stretch
 }
 
 fn failures(window: &Window) -> u64 {
@@ -205,6 +161,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};
+    use hoptax_format::record::Cause;
     use hoptax_plan::{Action, Event};
     use hoptax_record::NewRoute;
     use std::time::Duration;

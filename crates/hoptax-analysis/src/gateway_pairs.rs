@@ -12,16 +12,14 @@
 //! certain.
 
 use super::another_run::{Scatter, Scatters, widen_between};
-use super::case::Case;
 use super::difference::{ALPHA, LEAST_CHANGE};
-use super::features::Price;
-use super::load::Load;
 use super::metric::percentile;
 use super::source::Source;
 use super::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
 use hoptax_record::RunRecord;
+use hoptax_record::report::{Case, GatewayPair, Load, Price};
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,51 +39,6 @@ const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest]
 /// If a load point has more gateways than this, only those that compete for the answer are compared, and only
 /// in two metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
 const MOST_IN_FULL: usize = 30;
-
-/// Two gateways at a load point, compared in one metric.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GatewayPair {
-    /// The load point.
-    pub load: Load,
-    /// Label of the gateway that the plan lists first.
-    pub first: String,
-    /// Label of the other gateway.
-    pub second: String,
-    /// The metric.
-    pub metric: Metric,
-    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and
-    /// holds for another run of the same plan. `trials` is the number of rounds that both gateways have.
-    pub difference: Estimate,
-    /// p-value of the hypothesis "no difference", adjusted for the number of pairs (Holm). Absent with one
-    /// round.
-    pub p_value: Option<f64>,
-    /// True if the adjusted p-value is below 0.05, and the difference exceeds 1 % of the smaller of the two
-    /// gateways' own figures (response time, throughput ratio, CPU time per request).
-    pub distinguishable: bool,
-    /// True if both gateways compete for the answer.
-    pub competes: bool,
-}
-
-impl GatewayPair {
-    /// True if this is the pair of these two gateways.
-    pub fn is_of(&self, one: &str, other: &str) -> bool {
-        (self.first == one && self.second == other) || (self.first == other && self.second == one)
-    }
-
-    /// The figure of `gateway` − the figure of the other gateway.
-    pub fn difference_of(&self, gateway: &str) -> Estimate {
-        if gateway == self.second {
-            return self.difference;
-        }
-        let Estimate { estimate, low, high, trials } = self.difference;
-        Estimate { estimate: -estimate, low: high.map(|high| -high), high: low.map(|low| -low), trials }
-    }
-
-    /// True if the figure of `gateway` is distinguishable from that of the other gateway, and larger.
-    pub fn is_larger(&self, gateway: &str) -> bool {
-        self.distinguishable && self.difference_of(gateway).estimate > 0.0
-    }
-}
 
 /// Labels of the gateways that compete for the answer, in the plan's order. Built-in hops are references. If
 /// the plan contains a gateway both with and without features, only the gateway without features competes;
@@ -286,6 +239,7 @@ fn judge(load: &Load, gateways: &[Gateway<'_, '_>], compared: Vec<Compared>) -> 
             metric: one.metric,
             difference: one.difference,
             p_value,
+            rounds: one.difference.trials,
             distinguishable: p_value.is_some_and(|p| p < ALPHA) && one.difference.estimate.abs() > one.least,
             competes: first.competes && second.competes,
         }

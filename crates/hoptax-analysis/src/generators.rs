@@ -2,37 +2,17 @@
 //! from the part of each trial that the generator sent.
 
 use super::contrasts::{Contrast, contrasts};
-use super::difference::Difference;
-use super::latency::{Latency, latency};
-use super::load::Load;
-use super::noise::NoiseFloor;
+use super::latency::latency;
+use super::noise::noise_floor;
 use super::pairs::{Added, Pairs};
-use super::throughput::Throughput;
+use super::throughput::throughput;
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::LOWEST;
 use hoptax_plan::Metric;
 use hoptax_record::GeneratorTrial;
+use hoptax_record::report::{Difference, GeneratorFigures, Load};
 use hoptax_stats::{Estimate, Statistic};
-
-/// One of several generators, in a case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GeneratorFigures {
-    /// Name of its host.
-    pub name: String,
-    /// Number of connections that it was asked to open.
-    pub connections: u64,
-    /// Throughput of its requests.
-    pub throughput: Option<Throughput>,
-    /// Distribution of its response times: completed − scheduled.
-    pub response_time: Latency,
-    /// Distribution of its send lags: sent − scheduled.
-    pub send_lag: Latency,
-    /// Largest share of a trial that its busiest worker spent on a CPU.
-    pub utilisation: f64,
-    /// Median of its response times − median of its response times of direct, µs. Absent for direct.
-    pub added_p50: Option<Difference>,
-}
 
 /// The figures of each generator in these trials of a case. Empty if there was only one.
 pub(super) fn figures(
@@ -47,7 +27,7 @@ pub(super) fn figures(
         GeneratorFigures {
             name,
             connections: generators().map(|one| one.connections.asked).max().unwrap_or(0),
-            throughput: Throughput::of(&parts),
+            throughput: throughput(&parts),
             response_time: latency(&parts, |trial| Some(&trial.response_time)),
             send_lag: latency(&parts, |trial| Some(&trial.send_lag)),
             utilisation: generators().map(utilisation).fold(0.0, f64::max),
@@ -101,7 +81,7 @@ fn nothing() -> Histogram<u64> {
 fn added(load: &Load, via: &[Trial<'_>], direct: &[Trial<'_>]) -> Option<Difference> {
     let pairs = Pairs::new(via, direct);
     let estimate = Added::new(&pairs, |trial| Some(&trial.response_time)).at(Statistic::P50)?;
-    let floor = NoiseFloor::new(load.clone(), direct).get(Metric::AddedP50);
+    let floor = noise_floor(load.clone(), direct).get(Metric::AddedP50);
     Some(Difference::new(estimate, 0.0, floor))
 }
 

@@ -9,14 +9,12 @@
 //! hosts.
 
 use super::analysis::Analysis;
-use super::case::Case;
-use super::difference::Difference;
-use super::gateway_pairs::GatewayPair;
-use super::load::Load;
-use super::noise::NoiseFloor;
-use super::tax::Tax;
+use super::case::case;
+use super::noise::noise_floor;
+use super::tax;
 use super::trial::good_trials;
 use hoptax_plan::{LoadPoint, Metric};
+use hoptax_record::report::{Case, Difference, GatewayPair, Load};
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::{Estimate, Precision};
 use std::collections::BTreeMap;
@@ -175,14 +173,14 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, 
     let mut precisions = Vec::new();
     for (load, metric) in headlines.into_iter().filter_map(|(load, metric)| Some((load?, metric))) {
         let direct = good_trials(records, DIRECT, load.index);
-        let floor = NoiseFloor::new(load.clone(), &direct);
-        let case = Case::new(DIRECT, load, &direct);
+        let floor = noise_floor(load.clone(), &direct);
+        let case = case(DIRECT, load, &direct);
         let figure = match metric {
             Metric::ThroughputRatio => Some(1.0),
             _ => case.response_time.and_then(|times| Some(times.p50?.estimate)),
         };
         for gateway in gateways.iter().filter(|gateway| **gateway != DIRECT) {
-            let tax = Tax::new(&good_trials(records, gateway, load.index), &direct, &floor);
+            let tax = tax::tax(&good_trials(records, gateway, load.index), &direct, &floor);
             let found = tax.get(metric).zip(figure);
             precisions.extend(found.map(|(tax, direct)| {
                 let (estimate, neutral) = (tax.in_run, metric.neutral());

@@ -5,9 +5,9 @@
 //! the gateway adds.
 
 use super::another_run::Scatters;
-use super::case::Case;
 use super::vantage::generators;
 use hoptax_record::RunRecord;
+use hoptax_record::report::{Case, Split};
 use hoptax_record::{Leg, LegLook, Link, Role};
 use hoptax_stats::{Estimate, mean, two_sided_95};
 use std::collections::BTreeMap;
@@ -107,23 +107,6 @@ pub fn extra_way(generator: &str, gateway: &str, upstream: &str) -> BTreeMap<[St
     legs
 }
 
-/// Where the added p50 of a gateway comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Split {
-    /// Name of the case.
-    pub case: String,
-    /// The gateway's label.
-    pub gateway: String,
-    /// Index of the load point.
-    pub load: usize,
-    /// Added response time at the median, µs.
-    pub added_p50_us: Estimate,
-    /// What the extra way over the network costs, µs.
-    pub wire_us: Estimate,
-    /// What the gateway adds, µs.
-    pub gateway_us: Estimate,
-}
-
 /// Figures of each leg of a run.
 pub(super) fn figures(run: &RunRecord) -> Vec<LegFigures> {
     run.legs.iter().map(LegFigures::new).collect()
@@ -157,7 +140,7 @@ impl Network {
         let same_way = same_ways.len() == ways.len();
         let costs: Vec<Option<Estimate>> =
             ways.iter().map(|way| way.cost(&legs).filter(|_| !way.legs.is_empty())).collect();
-        let split = |case: &Case| Split::new(case, costs[case.load.index]?, scatters);
+        let split = |case: &Case| split(case, costs[case.load.index]?, scatters);
         let splits = cases.iter().filter(|case| starts(run, &case.gateway)).filter_map(split).collect();
         Self { legs, splits, same_way, same_ways }
     }
@@ -208,21 +191,19 @@ impl Way {
     }
 }
 
-impl Split {
-    fn new(case: &Case, wire_us: Estimate, scatters: &Scatters<'_>) -> Option<Self> {
-        let added = case.tax.as_ref()?.added_p50?;
-        let half = added.in_run.half_width().zip(wire_us.half_width()).map(|(tax, wire)| tax.hypot(wire));
-        let in_run = around(added.in_run.estimate - wire_us.estimate, half, added.in_run.trials);
-        Some(Self {
-            case: case.case.clone(),
-            gateway: case.gateway.clone(),
-            load: case.load.index,
-            added_p50_us: added.estimate,
-            wire_us,
-            // How a machine's speed differs from run to run changes the gateway's part, not the network's.
-            gateway_us: scatters.of(&case.gateway).widen(in_run),
-        })
-    }
+fn split(case: &Case, wire_us: Estimate, scatters: &Scatters<'_>) -> Option<Split> {
+    let added = case.tax.as_ref()?.added_p50?;
+    let half = added.in_run.half_width().zip(wire_us.half_width()).map(|(tax, wire)| tax.hypot(wire));
+    let in_run = around(added.in_run.estimate - wire_us.estimate, half, added.in_run.trials);
+    Some(Split {
+        case: case.case.clone(),
+        gateway: case.gateway.clone(),
+        load: case.load.index,
+        added_p50_us: added.estimate,
+        wire_us,
+        // How a machine's speed differs from run to run changes the gateway's part, not the network's.
+        gateway_us: scatters.of(&case.gateway).widen(in_run),
+    })
 }
 
 fn around(estimate: f64, half: Option<f64>, trials: u32) -> Estimate {

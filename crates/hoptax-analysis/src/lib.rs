@@ -25,7 +25,6 @@ pub mod headline;
 mod latency;
 mod legs;
 mod limits;
-mod load;
 mod measuring_time;
 mod merged;
 mod metric;
@@ -54,31 +53,21 @@ mod warm_ups;
 
 pub use analyse::analyse;
 pub use analysis::Analysis;
-pub use budget::{Baseline, BudgetResult, ChangeResult, not_everywhere, outcome_of_all};
-pub use capacity::Capacity;
-pub use case::{Case, Tls};
-pub use difference::Difference;
-pub use events::{EventFigures, Stretch};
-pub use features::{Beyond, Price, Prices};
-pub use gateway_pairs::{GatewayPair, competitors};
-pub use generators::GeneratorFigures;
-pub use hoptax_record::report::{Concerns, Figures, Finding, Limit, Outcome, Severity, Step, WouldDecide};
-pub use latency::Latency;
-pub use legs::{LegFigures, Network, Split, extra_way};
-pub use load::Load;
-pub use noise::NoiseFloor;
-pub use path::Path;
+pub use budget::{Baseline, not_everywhere, outcome_of_all};
+pub use case::error_share;
+pub use gateway_pairs::competitors;
+pub use hoptax_record::report::{
+    Beyond, BudgetResult, Capacity, Case, ChangeResult, Concerns, Difference, EventFigures, Figures, Finding,
+    GatewayPair, GeneratorFigures, Latency, Limit, Load, NoiseFloor, Outcome, Path, Price, Prices,
+    QuietFigures, SameLoad, Series, Severity, Split, Step, Stretch, Tail, TargetFigures, Tax, Throughput,
+    Version, Versions, View, WouldDecide,
+};
+pub use legs::{LegFigures, Network, extra_way};
 pub use pooled::{Pooled, TrialFigures};
 pub use precision_over_time::{PrecisionOverTime, PrecisionPoint, precision_over_time};
-pub use quiet::{Quiet, QuietFigures, needs_repeating};
-pub use series::Series;
+pub use quiet::{Quiet, needs_repeating};
 pub use side::{Side, measured};
 pub use start_budget::judge;
 pub use starts::Starts;
-pub use tail::{RESOLVED_WITHIN, Tail};
-pub use targets::TargetFigures;
-pub use tax::Tax;
-pub use throughput::Throughput;
+pub use tail::RESOLVED_WITHIN;
 pub use trial::{TargetTrial, Trial};
-pub use vantage::{SameLoad, View};
-pub use versions::{Version, Versions};

@@ -1,71 +1,30 @@
 //! The noise floor: how far the two direct trials of a round differ.
 
-use super::load::Load;
 use super::metric::of_trial;
 use super::pairs::first_and_last;
 use super::trial::Trial;
 use hoptax_plan::Metric;
+use hoptax_record::report::{Load, NoiseFloor};
 use hoptax_stats::noise_of_drifts;
 
-/// The noise floor of a load point, for each metric of the tax. In each round, the last direct trial is
-/// compared with the first one. [`noise_of_drifts`] computes the noise floor from these differences. A value
-/// is absent if no round has both trials.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NoiseFloor {
-    /// The load point.
-    pub load: Load,
-    /// Number of rounds that have both direct trials.
-    pub rounds: u32,
-    /// Noise floor of the added time at the median, µs.
-    pub added_p50: Option<f64>,
-    /// Noise floor of the added time at the 90th percentile, µs.
-    pub added_p90: Option<f64>,
-    /// Noise floor of the added time at the 95th percentile, µs.
-    pub added_p95: Option<f64>,
-    /// Noise floor of the added time at the 99th percentile, µs.
-    pub added_p99: Option<f64>,
-    /// Noise floor of the throughput ratio, as the distance from 1.
-    pub throughput_ratio: Option<f64>,
-    /// Noise floor of the gateway's CPU time, µs. It is zero, because direct has no gateway.
-    pub cpu_us_per_request: f64,
-    /// Noise floor of the extra upstream requests per request.
-    pub extra_upstream_requests: Option<f64>,
-}
-
-impl NoiseFloor {
-    /// Computes the noise floor of `load` from all its direct trials.
-    pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
-        let pairs = first_and_last(direct);
-        let of = |metric: Metric| {
-            let drifts: Vec<f64> =
-                pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
-            noise_of_drifts(&drifts)
-        };
-        Self {
-            load,
-            rounds: pairs.len() as u32,
-            added_p50: of(Metric::AddedP50),
-            added_p90: of(Metric::AddedP90),
-            added_p95: of(Metric::AddedP95),
-            added_p99: of(Metric::AddedP99),
-            throughput_ratio: of(Metric::ThroughputRatio),
-            cpu_us_per_request: 0.0,
-            extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
-        }
-    }
-
-    /// The noise floor of one metric. Absent for a metric that is not a tax.
-    pub fn get(&self, metric: Metric) -> Option<f64> {
-        match metric {
-            Metric::AddedP50 => self.added_p50,
-            Metric::AddedP90 => self.added_p90,
-            Metric::AddedP95 => self.added_p95,
-            Metric::AddedP99 => self.added_p99,
-            Metric::ThroughputRatio => self.throughput_ratio,
-            Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
-            Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
-            _ => None,
-        }
+/// Computes the noise floor of `load` from all its direct trials. In each round, the last direct trial is
+/// compared with the first one, and [`noise_of_drifts`] computes the noise floor from these differences.
+pub(crate) fn noise_floor(load: Load, direct: &[Trial<'_>]) -> NoiseFloor {
+    let pairs = first_and_last(direct);
+    let of = |metric: Metric| {
+        let drifts: Vec<f64> = pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
+        noise_of_drifts(&drifts)
+    };
+    NoiseFloor {
+        load,
+        rounds: pairs.len() as u32,
+        added_p50: of(Metric::AddedP50),
+        added_p90: of(Metric::AddedP90),
+        added_p95: of(Metric::AddedP95),
+        added_p99: of(Metric::AddedP99),
+        throughput_ratio: of(Metric::ThroughputRatio),
+        cpu_us_per_request: 0.0,
+        extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The path split. The upstream's timestamps show how long requests take to reach the upstream, how long its
 //! answers take to return, and how much a gateway adds to each.
 
-use super::difference::Difference;
-use super::latency::Latency;
+use super::latency;
 use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::stamp::ClockId;
+use hoptax_record::report::{Difference, Path};
 use hoptax_stats::{Estimate, Statistic, noise_of_drifts, share};
 
 /// Largest share of timestamps that may contradict the generator's clock. Above this share, the upstream's
@@ -17,22 +17,6 @@ pub(super) const IMPOSSIBLE: f64 = 0.001;
 /// Largest share of responses that may have no timestamps. Above this share, the path split and the response
 /// times would describe different requests.
 pub(super) const MISSING: f64 = 0.01;
-
-/// Time on the request path and on the response path, µs. The time that the upstream itself needs is not
-/// included.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Path {
-    /// Median time from sending a request to receiving it at the upstream.
-    pub request_us_p50: Option<Estimate>,
-    /// Median time from the upstream's reply to the completed response.
-    pub response_us_p50: Option<Estimate>,
-    /// Median time that the gateway adds on the request path. Absent for direct.
-    pub added_request_us_p50: Option<Difference>,
-    /// Median time that the gateway adds on the response path. Absent for direct.
-    pub added_response_us_p50: Option<Difference>,
-    /// Number of responses with timestamps.
-    pub responses: u64,
-}
 
 /// Why there is no path split although the plan enables it.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,31 +65,29 @@ type PathTimes = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 const REQUEST_PATH: PathTimes = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
 const RESPONSE_PATH: PathTimes = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
-impl Path {
-    /// The path split of a case, compared with the `direct` trials of the same load point. `None` if the plan
-    /// does not enable it, or if the timestamps cannot be used.
-    pub(super) fn new(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Self> {
-        if refusal(trials).is_some() {
-            return None;
-        }
-        let responses: u64 =
-            trials.iter().filter_map(|trial| trial.load.stamps.as_ref()).map(|stamps| stamps.used).sum();
-        let comparable = !is_direct && refusal(direct).is_none();
-        let pairs = comparable.then(|| Pairs::new(trials, direct));
-        let added = |times_of| added(pairs.as_ref()?, direct, times_of);
-        (responses > 0).then(|| Self {
-            request_us_p50: own(trials, REQUEST_PATH),
-            response_us_p50: own(trials, RESPONSE_PATH),
-            added_request_us_p50: added(REQUEST_PATH),
-            added_response_us_p50: added(RESPONSE_PATH),
-            responses,
-        })
+/// The path split of a case, compared with the `direct` trials of the same load point. `None` if the plan
+/// does not enable it, or if the timestamps cannot be used.
+pub(super) fn path(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Path> {
+    if refusal(trials).is_some() {
+        return None;
     }
+    let responses: u64 =
+        trials.iter().filter_map(|trial| trial.load.stamps.as_ref()).map(|stamps| stamps.used).sum();
+    let comparable = !is_direct && refusal(direct).is_none();
+    let pairs = comparable.then(|| Pairs::new(trials, direct));
+    let added = |times_of| added(pairs.as_ref()?, direct, times_of);
+    (responses > 0).then(|| Path {
+        request_us_p50: own(trials, REQUEST_PATH),
+        response_us_p50: own(trials, RESPONSE_PATH),
+        added_request_us_p50: added(REQUEST_PATH),
+        added_response_us_p50: added(RESPONSE_PATH),
+        responses,
+    })
 }
 
 fn own(trials: &[Trial<'_>], times_of: PathTimes) -> Option<Estimate> {
     let times = trials.iter().filter_map(|trial| Some((trial.round(), times_of(trial)?)));
-    Latency::of(&times.collect::<Vec<_>>()).p50
+    latency::of_histograms(&times.collect::<Vec<_>>()).p50
 }
 
 /// Computes an added time in the same way as the tax. The noise floor is that of the path's own times.

@@ -1,12 +1,12 @@
 //! Merges a case's valid trials, for export formats that contain a whole distribution.
 
 use super::counts::sum_counts;
-use super::load::Load;
 use super::trial::{Trial, good_trials};
 use hdrhistogram::Histogram;
 use hoptax_format::record::Counts;
 use hoptax_record::RunRecord;
 use hoptax_record::TrialRecord;
+use hoptax_record::report::Load;
 use hoptax_stats::{Statistic, merge};
 
 /// All valid trials of a case. There is at least one.

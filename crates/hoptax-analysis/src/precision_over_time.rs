@@ -4,11 +4,11 @@
 //! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
 //! whether more time still helps. If rounds are independent, four times the time halves an interval.
 
-use super::load::Load;
 use super::measuring_time;
 use super::pairs::{Added, Pairs};
 use super::trial::{Trial, good_trials};
 use hoptax_record::RunRecord;
+use hoptax_record::report::Load;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::Statistic;
 

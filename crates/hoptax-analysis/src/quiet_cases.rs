@@ -1,15 +1,13 @@
 //! Computes the figures of quiet windows, with the same code as the figures of all windows.
 
-use crate::case::Case;
-use crate::difference::Difference;
+use super::noise::noise_floor;
+use super::tax::tax;
+use super::throughput::throughput;
 use crate::latency::latency;
-use crate::load::Load;
-use crate::noise::NoiseFloor;
-use crate::quiet::{Quiet, QuietFigures, restrict};
-use crate::tax::Tax;
-use crate::throughput::Throughput;
+use crate::quiet::{Quiet, restrict};
 use crate::trial::Trial;
 use hoptax_plan::Metric;
+use hoptax_record::report::{Case, Difference, Load, NoiseFloor, QuietFigures};
 use hoptax_stats::share;
 
 /// The quiet windows of a contender's trials at a load point.
@@ -70,7 +68,7 @@ pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
     let direct = cases.iter().position(|(case, _)| case.is_direct());
     let direct = direct.and_then(|index| of_cases[index].as_ref());
     let direct: &[Trial<'_>] = direct.map_or(&[], |direct| &direct.quiet);
-    let floor = NoiseFloor::new(load.clone(), direct);
+    let floor = noise_floor(load.clone(), direct);
     for ((case, _), quiet) in cases.iter_mut().zip(&of_cases) {
         case.quiet = quiet.as_ref().map(|quiet| restricted(case, quiet, direct, &floor));
     }
@@ -103,10 +101,10 @@ fn restricted(
     let completed: u64 = trials.iter().map(|trial| trial.completed).sum();
     QuietFigures {
         trials: trials.len() as u32,
-        throughput: Throughput::of(trials),
+        throughput: throughput(trials),
         response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
         cpu_us_per_request: used.and_then(|used| share(used as f64 / 1e3, completed as f64)),
-        tax: (!case.is_direct()).then(|| Tax::new(trials, direct, floor)),
+        tax: (!case.is_direct()).then(|| tax(trials, direct, floor)),
         ..shares(quiet)
     }
 }

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use hoptax_format::clock::SECOND;
 use hoptax_format::histogram::{WINDOW_DIGITS, empty};
 use hoptax_format::record::{WINDOW_NS, Window};
-use hoptax_record::DirectTrial;
+use hoptax_record::report::Series;
 use hoptax_stats::{Statistic, merge};
 
 /// Maximum number of points per trial. A chart cannot show more points, so neighbouring windows are combined.
@@ -13,44 +13,24 @@ const MOST_POINTS: usize = 120;
 /// Number of points of a [`curve`] per factor of ten in rarity.
 const PER_DECADE: i32 = 10;
 
-/// A trial over time, with a point every `step_s`. The first point begins at the start of the measured time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// Round, from 0.
-    pub round: u32,
-    /// Whether this is the first or the last direct trial of the round. Absent for gateways.
-    pub direct: Option<DirectTrial>,
-    /// Time between two points, s.
-    pub step_s: f64,
-    /// Throughput at each point, requests/s.
-    pub throughput: Vec<f64>,
-    /// Median response time of the requests that completed or timed out during each point, µs. A value is
-    /// absent if there were no such requests.
-    pub p50_us: Vec<Option<f64>>,
-    /// 99th percentile of the same response times, µs.
-    pub p99_us: Vec<Option<f64>>,
-}
-
-impl Series {
-    /// Computes the points of a trial. An incomplete last window is left out.
-    pub(super) fn new(trial: &Trial<'_>) -> Self {
-        let whole = (trial.load.measured_ns / WINDOW_NS) as usize;
-        let windows = &trial.load.windows[..whole.min(trial.load.windows.len())];
-        let together = windows.len().div_ceil(MOST_POINTS).max(1);
-        let times: Vec<Histogram<u64>> = windows.chunks(together).map(response_times).collect();
-        let of = |statistic: Statistic| times.iter().map(|times| statistic.of(times)).collect();
-        let rate = |chunk: &[Window]| {
-            let seconds = (chunk.len() as u64 * WINDOW_NS) as f64 / SECOND as f64;
-            chunk.iter().map(|window| window.completed).sum::<u64>() as f64 / seconds
-        };
-        Self {
-            round: trial.round(),
-            direct: trial.direct(),
-            step_s: (together as u64 * WINDOW_NS) as f64 / SECOND as f64,
-            throughput: windows.chunks(together).map(rate).collect(),
-            p50_us: of(Statistic::P50),
-            p99_us: of(Statistic::P99),
-        }
+/// Computes the points of a trial. An incomplete last window is left out.
+pub(super) fn series(trial: &Trial<'_>) -> Series {
+    let whole = (trial.load.measured_ns / WINDOW_NS) as usize;
+    let windows = &trial.load.windows[..whole.min(trial.load.windows.len())];
+    let together = windows.len().div_ceil(MOST_POINTS).max(1);
+    let times: Vec<Histogram<u64>> = windows.chunks(together).map(response_times).collect();
+    let of = |statistic: Statistic| times.iter().map(|times| statistic.of(times)).collect();
+    let rate = |chunk: &[Window]| {
+        let seconds = (chunk.len() as u64 * WINDOW_NS) as f64 / SECOND as f64;
+        chunk.iter().map(|window| window.completed).sum::<u64>() as f64 / seconds
+    };
+    Series {
+        round: trial.round(),
+        direct: trial.direct(),
+        step_s: (together as u64 * WINDOW_NS) as f64 / SECOND as f64,
+        throughput: windows.chunks(together).map(rate).collect(),
+        p50_us: of(Statistic::P50),
+        p99_us: of(Statistic::P99),
     }
 }
 

@@ -1,18 +1,16 @@
 //! A run as one side of a comparison: the value of each metric in each round.
 
 use super::another_run::{Scatter, Scatters};
-use super::case::Case;
 use super::counts::failures;
 use super::latency::latency;
-use super::load::Load;
 use super::metric::{of_trial, percentile};
-use super::noise::NoiseFloor;
-use super::throughput::Throughput;
+use super::noise::noise_floor;
+use super::throughput::throughput;
 use super::trial::{Trial, good_trials};
 use super::{measuring_time, merged, warm_ups};
 use hoptax_plan::{LoadPoint, Metric};
 use hoptax_record::RunRecord;
-use hoptax_record::report::WarmUpFigures;
+use hoptax_record::report::{Case, Load, NoiseFloor, WarmUpFigures};
 use hoptax_record::{DIRECT, Placement, TrialRecord, are_apart, placements};
 use hoptax_stats::{Estimate, RunFigure, mean, of_mean, of_share, share};
 use std::collections::BTreeMap;
@@ -52,7 +50,7 @@ impl<'a> Side<'a> {
             .into_iter()
             .map(|load| {
                 let index = load.index;
-                NoiseFloor::new(load, side.trials(DIRECT, index))
+                noise_floor(load, side.trials(DIRECT, index))
             })
             .collect();
         side
@@ -148,7 +146,7 @@ pub(super) fn in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Est
     } else if let Some(statistic) = percentile(metric) {
         latency(trials, |trial| Some(&trial.response_time)).get(statistic).copied()
     } else if metric == Metric::Throughput {
-        Throughput::of(trials).map(|throughput| throughput.estimate)
+        throughput(trials).map(|throughput| throughput.estimate)
     } else {
         measured(metric, case, side)
     }

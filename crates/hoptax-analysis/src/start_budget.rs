@@ -1,12 +1,11 @@
 //! Budgets of starts: the time until a gateway listens, is ready, and has settled.
 
-use super::budget::{self, Baseline, BudgetResult, ChangeResult, LimitOutcome, estimate, of_replaced};
-use super::case::Case;
+use super::budget::{self, Baseline, LimitOutcome, estimate, of_replaced};
 use super::limits::{Judged, Limits};
 use super::side::Side;
 use super::starts::{Starts, medians, of_process};
 use hoptax_plan::{Budget, Metric};
-use hoptax_record::report::{Outcome, StartMedian};
+use hoptax_record::report::{BudgetResult, Case, ChangeResult, Outcome, StartMedian};
 use hoptax_stats::{Allowance, Estimate, RunFigure, TwoRuns, change_of_figures};
 
 /// Checks each budget in every case that it limits. Budgets of starts are checked for each gateway that was
@@ -59,7 +58,7 @@ fn of_gateway(
     }
     if let Some(changed) = &changed {
         parts.push(match &changed.measured {
-            Some(value) => changed.judge(value, None),
+            Some(value) => budget::judge_change(changed, value, None),
             None => not_measured(Some(changed)),
         });
     }
@@ -155,7 +154,7 @@ fn change(
         reference: reference.and_then(|other| other.estimate(budget.metric)),
         measured: measured.map(|change| estimate(&change)),
         between_runs: budget.against.is_none(),
-        ..ChangeResult::unknown(&against)
+        ..budget::unknown(&against)
     }
 }
 

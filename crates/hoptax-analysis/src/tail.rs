@@ -3,9 +3,8 @@
 //! A p99 rests on one response in a hundred, so on a noisy machine its tax scatters far more than the tax at
 //! the median. A report therefore states the highest percentile that the run resolves.
 
-use super::difference::Difference;
-use super::tax::Tax;
 use hoptax_plan::Metric;
+use hoptax_record::report::{Difference, Tail, Tax};
 
 /// Largest half-width of the interval of a resolved tax, as a share of the tax. At this share, the upper end
 /// of the interval is 1.5 times its lower end. With a wider interval, not even the size of the tail is known.
@@ -14,30 +13,19 @@ pub const RESOLVED_WITHIN: f64 = 0.2;
 /// The percentiles of the tail, highest first.
 const TAIL: [Metric; 3] = [Metric::AddedP99, Metric::AddedP95, Metric::AddedP90];
 
-/// What a run resolves of the tail of a tax.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tail {
-    /// The highest of p99, p95 and p90 whose added time is resolved. Absent if none is resolved.
-    pub highest: Option<Metric>,
-    /// The measuring time after which the added p99 would be resolved, s. Absent if it is resolved, and if
-    /// the run cannot say how long it would take.
-    pub time_for_p99_s: Option<f64>,
-}
-
-impl Tail {
-    /// The tail of a tax. `measured_s` is the time that the run measured, s. `None` if the tax has no added
-    /// p99.
-    pub(super) fn new(tax: &Tax, measured_s: Option<f64>) -> Option<Self> {
-        let p99 = tax.added_p99.as_ref()?;
-        let highest = TAIL.into_iter().find(|metric| tax.get(*metric).is_some_and(is_resolved));
-        let time_for_p99_s = measured_s.filter(|_| !is_resolved(p99)).and_then(|s| time_to_resolve(p99, s));
-        Some(Self { highest, time_for_p99_s })
-    }
-
-    /// True if the added p99 is resolved.
-    pub fn is_p99_resolved(&self) -> bool {
-        self.highest == Some(Metric::AddedP99)
-    }
+/// The tail of a tax. `measured_s` is the time that the run measured, s. `None` if the tax has no added
+/// p99.
+pub(super) fn tail(tax: &Tax, measured_s: Option<f64>) -> Option<Tail> {
+    let p99 = tax.added_p99.as_ref()?;
+    let highest_resolved = TAIL.into_iter().find(|metric| tax.get(*metric).is_some_and(is_resolved));
+    let time_for_20_percent_s =
+        measured_s.filter(|_| !is_resolved(p99)).and_then(|s| time_to_resolve(p99, s));
+    Some(Tail {
+        metric: Metric::AddedP99,
+        resolved: highest_resolved == Some(Metric::AddedP99),
+        highest_resolved,
+        time_for_20_percent_s,
+    })
 }
 
 /// True if the difference has an interval, is distinguishable from noise, and has a half-width of at most
@@ -102,12 +90,12 @@ mod tests {
             cpu_us_per_request: None,
             extra_upstream_requests: None,
         };
-        Tail::new(&tax, Some(180.0))
+        super::tail(&tax, Some(180.0))
     }
 
     fn highest(halves: [f64; 3]) -> Option<Metric> {
         let [p90, p95, p99] = halves.map(|half| known(half, half < 5.0));
-        tail(p90, p95, p99).expect("there is a p99").highest
+        tail(p90, p95, p99).expect("there is a p99").highest_resolved
     }
 
     #[test]
@@ -118,13 +106,13 @@ mod tests {
         assert_eq!(highest([1.001, 1.1, 1.2]), None);
         // A percentile that is narrow, but below the noise floor, is not resolved.
         let below_the_floor = tail(known(0.2, true), known(0.2, false), known(0.2, false)).expect("a p99");
-        assert_eq!(below_the_floor.highest, Some(Metric::AddedP90));
+        assert_eq!(below_the_floor.highest_resolved, Some(Metric::AddedP90));
         assert_eq!(tail(known(0.2, true), known(0.2, true), None), None);
     }
 
     #[test]
     fn three_times_too_wide_takes_nine_times_as_long() {
-        let time = |p99: Option<Difference>| tail(None, None, p99).expect("a p99").time_for_p99_s;
+        let time = |p99: Option<Difference>| tail(None, None, p99).expect("a p99").time_for_20_percent_s;
         assert!((time(known(3.0, true)).expect("known") - 9.0 * 180.0).abs() < 1e-6);
         assert_eq!(time(known(0.999, true)), None, "it is resolved");
         assert_eq!(time(known(6.0, false)), None, "it may be zero");
@@ -150,7 +138,7 @@ mod tests {
         assert_eq!(analysis.case("direct", 0).expect("measured").tail, None);
         let case = analysis.case("nginx", 0).expect("measured");
         let tail = case.tail.expect("a gateway");
-        assert_eq!(tail.highest, Some(Metric::AddedP95), "{:?}", case.tax);
+        assert_eq!(tail.highest_resolved, Some(Metric::AddedP95), "{:?}", case.tax);
         let p99 = case.tax.as_ref().expect("a tax").added_p99.expect("measured").in_run;
         // Separate runs of a native process scatter by 6 %.
         let most = (0.2_f64.powi(2) - 0.06_f64.powi(2)).sqrt();
@@ -158,7 +146,7 @@ mod tests {
         // The first trial begins at 0 s, and the last trial ends at 35 s.
         let expected = 35.0 * ratio * ratio;
         assert!(
-            ratio > 1.0 && (tail.time_for_p99_s.expect("known") / expected - 1.0).abs() < 1e-9,
+            ratio > 1.0 && (tail.time_for_20_percent_s.expect("known") / expected - 1.0).abs() < 1e-9,
             "{tail:?}"
         );
     }

@@ -1,38 +1,12 @@
 //! Figures of each target of a mix.
 
-use super::difference::Difference;
-use super::latency::Latency;
+use super::latency;
 use super::pairs::{Added, Pairs, first_and_last};
 use super::trial::{TargetTrial, Trial};
 use hdrhistogram::Histogram;
 use hoptax_plan::Target;
+use hoptax_record::report::{Difference, TargetFigures};
 use hoptax_stats::{Statistic, noise_of_drifts};
-
-/// Figures of one target, over all valid trials of a case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetFigures {
-    /// The target's name.
-    pub name: String,
-    /// The target's share of the requests in the plan, 0 to 1.
-    pub share: f64,
-    /// Number of due requests that were assigned to a connection.
-    pub scheduled: u64,
-    /// Number of complete answers.
-    pub completed: u64,
-    /// Number of successful answers.
-    pub ok: u64,
-    /// Number of failures of every kind.
-    pub failed: u64,
-    /// Distribution of completed − scheduled.
-    pub response_time: Latency,
-    /// Distribution of completed − sent.
-    pub service_time: Latency,
-    /// Added response time at the median, compared with direct for the same target, µs. Absent for direct.
-    pub added_p50: Option<Difference>,
-    /// Added response time at the 99th percentile, compared with direct for the same target, µs. Absent for
-    /// direct.
-    pub added_p99: Option<Difference>,
-}
 
 /// The figures of each target of a case, in the plan's order. Empty if the plan has only one target, or if
 /// the records do not list targets.
@@ -63,7 +37,7 @@ fn one(
     });
     let added = |statistic| added(times.as_ref()?, statistic, &target.name, direct);
     let latency = |times: for<'t> fn(&'t TargetTrial<'_>) -> &'t Histogram<u64>| {
-        Latency::of(&of.iter().map(|(round, trial)| (*round, times(trial))).collect::<Vec<_>>())
+        latency::of_histograms(&of.iter().map(|(round, trial)| (*round, times(trial))).collect::<Vec<_>>())
     };
     TargetFigures {
         name: target.name.clone(),

@@ -4,67 +4,31 @@
 //! direct's merged trials, or a ratio of sums. For the interval, each draw takes whole rounds with all trials
 //! of these rounds. If a disturbance affects all trials of a round, it therefore cancels in each draw.
 
-use super::difference::Difference;
 use super::metric::percentile;
-use super::noise::NoiseFloor;
 use super::pairs::{Added, Pairs};
 use super::trial::Trial;
 use hoptax_plan::Metric;
+use hoptax_record::report::{Difference, NoiseFloor, Tax};
 
-/// The tax of a gateway at a load point. Figures that were not measured are absent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tax {
-    /// Added response time at the median, µs.
-    pub added_p50: Option<Difference>,
-    /// Added response time at the 90th percentile, µs.
-    pub added_p90: Option<Difference>,
-    /// Added response time at the 95th percentile, µs.
-    pub added_p95: Option<Difference>,
-    /// Added response time at the 99th percentile, µs.
-    pub added_p99: Option<Difference>,
-    /// Throughput via the gateway ÷ direct throughput.
-    pub throughput_ratio: Option<Difference>,
-    /// CPU time of the gateway per completed request, µs.
-    pub cpu_us_per_request: Option<Difference>,
-    /// Upstream requests ÷ client requests − 1.
-    pub extra_upstream_requests: Option<Difference>,
-}
-
-impl Tax {
-    /// Compares the trials `via` a gateway with the `direct` trials of the same load point.
-    pub fn new(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Self {
-        let pairs = Pairs::new(via, direct);
-        let times = Added::new(&pairs, |trial| Some(&trial.response_time));
-        let of = |metric: Metric| {
-            let estimate = match percentile(metric) {
-                Some(statistic) => times.at(statistic),
-                None => pairs.of_sums(metric),
-            }?;
-            Some(Difference::new(estimate, metric.neutral(), floor.get(metric)))
-        };
-        Self {
-            added_p50: of(Metric::AddedP50),
-            added_p90: of(Metric::AddedP90),
-            added_p95: of(Metric::AddedP95),
-            added_p99: of(Metric::AddedP99),
-            throughput_ratio: of(Metric::ThroughputRatio),
-            cpu_us_per_request: of(Metric::CpuUsPerRequest),
-            extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
-        }
-    }
-
-    /// The figure of a metric. Absent for metrics that are not taxes.
-    pub fn get(&self, metric: Metric) -> Option<&Difference> {
-        match metric {
-            Metric::AddedP50 => self.added_p50.as_ref(),
-            Metric::AddedP90 => self.added_p90.as_ref(),
-            Metric::AddedP95 => self.added_p95.as_ref(),
-            Metric::AddedP99 => self.added_p99.as_ref(),
-            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
-            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
-            Metric::ExtraUpstreamRequests => self.extra_upstream_requests.as_ref(),
-            _ => None,
-        }
+/// Compares the trials `via` a gateway with the `direct` trials of the same load point.
+pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Tax {
+    let pairs = Pairs::new(via, direct);
+    let times = Added::new(&pairs, |trial| Some(&trial.response_time));
+    let of = |metric: Metric| {
+        let estimate = match percentile(metric) {
+            Some(statistic) => times.at(statistic),
+            None => pairs.of_sums(metric),
+        }?;
+        Some(Difference::new(estimate, metric.neutral(), floor.get(metric)))
+    };
+    Tax {
+        added_p50: of(Metric::AddedP50),
+        added_p90: of(Metric::AddedP90),
+        added_p95: of(Metric::AddedP95),
+        added_p99: of(Metric::AddedP99),
+        throughput_ratio: of(Metric::ThroughputRatio),
+        cpu_us_per_request: of(Metric::CpuUsPerRequest),
+        extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
     }
 }
 

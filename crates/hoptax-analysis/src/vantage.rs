@@ -2,15 +2,12 @@
 //! gateway from two places.
 
 use super::another_run::Scatters;
-use super::case::Case;
 use super::contrasts::contrasts;
-use super::difference::Difference;
-use super::load::Load;
 use super::trial::Trial;
 use hoptax_plan::LoadPoint;
 use hoptax_record::RunRecord;
+use hoptax_record::report::{Case, Difference, Load, SameLoad, View};
 use hoptax_record::{DIRECT, Role};
-use hoptax_stats::Estimate;
 
 /// Names of the hosts that send a load, in the order of the record. In a run on one host, there are none.
 pub(super) fn generators(run: &RunRecord, load: usize) -> Vec<&str> {
@@ -43,36 +40,6 @@ pub(super) fn first_generator(run: &RunRecord) -> Option<&str> {
 fn host(run: &RunRecord, load: usize) -> &str {
     let point = run.load.get(load);
     point.map_or(&run.plan.roles.generator, |point| run.plan.generator(point))
-}
-
-/// The same load from several hosts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SameLoad {
-    /// The load in words, without its host.
-    pub label: String,
-    /// What each gateway adds from each host: sorted by gateway in the order of the run, then by load point.
-    /// Gateways without figures are left out.
-    pub views: Vec<View>,
-}
-
-/// A gateway as one host sees it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct View {
-    /// Name of the case.
-    pub case: String,
-    /// The gateway's label.
-    pub gateway: String,
-    /// Index of the load point.
-    pub load: usize,
-    /// Name of the host in the plan.
-    pub from: String,
-    /// Median response time of direct from this host, µs.
-    pub direct_p50_us: Option<Estimate>,
-    /// Added response time at the median from this host, µs.
-    pub added_p50_us: Difference,
-    /// How much more it adds from this host than from the first one, µs, over the rounds that both have.
-    /// Absent for the first host, and if there is no such round.
-    pub more_us: Option<Estimate>,
 }
 
 /// The loads of a run that come from several hosts. Empty if each comes from one.

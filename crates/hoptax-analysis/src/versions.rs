@@ -5,37 +5,11 @@
 //! changes appear by chance, so the p-values are adjusted with Holm's method over the changes of a gateway.
 
 use super::another_run::Scatters;
-use super::case::Case;
-use super::gateway_pairs::{self, GatewayPair};
-use super::load::Load;
+use super::gateway_pairs;
 use super::trial::Trial;
 use hoptax_plan::{Gateway, GatewayKind, PackDriver};
 use hoptax_record::RunRecord;
-
-/// The versions of one gateway at a load point.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Versions {
-    /// The load point.
-    pub load: Load,
-    /// Name of the gateway: its pack and its features.
-    pub name: String,
-    /// The versions in the plan's order. There are at least two.
-    pub versions: Vec<Version>,
-    /// Each measured version compared with the measured version before it: second − first. Sorted by version,
-    /// then by metric.
-    pub changes: Vec<GatewayPair>,
-}
-
-/// A version of a gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
-    /// Label of the gateway in the plan.
-    pub gateway: String,
-    /// Name of the version: a number, a tag or a ref.
-    pub name: String,
-    /// The commit that the program was built from. Absent for programs that hoptax did not build.
-    pub commit: Option<String>,
-}
+use hoptax_record::report::{Case, Version, Versions};
 
 /// The versions of every gateway that has several, sorted by load point, then in the plan's order. `cases`
 /// must be sorted by load point.
@@ -130,6 +104,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, features, via};
     use hoptax_plan::{Feature, Metric, ProgramSource, ProgramVersion};
+    use hoptax_record::report::GatewayPair;
 
     fn version(label: &str, name: &str, features: &[Feature]) -> Gateway {
         let mut gateway = features::gateway(label, features);

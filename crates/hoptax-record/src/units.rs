@@ -110,3 +110,17 @@ pub fn show_pace(rate: &Rate) -> String {
     });
     words.collect::<Vec<_>>().join(", ")
 }
+
+/// A number with thousands separators. A fraction is kept.
+pub fn grouped(rate: f64) -> String {
+    let text = rate.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}

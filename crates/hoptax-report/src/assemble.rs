@@ -242,7 +242,7 @@ fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
 
 /// Says how many trials were set aside. `None` if there are none.
 fn set_aside(analysis: &Analysis) -> Option<String> {
-    let aside: u32 = analysis.cases.iter().map(|case| case.set_aside).sum();
+    let aside: u32 = analysis.cases.iter().map(|case| case.set_aside - case.moved).sum();
     let counted: u32 = analysis.cases.iter().map(|case| case.trials).sum();
     (aside > 0).then(|| {
         format!(

@@ -1,11 +1,10 @@
 //! Comparisons in each format. The verdict comes first, and then the rows that it is based on.
 
-use super::document;
 use super::figures::{change, figure, value};
 use super::text::{inline, wrapped};
 use hoptax_analysis::compare::{Comparison, Row, Verdict};
 use hoptax_plan::Metric;
-use hoptax_record::{DIRECT, report};
+use hoptax_record::DIRECT;
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
@@ -75,7 +74,7 @@ pub fn markdown(comparison: &Comparison) -> String {
 
 /// The complete comparison as JSON.
 pub fn json(comparison: &Comparison) -> String {
-    let mut text = serde_json::to_string_pretty(&document::comparison(comparison)).expect("only string keys");
+    let mut text = serde_json::to_string_pretty(comparison).expect("only string keys");
     text.push('\n');
     text
 }
@@ -113,7 +112,7 @@ pub struct RowWords {
     /// The change with its interval, in per cent or as a difference.
     pub change: String,
     /// The change as a share of the first subject's figure. Absent if `change` is a difference.
-    pub relative: Option<report::Estimate>,
+    pub relative: Option<Estimate>,
     /// The row's verdict.
     pub verdict: Verdict,
     /// True if the overall verdict is based on this row.
@@ -136,7 +135,7 @@ pub fn words(comparison: &Comparison) -> Words {
             before: cell(&row.a),
             after: cell(&row.b),
             change: amount(row),
-            relative: relative(row).copied().map(document::estimate),
+            relative: relative(row).copied(),
             verdict: row.verdict,
             stands: row.carries(),
             told: is_shown(row),

@@ -168,7 +168,7 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
     cells.extend(four(path.and_then(|path| path.added_request_us_p50.as_ref())));
     cells.extend(four(path.and_then(|path| path.added_response_us_p50.as_ref())));
     cells.extend(of_price(model, case));
-    cells.push(optional(case.error_share()));
+    cells.push(optional(hoptax_analysis::error_share(case)));
     let causes = case.counts.iter().flat_map(|counts| &counts.causes);
     cells.push(causes.map(|(cause, count)| format!("{}={count}", name(cause))).collect::<Vec<_>>().join(" "));
     cells.push(optional(case.counts.as_ref().map(|counts| counts.failed_checks.values().sum::<u64>())));

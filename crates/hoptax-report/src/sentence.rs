@@ -171,7 +171,7 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
 
 /// The added time at the highest resolved percentile of the tail, in words. `None` if none is resolved.
 fn resolved_tail(case: &Case) -> Option<String> {
-    let metric = case.tail?.highest?;
+    let metric = case.tail?.highest_resolved?;
     Some(at_percentile(case.tax.as_ref()?.get(metric)?, metric.plain()?.name()))
 }
 

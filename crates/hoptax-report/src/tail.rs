@@ -8,11 +8,11 @@ use hoptax_analysis::{Difference, RESOLVED_WITHIN, Tail};
 /// it is resolved, or if it is not distinguishable from noise although it has an interval: another sentence
 /// says so, and no time can be given.
 pub(super) fn sentence(tail: &Tail, p99: &Difference) -> Option<String> {
-    if tail.is_p99_resolved() || (p99.estimate.interval().is_some() && !p99.distinguishable) {
+    if tail.resolved || (p99.estimate.interval().is_some() && !p99.distinguishable) {
         return None;
     }
     let figure = with_interval(&p99.estimate, Scale::of_us(p99.estimate.estimate));
-    let time = tail.time_for_p99_s.map_or(String::new(), |seconds| format!(" {}", in_words(seconds)));
+    let time = tail.time_for_20_percent_s.map_or(String::new(), |seconds| format!(" {}", in_words(seconds)));
     Some(format!("The added p99 is not resolved: {figure}.{time}"))
 }
 
@@ -65,6 +65,10 @@ mod tests {
         }
     }
 
+    fn unresolved(highest_resolved: Option<Metric>, time_for_20_percent_s: Option<f64>) -> Tail {
+        Tail { metric: Metric::AddedP99, resolved: false, highest_resolved, time_for_20_percent_s }
+    }
+
     fn said(low: Option<f64>, high: Option<f64>, distinguishable: bool, tail: Tail) -> Option<String> {
         let estimate = Estimate { low, high, ..Estimate::bare(240.0, 60) };
         sentence(&tail, &Difference { estimate, in_run: estimate, distinguishable })
@@ -72,23 +76,23 @@ mod tests {
 
     #[test]
     fn an_unresolved_p99_says_how_long_it_would_take() {
-        let tail = Tail { highest: Some(Metric::AddedP95), time_for_p99_s: Some(1500.0) };
+        let tail = unresolved(Some(Metric::AddedP95), Some(1500.0));
         let told = said(Some(110.0), Some(370.0), true, tail).expect("not resolved");
         let expected = "The added p99 is not resolved: 240 µs (110–370). About 25 min of measuring would \
             give it to ±20 %.";
         assert_eq!(told, expected);
-        let long = Tail { time_for_p99_s: Some(1e6), ..tail };
+        let long = unresolved(tail.highest_resolved, Some(1e6));
         let told = said(Some(110.0), Some(370.0), true, long).expect("not resolved");
         insta::assert_snapshot!(told);
     }
 
     #[test]
     fn no_time_is_given_without_an_interval_or_in_the_noise() {
-        let tail = Tail { highest: None, time_for_p99_s: None };
+        let tail = unresolved(None, None);
         let told = said(None, None, false, tail).expect("not resolved");
         assert_eq!(told, "The added p99 is not resolved: 240 µs (no interval).");
         assert_eq!(said(Some(-20.0), Some(500.0), false, tail), None);
-        let resolved = Tail { highest: Some(Metric::AddedP99), ..tail };
+        let resolved = Tail { resolved: true, highest_resolved: Some(Metric::AddedP99), ..tail };
         assert_eq!(said(Some(230.0), Some(250.0), true, resolved), None);
     }
 

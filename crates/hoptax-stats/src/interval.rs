@@ -16,9 +16,11 @@
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// A value, its 95 % interval, and the number of trials that the value is computed from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A value, its 95 % interval, and the number of trials from which it is calculated.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The value.
     pub estimate: f64,
@@ -26,7 +28,7 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end of the interval. Absent if there is only one round, and for a maximum.
     pub high: Option<f64>,
-    /// Number of trials. For a tax, the number of rounds.
+    /// Number of trials from which the value is calculated. For a tax, the number of rounds.
     pub trials: u32,
 }
 

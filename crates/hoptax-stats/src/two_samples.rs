@@ -4,12 +4,13 @@
 use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
 use super::{Estimate, mean, standard_deviation};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 const CONFIDENCE: f64 = 0.95;
 
-/// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no
-/// difference.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Difference of two means (second − first), with its 95 % interval and its p-value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
     /// Mean of the second group − mean of the first group.
     pub estimate: f64,
@@ -19,7 +20,8 @@ pub struct Contrast {
     pub high: Option<f64>,
     /// Two-sided p-value of the hypothesis "no difference". Absent if a group has only one round.
     pub p_value: Option<f64>,
-    /// Number of pairs. For independent samples, the number of rounds in the smaller group.
+    /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller
+    /// group.
     pub rounds: u32,
 }
 

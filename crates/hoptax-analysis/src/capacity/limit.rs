@@ -1,10 +1,9 @@
 //! Finds out what limited a capacity: the gateway itself, or something that also limits direct.
 
-use super::Capacity;
 use super::judge::SearchTrial;
 use crate::thresholds::BUSY;
 use hoptax_plan::Search;
-use hoptax_record::report::Limit;
+use hoptax_record::report::{Capacity, Limit};
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
 

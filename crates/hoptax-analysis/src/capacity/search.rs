@@ -1,11 +1,10 @@
 //! Computes capacities from the trials of searches.
 
 use super::judge::SearchTrial;
-use super::{Capacity, limit};
-use crate::load::Load;
+use super::limit;
 use hoptax_plan::{Figure, LoadPoint, Objective, Search};
 use hoptax_record::RunRecord;
-use hoptax_record::report::{Confirmed, Step};
+use hoptax_record::report::{Capacity, Confirmed, Load, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 

@@ -1,7 +1,7 @@
 //! `gateway-died`: a gateway's process ended during the run.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
-use crate::load::Load;
+use hoptax_record::report::Load;
 use hoptax_record::{Contender, DEATHS_IN_CASE, Death, DeathDuring};
 
 const CODE: &str = "gateway-died";

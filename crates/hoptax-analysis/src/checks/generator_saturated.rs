@@ -1,8 +1,9 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
 use crate::thresholds::{BUSY, LATE};
-use crate::{Case, GeneratorFigures, Latency};
+use hoptax_record::report::{GeneratorFigures, Latency};
 
 const CODE: &str = "generator-saturated";
 

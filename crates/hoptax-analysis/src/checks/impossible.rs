@@ -190,7 +190,7 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
         return None;
     }
-    let without_errors = case.error_share().is_some_and(|share| share == 0.0);
+    let without_errors = crate::error_share(case).is_some_and(|share| share == 0.0);
     let asked = f64::from(case.load.connections);
     let off = |trial: &Trial<'_>| {
         let mean = trial.response_time_us(Statistic::Mean)? / 1e6;

@@ -3,7 +3,7 @@
 use super::rate_limit::{INEXACT, most_passed};
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
-use crate::load::grouped;
+use hoptax_record::units::grouped;
 
 const CODE: &str = "limit-exceeded";
 

@@ -2,8 +2,8 @@
 //! connections.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::load::grouped;
 use crate::{Case, Trial};
+use hoptax_record::units::grouped;
 use serde_json::json;
 
 const CODE: &str = "queued";

@@ -2,9 +2,10 @@
 //! reverse.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
 use crate::quiet_cases::{Disagreement, disagreements};
-use crate::{Case, Difference};
 use hoptax_plan::Metric;
+use hoptax_record::report::Difference;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "quiet-differs";

@@ -4,10 +4,11 @@
 //! the number of due requests scatters around the rate.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use crate::Trial;
 use crate::counts::failures;
-use crate::load::grouped;
 use crate::thresholds::REACHED;
-use crate::{Load, Trial};
+use hoptax_record::report::Load;
+use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "rate-missed";

@@ -3,9 +3,9 @@
 use super::rate_limit::{INEXACT, Limited, TOO_MANY};
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
-use crate::load::grouped;
 use crate::thresholds::{DOUBTFUL, MISDIRECTED};
 use hoptax_plan::GatewayKind;
+use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";

@@ -1,8 +1,8 @@
 //! `still-warming`: a process was still getting faster when its warm-up had to end.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
-use crate::case::Case;
 use hoptax_record::WarmUp;
+use hoptax_record::report::Case;
 
 const CODE: &str = "still-warming";
 

@@ -1,12 +1,11 @@
 //! The run under examination, as the checks see it.
 
-use crate::case::Case;
-use crate::noise::NoiseFloor;
 use crate::starts::Starts;
 use crate::trial::Trial;
 use crate::vantage;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::RunRecord;
+use hoptax_record::report::{Case, NoiseFloor};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{HostLook, Placement, Role};
 

@@ -1,14 +1,15 @@
 //! Compares two cases, metric by metric.
 
 use super::{ALPHA, Row, Subject, Verdict};
+use crate::Case;
 use crate::budget::{estimate, pairs};
 use crate::merged;
 use crate::metric::percentile;
 use crate::side::{in_run, machine_factor, measured};
 use crate::starts::{medians, of_process};
-use crate::{Case, Load};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
+use hoptax_record::report::Load;
 use hoptax_stats::{
     Allowance, Contrast, Estimate, RunFigure, TwoRuns, change, change_of_figures, independent_figures, mean,
     paired,

@@ -4,7 +4,7 @@ use super::*;
 use crate::fixture::hosts::{from_two_hosts, on_hosts};
 use crate::fixture::starts::{Cold, started};
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
-use hoptax_plan::{PathSplit, Profile, Start, Target, Upstream};
+use hoptax_plan::{Metric, PathSplit, Profile, Start, Target, Upstream};
 use hoptax_record::CpuRoundTrip;
 use std::time::Duration;
 

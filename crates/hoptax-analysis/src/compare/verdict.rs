@@ -1,10 +1,14 @@
 //! Compares two subjects: computes all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
+use crate::Severity;
 use crate::side::counterpart;
-use crate::{Load, Severity};
 use hoptax_record::DIRECT;
+use hoptax_record::report::Load;
 use hoptax_stats::weighted_holm;
+
+/// Version of the format of a comparison.
+const SCHEMA: u32 = 1;
 
 /// Compares `second` with `first`. A difference is not reported if it is smaller than `least_change`, which
 /// is a share of the first figure and usually [`LEAST_CHANGE`]. If `force` is true, obstacles are ignored.
@@ -41,6 +45,7 @@ pub fn compare(
     judge_rows(&mut rows);
     let with_interval = rows.iter().filter(|row| row.difference.interval().is_some()).count();
     Ok(Comparison {
+        schema: SCHEMA,
         a: first.name.to_string(),
         b: second.name.to_string(),
         paired: first.is_same_run(second),

@@ -9,90 +9,27 @@ mod family;
 mod figures;
 
 use super::another_run::{Scatter, Scatters, widen_between};
-use super::difference::{Difference, LEAST_CHANGE};
-use super::load::Load;
-use super::noise::NoiseFloor;
+use super::difference::LEAST_CHANGE;
 use super::trial::{Trial, good_trials};
 use family::Family;
 use figures::{Figures, Side};
-use hoptax_plan::{Feature, Metric};
+use hoptax_plan::Metric;
 use hoptax_record::RunRecord;
 use hoptax_record::TrialRecord;
+use hoptax_record::report::{Beyond, Difference, NoiseFloor, Price, Prices};
 use hoptax_stats::Estimate;
 
 /// Scatter of a difference between two differences ÷ scatter of a single difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
-/// How much the features change each metric. A member is absent if its metric was not measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prices {
-    /// Change of the response time at the median, µs.
-    pub added_p50: Option<Difference>,
-    /// Change of the response time at the 99th percentile, µs.
-    pub added_p99: Option<Difference>,
-    /// Change of the gateway's CPU time per completed request, µs.
-    pub cpu_us_per_request: Option<Difference>,
-    /// Throughput with the feature ÷ throughput without it. A ratio of 1 means that the feature costs
-    /// nothing.
-    pub throughput_ratio: Option<Difference>,
-    /// Change of the gateway's memory (resident set), bytes.
-    pub memory_rss_bytes: Option<Difference>,
-}
-
-impl Prices {
-    fn new(of: impl Fn(Metric) -> Option<Difference>) -> Self {
-        Self {
-            added_p50: of(Metric::AddedP50),
-            added_p99: of(Metric::AddedP99),
-            cpu_us_per_request: of(Metric::CpuUsPerRequest),
-            throughput_ratio: of(Metric::ThroughputRatio),
-            memory_rss_bytes: of(Metric::MemoryRssBytes),
-        }
+fn prices_of(of: impl Fn(Metric) -> Option<Difference>) -> Prices {
+    Prices {
+        added_p50: of(Metric::AddedP50),
+        added_p99: of(Metric::AddedP99),
+        cpu_us_per_request: of(Metric::CpuUsPerRequest),
+        throughput_ratio: of(Metric::ThroughputRatio),
+        memory_rss_bytes: of(Metric::MemoryRssBytes),
     }
-
-    /// How much the features change this metric. Absent if the metric is not a field of [`Prices`], or if it
-    /// was not measured.
-    pub fn get(&self, metric: Metric) -> Option<&Difference> {
-        match metric {
-            Metric::AddedP50 => self.added_p50.as_ref(),
-            Metric::AddedP99 => self.added_p99.as_ref(),
-            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
-            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
-            Metric::MemoryRssBytes => self.memory_rss_bytes.as_ref(),
-            _ => None,
-        }
-    }
-}
-
-/// The price of one gateway's features at one load point.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Price {
-    /// Label of the gateway with features.
-    pub gateway: String,
-    /// Label of the same gateway without features, or with `tls` alone if the plan contains it only with
-    /// `tls`.
-    pub bare: String,
-    /// The features.
-    pub features: Vec<Feature>,
-    /// The load point.
-    pub load: Load,
-    /// The figure with the features − the figure without them. For throughput, the figure with the features ÷
-    /// the figure without them.
-    pub prices: Prices,
-    /// How much the price of all features exceeds the sum of the prices of their parts. Absent if there is
-    /// only one feature, or if the parts were not measured.
-    pub beyond: Option<Beyond>,
-}
-
-/// The additional price of using several features together: the price of all features − the prices of their
-/// two parts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Beyond {
-    /// Labels of the two gateways that each have one part of the features.
-    pub alone: [String; 2],
-    /// The price of all features − the sum of the prices of both parts. For throughput, the ratio of all
-    /// features ÷ the product of the ratios of both parts.
-    pub prices: Prices,
 }
 
 /// The prices of all gateways that the run contains both with and without features. Sorted by load point,
@@ -129,7 +66,7 @@ fn price<'t, 'a: 't>(
 ) -> Option<Price> {
     let sides = [of(family.bare), of(family.gateway)];
     let figures = Figures::new(&sides.map(|(trials, _)| trials))?;
-    let prices = Prices::new(|metric| {
+    let prices = prices_of(|metric| {
         let in_run = figures.resampled(metric, |read| compared(metric, read(1)?, read(0)?))?;
         let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
         let floor = noise(metric, floor).map(|noise| noise.max(least));
@@ -154,7 +91,7 @@ fn beyond<'t, 'a: 't>(
 ) -> Option<Beyond> {
     let sides = [of(family.bare), of(family.gateway), of(parts[0]), of(parts[1])];
     let figures = Figures::new(&sides.map(|(trials, _)| trials))?;
-    let prices = Prices::new(|metric| {
+    let prices = prices_of(|metric| {
         let in_run = figures.resampled(metric, |read| {
             let (bare, both, one, other) = (read(0)?, read(1)?, read(2)?, read(3)?);
             compared(metric, compared(metric, both, one)?, compared(metric, other, bare)?)

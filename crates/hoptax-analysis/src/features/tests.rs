@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture::features::matrix;
 use crate::fixture::{Run, via};
+use hoptax_plan::Feature;
 
 fn at<'p>(prices: &'p [Price], gateway: &str) -> &'p Price {
     prices.iter().find(|price| price.gateway == gateway).unwrap_or_else(|| panic!("{gateway}: {prices:#?}"))

@@ -231,7 +231,9 @@ fn ten_gateways_in_a_second() {
         .flat_map(|load| {
             let trials = |label: &str| crate::trial::good_trials(&run.trials, label, load.index);
             let labels = run.record.contenders.iter().map(|one| one.label.as_str());
-            labels.map(|label| (Case::new(label, load, &trials(label)), trials(label))).collect::<Vec<_>>()
+            labels
+                .map(|label| (crate::case::case(label, load, &trials(label)), trials(label)))
+                .collect::<Vec<_>>()
         })
         .collect();
     let started = std::time::Instant::now();

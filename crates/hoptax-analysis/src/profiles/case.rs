@@ -1,8 +1,8 @@
 //! The profile of one case.
 
 use super::costs::{Costs, FrameCost, LEAST_SHARE, MissingSymbols, ModuleCost, Node};
-use crate::load::Load;
 use hoptax_record::profile::{Callers, PassKind, PassRecord};
+use hoptax_record::report::Load;
 use hoptax_stats::Estimate;
 
 /// The profile of a gateway at a load point.

@@ -14,9 +14,9 @@ pub use case::CaseProfile;
 pub use costs::{FrameCost, MissingSymbols, ModuleCost, Node};
 pub use difference::{DifferenceNode, FrameChange, ModuleChange, ProfileDifference};
 
-use super::load::Load;
 use hoptax_record::RunRecord;
 use hoptax_record::profile::{PassKind, PassRecord};
+use hoptax_record::report::Load;
 
 /// The profiles of a run, and their differences.
 #[derive(Debug, Clone, Default, PartialEq)]

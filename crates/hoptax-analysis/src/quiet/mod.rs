@@ -8,7 +8,6 @@
 //! docs/concepts/simulations.md shows what the rule can and cannot do, with figures from the tests of this
 //! module.
 
-mod figures;
 mod restrict;
 #[cfg(test)]
 mod simulation;
@@ -17,6 +16,5 @@ mod tests;
 mod unfold;
 mod windows;
 
-pub use figures::QuietFigures;
 pub(crate) use restrict::restrict;
 pub use windows::{Quiet, needs_repeating};

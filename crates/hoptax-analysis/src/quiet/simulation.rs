@@ -12,14 +12,12 @@
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
 use crate::fixture::{MadeTrial, open_point, via};
-use crate::load::Load;
-use crate::noise::NoiseFloor;
-use crate::tax::Tax;
 use crate::trial::Trial;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::random::Random;
 use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::Metric;
+use hoptax_record::report::{Load, Tax};
 use hoptax_record::{DIRECT, Stolen};
 use hoptax_stats::{mean, standard_deviation};
 use std::collections::BTreeMap;
@@ -198,7 +196,7 @@ fn tax(trials: Vec<Trial<'_>>) -> Tax {
     let (direct, gateway): (Vec<_>, Vec<_>) =
         trials.into_iter().partition(|trial| trial.record.contender == DIRECT);
     let load = Load::all(&[open_point(RATE * 1e6, 8, 3)]).remove(0);
-    Tax::new(&gateway, &direct, &NoiseFloor::new(load, &direct))
+    crate::tax::tax(&gateway, &direct, &crate::noise::noise_floor(load, &direct))
 }
 
 fn whole(run: &[Simulated]) -> Vec<Trial<'_>> {

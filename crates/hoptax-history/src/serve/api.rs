@@ -12,7 +12,6 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hoptax_record::report::Comparison;
 use hoptax_report as report;
-use hoptax_report::document;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -94,7 +93,7 @@ pub(super) async fn delete(State(app): Asking, RunId(id): RunId) -> Answer<Delet
 }
 
 pub(super) async fn compare(State(app): Asking, QueryOf(asked): QueryOf<CompareQuery>) -> Answer<Comparison> {
-    Ok(Json(document::comparison(&runs::comparison(&app, asked).await?)))
+    Ok(Json(runs::comparison(&app, asked).await?))
 }
 
 pub(super) async fn trends(State(app): Asking) -> Answer<Trends> {

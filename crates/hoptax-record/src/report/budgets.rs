@@ -18,7 +18,7 @@ pub struct Gate {
     /// Whether the run has a `void` finding.
     pub void: bool,
     /// Every budget, once for each case that it limits.
-    pub budget: Vec<Budget>,
+    pub budget: Vec<BudgetResult>,
     /// Says which budgets were not checked at load points that the run left out. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -61,7 +61,7 @@ pub struct WouldDecide {
 
 /// One budget for one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Budget {
+pub struct BudgetResult {
     /// The case.
     pub case: String,
     /// The case's gateway.
@@ -78,7 +78,7 @@ pub struct Budget {
     /// settled after some starts. If it is the figure's, `measured.estimate` is this bound. Absent otherwise.
     pub more_than: Option<f64>,
     /// The relative change and its limits; absent if the budget limits the metric in its own unit.
-    pub change: Option<Change>,
+    pub change: Option<ChangeResult>,
     /// The outcome.
     pub outcome: Outcome,
     /// Why the budget is inconclusive or was not measured; absent otherwise.
@@ -89,8 +89,8 @@ pub struct Budget {
 }
 
 /// A relative change and its limits. All values are shares of the reference: 0.1 is 10 % more.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Change {
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ChangeResult {
     /// A description of the reference, to which the change is relative.
     pub against: String,
     /// Upper limit; absent if there is none.
@@ -106,4 +106,13 @@ pub struct Change {
     /// direct and of the distance of CPUs. The interval of `measured` contains it. Zero if the reference is
     /// in the same run.
     pub drift: f64,
+    /// True if the reference is in another run.
+    #[serde(skip)]
+    pub between_runs: bool,
+    /// Half-width that the rounds of this run give. Absent if all of the interval comes from them.
+    #[serde(skip)]
+    pub of_rounds: Option<f64>,
+    /// Why the reference cannot decide: its machine was another one.
+    #[serde(skip)]
+    pub incomparable: Option<String>,
 }

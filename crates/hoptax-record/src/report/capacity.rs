@@ -1,6 +1,6 @@
 //! Results of capacity searches.
 
-use super::super::{Failure, StepPurpose};
+use super::super::{DIRECT, Failure, StepPurpose};
 use super::{Estimate, Load};
 use serde::Serialize;
 
@@ -37,6 +37,13 @@ pub struct Capacity {
     pub failed: Option<Failure>,
     /// The trials of the search, in the order in which they were measured.
     pub steps: Vec<Step>,
+}
+
+impl Capacity {
+    /// True for direct.
+    pub fn is_direct(&self) -> bool {
+        self.gateway == DIRECT
+    }
 }
 
 /// What limited the rate of a contender.

@@ -1,7 +1,7 @@
 //! Cases. A case is a contender at a load point.
 
-use super::super::Failure;
-use super::{Difference, Estimate, Latency, Load, Tail, Tax, Throughput};
+use super::super::{DIRECT, Failure};
+use super::{Difference, Estimate, Latency, Load, Series, Tail, Tax, Throughput};
 use hoptax_format::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,6 +31,12 @@ pub struct Case {
     /// JSON has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub warming: u32,
+    /// Number of trials, of those in `set_aside`, that were set aside because the hypervisor had moved a CPU.
+    #[serde(skip)]
+    pub moved: u32,
+    /// The last round that has a trial of the case, from 0. The trial may have failed or have been set aside.
+    #[serde(skip)]
+    pub last_round: Option<u32>,
     /// Throughput.
     pub throughput: Option<Throughput>,
     /// Response time: completed − scheduled.
@@ -46,10 +52,10 @@ pub struct Case {
     /// TLS handshakes, including handshakes before the measured time; absent without TLS.
     pub tls: Option<Tls>,
     /// The targets of a mix, in the order of the plan; empty if the plan has a single target.
-    pub targets: Vec<Target>,
+    pub targets: Vec<TargetFigures>,
     /// Each generator, in the order of the plan. If there is only one, the JSON has no such member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub generators: Vec<Generator>,
+    pub generators: Vec<GeneratorFigures>,
     /// Outcomes of requests, summed over trials.
     pub counts: Option<Counts>,
     /// Connections.
@@ -67,16 +73,30 @@ pub struct Case {
     /// What the run resolves of the tail of the tax; absent for direct, and if the tax has no added p99.
     pub tail: Option<Tail>,
     /// Figures from the quiet windows only; absent if steal was not recorded.
-    pub quiet: Option<Quiet>,
+    pub quiet: Option<QuietFigures>,
     /// Time on the request path and on the response path; absent if the upstream does not stamp its
     /// responses, and if the stamps cannot be used.
     pub path: Option<Path>,
     /// What clients saw around each event of the plan. If the plan has no events, the JSON has no such
     /// member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
+    pub events: Vec<EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
+    /// Each trial over time, for charts.
+    #[serde(skip)]
+    pub series: Vec<Series>,
+    /// The distribution of the response times, for charts. Each point is (1 ÷ share of slower samples,
+    /// response time in µs).
+    #[serde(skip)]
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl Case {
+    /// True for direct.
+    pub fn is_direct(&self) -> bool {
+        self.gateway == DIRECT
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -199,7 +219,7 @@ pub struct Ledger {
 
 /// One target of a mix, over all trials of a case that did not fail.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Target {
+pub struct TargetFigures {
     /// Name of the target.
     pub name: String,
     /// The target's share of the requests according to the plan, 0 to 1.
@@ -225,7 +245,7 @@ pub struct Target {
 
 /// One of several generators, over all trials of a case that did not fail.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Generator {
+pub struct GeneratorFigures {
     /// Name of its host.
     pub name: String,
     /// Number of connections that it was asked to open.
@@ -262,7 +282,7 @@ pub struct Path {
 /// Results of a case, calculated from its quiet windows only. If no window of the load point was left out,
 /// the figures are the same as for all windows. The figures are absent if no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Quiet {
+pub struct QuietFigures {
     /// Number of windows in the trials that recorded steal.
     pub windows: u64,
     /// Number of windows that were left out, because they were not quiet.
@@ -284,9 +304,17 @@ pub struct Quiet {
     pub tax: Option<Tax>,
 }
 
+impl QuietFigures {
+    /// True if at least one window of the case is left out. Otherwise the quiet figures of the case cover all
+    /// its windows.
+    pub fn leaves_out(&self) -> bool {
+        self.left_out > 0
+    }
+}
+
 /// One event of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Event {
+pub struct EventFigures {
     /// The action, with its settings.
     pub event: String,
     /// Planned time, seconds since the start of the measured time.

@@ -60,11 +60,22 @@ pub struct Row {
     /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or
     /// worse.
     pub floor: f64,
+    /// p-value of the hypothesis that noise and the machine explain the difference. Absent if there is only
+    /// one round.
+    #[serde(skip)]
+    pub p_value: Option<f64>,
     /// p-value of the hypothesis that `floor` explains the difference, adjusted for the number of rows
     /// (Holm). Absent if a run has only one round.
     pub adjusted_p_value: Option<f64>,
     /// Verdict of this row: `better` or `worse` if the adjusted p-value is at most 0.05.
     pub verdict: Verdict,
+}
+
+impl Row {
+    /// True if the overall verdict rests on this row.
+    pub fn carries(&self) -> bool {
+        self.headline && self.verdict != Verdict::NotDistinguishable
+    }
 }
 
 /// A difference that makes two runs measure different things.

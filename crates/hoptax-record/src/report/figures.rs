@@ -1,36 +1,9 @@
 //! Figures with their intervals.
 
-use schemars::JsonSchema;
-use serde::Serialize;
+pub use hoptax_stats::{Contrast, Estimate};
 
-/// A value, its 95 % interval, and the number of trials from which it is calculated.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Estimate {
-    /// The value.
-    pub estimate: f64,
-    /// Lower end of the interval. Absent if there is only one round, and for a maximum.
-    pub low: Option<f64>,
-    /// Upper end of the interval. Absent if there is only one round, and for a maximum.
-    pub high: Option<f64>,
-    /// Number of trials from which the value is calculated. For a tax, the number of rounds.
-    pub trials: u32,
-}
-
-/// Difference of two means (second − first), with its 95 % interval and its p-value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Contrast {
-    /// Mean of the second group − mean of the first group.
-    pub estimate: f64,
-    /// Lower end of the interval. Absent if a group has only one round.
-    pub low: Option<f64>,
-    /// Upper end of the interval. Absent if a group has only one round.
-    pub high: Option<f64>,
-    /// Two-sided p-value of the hypothesis "no difference". Absent if a group has only one round.
-    pub p_value: Option<f64>,
-    /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller
-    /// group.
-    pub rounds: u32,
-}
+use hoptax_stats::Statistic;
+use serde::{Serialize, Serializer};
 
 /// A tax or a price, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -38,10 +11,33 @@ pub struct Difference {
     /// The value. Its interval holds for another run of the same plan on this machine.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// Half of the width of the interval that the rounds of this run give. Absent if there is only one round.
-    pub half_width_in_run: Option<f64>,
+    /// The value with the interval that the rounds of this run give. In JSON, half of that interval's width,
+    /// which is absent if there is only one round.
+    #[serde(rename = "half_width_in_run", serialize_with = "half_width")]
+    pub in_run: Estimate,
     /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.
     pub distinguishable: bool,
+}
+
+impl Difference {
+    /// A difference whose interval comes from the rounds of a run. It is distinguishable if the interval
+    /// excludes `neutral` and the estimate differs from `neutral` by more than `floor`.
+    pub fn new(in_run: Estimate, neutral: f64, floor: Option<f64>) -> Self {
+        let distance = (in_run.estimate - neutral).abs();
+        let above_floor = floor.is_some_and(|floor| distance > floor);
+        Self { estimate: in_run, in_run, distinguishable: in_run.excludes(neutral) && above_floor }
+    }
+
+    /// The same difference with another interval, which may contain `neutral`.
+    #[must_use]
+    pub fn with_interval(self, estimate: Estimate, neutral: f64) -> Self {
+        Self { estimate, distinguishable: self.distinguishable && estimate.excludes(neutral), ..self }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn half_width<S: Serializer>(in_run: &Estimate, serializer: S) -> Result<S::Ok, S::Error> {
+    in_run.half_width().serialize(serializer)
 }
 
 /// A distribution of times, µs. Members are absent if nothing was recorded.
@@ -66,6 +62,21 @@ pub struct Latency {
     pub samples: u64,
     /// Unit: `us`.
     pub unit: &'static str,
+}
+
+impl Latency {
+    /// The figure of a statistic.
+    pub fn get(&self, statistic: Statistic) -> Option<&Estimate> {
+        match statistic {
+            Statistic::P50 => self.p50.as_ref(),
+            Statistic::P90 => self.p90.as_ref(),
+            Statistic::P95 => self.p95.as_ref(),
+            Statistic::P99 => self.p99.as_ref(),
+            Statistic::P999 => self.p999.as_ref(),
+            Statistic::Max => self.max.as_ref(),
+            Statistic::Mean => self.mean.as_ref(),
+        }
+    }
 }
 
 /// Throughput with its unit.

@@ -1,9 +1,9 @@
 //! The JSON documents that other programs read: reports, comparisons, and the output of `hoptax gate`.
 //!
 //! These types are stable interfaces (`docs/reference/json.md`, and its JSON Schema, which
-//! `python/tests/test_schema.py` checks). They are separate from the types of the analysis, so that a change
-//! of the analysis changes no document. The crate hoptax-report converts an analysis to them. Members are
-//! serialised in the order in which they are declared. Absent members are `null`.
+//! `python/tests/test_schema.py` checks). hoptax-analysis returns them, and has types of its own only for
+//! what it holds beside them. Members are serialised in the order in which they are declared. Absent members
+//! are `null`.
 
 mod budgets;
 mod capacity;
@@ -16,29 +16,31 @@ mod load;
 mod pairs;
 mod prices;
 mod profiles;
+mod series;
 mod starts;
 mod summary;
 mod tail;
 mod taxes;
 mod warm_ups;
 
-pub use budgets::{Budget, Change, Gate, Outcome, WouldDecide};
+pub use budgets::{BudgetResult, ChangeResult, Gate, Outcome, WouldDecide};
 pub use capacity::{Capacity, Confirmed, Limit, Step};
 pub use cases::{
-    Bytes, Case, Connections, Cpu, Event, FailedTrial, Generator, Ledger, Memory, Path, Quiet, Spread,
-    Stretch, Target, Tls,
+    Bytes, Case, Connections, Cpu, EventFigures, FailedTrial, GeneratorFigures, Ledger, Memory, Path,
+    QuietFigures, Spread, Stretch, TargetFigures, Tls,
 };
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Concerns, Figures, Finding, Rule, Severity};
 pub use hosts::{HostFigures, Hosts, LegFigures, SameLoad, Split, View};
 pub use load::{Load, LoadSearch, LoadStage};
-pub use pairs::{GatewayPair, PairDifference, PairVerdict, Version, Versions};
+pub use pairs::{GatewayPair, Version, Versions};
 pub use prices::{Beyond, Price, PriceList, Prices};
 pub use profiles::{
     FrameChange, FrameFigures, MissingSymbols, ModuleChange, ModuleFigures, Profile, ProfileDifference,
     ProfiledCase,
 };
+pub use series::Series;
 pub use starts::{CurvePoint, FirstRequests, StartFigures, StartMedian, StartUnderLoad};
 pub use summary::Summary;
 pub use tail::Tail;
@@ -130,7 +132,7 @@ pub struct Report {
     /// Findings, most severe first.
     pub findings: Vec<Finding>,
     /// Budgets.
-    pub budget: Vec<Budget>,
+    pub budget: Vec<BudgetResult>,
     /// Gateways that replaced others, because those were not installed. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<Replacement>,

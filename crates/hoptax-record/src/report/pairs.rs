@@ -1,8 +1,9 @@
 //! Gateways compared with each other.
 
 use super::super::Metric;
-use super::Load;
-use serde::Serialize;
+use super::{Estimate, Load};
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 /// Two gateways at one load point, compared in one metric, over the rounds that both have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,15 +16,43 @@ pub struct GatewayPair {
     pub second: String,
     /// The metric.
     pub metric: Metric,
-    /// Second − first.
-    pub difference: PairDifference,
+    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and
+    /// holds for another run of the same plan. In JSON, it has no number of trials.
+    #[serde(serialize_with = "interval")]
+    pub difference: Estimate,
     /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent
     /// with one round.
     pub p_value: Option<f64>,
     /// Number of rounds that both gateways have.
     pub rounds: u32,
-    /// Whether the two gateways differ.
-    pub verdict: PairVerdict,
+    /// True if the adjusted p-value is below 0.05, and the difference exceeds 1 % of the smaller of the two
+    /// gateways' own figures (response time, throughput ratio, CPU time per request). In JSON, in words.
+    #[serde(rename = "verdict", serialize_with = "verdict")]
+    pub distinguishable: bool,
+    /// True if both gateways compete for the answer.
+    #[serde(skip)]
+    pub competes: bool,
+}
+
+impl GatewayPair {
+    /// True if this is the pair of these two gateways.
+    pub fn is_of(&self, one: &str, other: &str) -> bool {
+        (self.first == one && self.second == other) || (self.first == other && self.second == one)
+    }
+
+    /// The figure of `gateway` − the figure of the other gateway.
+    pub fn difference_of(&self, gateway: &str) -> Estimate {
+        if gateway == self.second {
+            return self.difference;
+        }
+        let Estimate { estimate, low, high, trials } = self.difference;
+        Estimate { estimate: -estimate, low: high.map(|high| -high), high: low.map(|low| -low), trials }
+    }
+
+    /// True if the figure of `gateway` is distinguishable from that of the other gateway, and larger.
+    pub fn is_larger(&self, gateway: &str) -> bool {
+        self.distinguishable && self.difference_of(gateway).estimate > 0.0
+    }
 }
 
 /// The versions of one gateway at one load point.
@@ -51,24 +80,15 @@ pub struct Version {
     pub commit: Option<String>,
 }
 
-/// A difference with the 95 % interval of this pair alone.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PairDifference {
-    /// The value.
-    pub estimate: f64,
-    /// Lower end; absent with one round.
-    pub low: Option<f64>,
-    /// Upper end; absent with one round.
-    pub high: Option<f64>,
+fn interval<S: Serializer>(difference: &Estimate, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut members = serializer.serialize_struct("Interval", 3)?;
+    members.serialize_field("estimate", &difference.estimate)?;
+    members.serialize_field("low", &difference.low)?;
+    members.serialize_field("high", &difference.high)?;
+    members.end()
 }
 
-/// Verdict on two gateways.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum PairVerdict {
-    /// The two gateways differ.
-    #[serde(rename = "distinguishable")]
-    Distinguishable,
-    /// The run cannot tell the two gateways apart.
-    #[serde(rename = "not distinguishable")]
-    NotDistinguishable,
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn verdict<S: Serializer>(distinguishable: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if *distinguishable { "distinguishable" } else { "not distinguishable" })
 }

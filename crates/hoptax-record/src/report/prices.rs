@@ -1,6 +1,8 @@
 //! Prices of features.
 
+use super::super::Metric;
 use super::{Difference, Load, Summary};
+use crate::plan::Feature;
 use serde::Serialize;
 
 /// All prices, with sentences about them.
@@ -24,7 +26,7 @@ pub struct Price {
     /// Label of the same gateway without features.
     pub bare: String,
     /// The features, written as in a plan: `key-auth`, `rate-limit=100/s`.
-    pub features: Vec<String>,
+    pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
     /// The value with features − the value without features. For throughput: the value with features ÷ the
@@ -49,6 +51,21 @@ pub struct Prices {
     pub throughput_ratio: Option<Difference>,
     /// Resident set, bytes.
     pub memory_rss_bytes: Option<Difference>,
+}
+
+impl Prices {
+    /// How much the features change this metric. Absent if the metric is not a field of [`Prices`], or if it
+    /// was not measured.
+    pub fn get(&self, metric: Metric) -> Option<&Difference> {
+        match metric {
+            Metric::AddedP50 => self.added_p50.as_ref(),
+            Metric::AddedP99 => self.added_p99.as_ref(),
+            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
+            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
+            Metric::MemoryRssBytes => self.memory_rss_bytes.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// What several features cost together beyond the sum of their separate prices.

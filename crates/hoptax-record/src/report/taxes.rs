@@ -1,5 +1,6 @@
 //! The tax of a hop, and the noise floor. Only a tax above the noise floor is distinguishable from noise.
 
+use super::super::Metric;
 use super::{Difference, Load};
 use serde::Serialize;
 
@@ -20,6 +21,22 @@ pub struct Tax {
     pub cpu_us_per_request: Option<Difference>,
     /// Upstream requests per client request, minus 1.
     pub extra_upstream_requests: Option<Difference>,
+}
+
+impl Tax {
+    /// The figure of a metric. Absent for metrics that are not taxes.
+    pub fn get(&self, metric: Metric) -> Option<&Difference> {
+        match metric {
+            Metric::AddedP50 => self.added_p50.as_ref(),
+            Metric::AddedP90 => self.added_p90.as_ref(),
+            Metric::AddedP95 => self.added_p95.as_ref(),
+            Metric::AddedP99 => self.added_p99.as_ref(),
+            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
+            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
+            Metric::ExtraUpstreamRequests => self.extra_upstream_requests.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// The noise floor of each load point.
@@ -53,4 +70,20 @@ pub struct NoiseFloor {
     pub cpu_us_per_request: f64,
     /// Extra upstream requests per request.
     pub extra_upstream_requests: Option<f64>,
+}
+
+impl NoiseFloor {
+    /// The noise floor of one metric. Absent for a metric that is not a tax.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::AddedP50 => self.added_p50,
+            Metric::AddedP90 => self.added_p90,
+            Metric::AddedP95 => self.added_p95,
+            Metric::AddedP99 => self.added_p99,
+            Metric::ThroughputRatio => self.throughput_ratio,
+            Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
+            Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
+            _ => None,
+        }
+    }
 }

@@ -1,36 +1,38 @@
 //! Fills the JSON documents from the report model. Each topic has its own file.
 
 mod budgets;
-mod capacity;
-mod cases;
-mod comparison;
-mod figures;
 mod hosts;
-mod load;
-mod pairs;
-mod prices;
 mod profiles;
-mod taxes;
 
 pub(super) use budgets::gate;
-pub(super) use cases::path;
-pub use comparison::comparison;
-pub use figures::estimate;
-pub(super) use figures::{latency, throughput};
 pub use hosts::leg;
-pub(super) use load::load;
-pub(super) use prices::figures as prices;
-pub(super) use taxes::tax;
 
 use super::model::Model;
+use super::prices::{self, PriceList};
 use hoptax_plan::Profile;
-use hoptax_record::report::{ProfileDifference, Report};
+use hoptax_record::report::{self as record, NoiseFloors, ProfileDifference, Report};
 
 /// Version of the JSON report's format.
 const SCHEMA: u32 = 1;
 
 fn differences(model: &Model) -> Vec<ProfileDifference> {
     model.profiles.differences.iter().map(|one| profiles::difference(model, one)).collect()
+}
+
+fn price_list(one: &PriceList) -> record::PriceList {
+    record::PriceList {
+        definition: prices::DEFINITION,
+        expected_by_chance: one.expected_by_chance,
+        sentences: one.sentences.clone(),
+        rows: one.rows.clone(),
+    }
+}
+
+fn noise_floors(model: &Model) -> NoiseFloors {
+    NoiseFloors {
+        definition: "root mean square over rounds of (last direct − first direct)",
+        by_load: model.noise_floor.clone(),
+    }
 }
 
 /// The JSON report.
@@ -60,17 +62,17 @@ pub fn report(model: &Model) -> Report {
         contenders: model.contenders.clone(),
         answer: model.answer.clone(),
         summary: model.summary.clone(),
-        prices: self::prices::list(&model.prices),
-        pairs: model.pairs.iter().map(pairs::pair).collect(),
-        versions: model.versions.iter().map(pairs::versions).collect(),
+        prices: price_list(&model.prices),
+        pairs: model.pairs.clone(),
+        versions: model.versions.clone(),
         warm_ups: model.warm_ups.clone(),
         cpu_placements: model.placements.clone(),
         starts: model.starts.clone(),
         profiles: model.profiles.cases.iter().map(profiles::profile).collect(),
         profile_differences: differences(model),
-        noise_floor: taxes::noise_floors(&model.noise_floor),
-        cases: model.cases.iter().map(cases::case).collect(),
-        capacity: model.capacity.iter().map(capacity::capacity).collect(),
+        noise_floor: noise_floors(model),
+        cases: model.cases.clone(),
+        capacity: model.capacity.clone(),
         findings: model.findings.clone(),
         budget: model.budget.iter().map(budgets::budget).collect(),
         replacements: model.replacements.clone(),

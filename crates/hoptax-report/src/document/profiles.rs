@@ -2,8 +2,6 @@
 
 use super::super::model::Model;
 use super::super::profiles::advice;
-use super::figures::{contrast, estimate};
-use super::load::load;
 use hoptax_analysis::profiles as analysis;
 use hoptax_record::report::{
     FrameChange, FrameFigures, MissingSymbols, ModuleChange, ModuleFigures, Profile, ProfileDifference,
@@ -18,13 +16,11 @@ pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
         frame: cost.frame.name.clone(),
         module: cost.frame.module.clone(),
         kind: cost.frame.kind,
-        own_us: estimate(cost.own),
-        total_us: estimate(cost.total),
+        own_us: cost.own,
+        total_us: cost.total,
     };
-    let module = |cost: &analysis::ModuleCost| ModuleFigures {
-        module: cost.module.clone(),
-        own_us: estimate(cost.own),
-    };
+    let module =
+        |cost: &analysis::ModuleCost| ModuleFigures { module: cost.module.clone(), own_us: cost.own };
     let missing = |missing: &analysis::MissingSymbols| MissingSymbols {
         module: missing.module.clone(),
         own_us: missing.own_us,
@@ -32,7 +28,7 @@ pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
     };
     Profile {
         gateway: one.gateway.clone(),
-        load: load(&one.load),
+        load: one.load.clone(),
         kind: one.kind,
         passes: one.passes,
         failed: one.failed,
@@ -42,7 +38,7 @@ pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
         sees_kernel: one.sees_kernel,
         samples: one.samples,
         lost: one.lost,
-        us_per_request: one.whole.map(estimate),
+        us_per_request: one.whole,
         modules: one.modules.iter().map(module).collect(),
         frames: one.frames.iter().take(MOST_FRAMES).map(frame).collect(),
         missing: one.missing.iter().map(missing).collect(),
@@ -52,24 +48,24 @@ pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
 pub(super) fn difference(model: &Model, one: &analysis::ProfileDifference) -> ProfileDifference {
     let case = |index: usize| {
         let one = &model.profiles.cases[index];
-        ProfiledCase { gateway: one.gateway.clone(), load: load(&one.load) }
+        ProfiledCase { gateway: one.gateway.clone(), load: one.load.clone() }
     };
     let module = |change: &analysis::ModuleChange| ModuleChange {
         module: change.module.clone(),
-        own_us: contrast(change.own),
+        own_us: change.own,
         distinguishable: change.is_certain(),
     };
     let frame = |change: &analysis::FrameChange| FrameChange {
         frame: change.frame.name.clone(),
         module: change.frame.module.clone(),
-        own_us: contrast(change.own),
-        total_us: contrast(change.total),
+        own_us: change.own,
+        total_us: change.total,
         distinguishable: change.is_certain(),
     };
     ProfileDifference {
         first: case(one.first),
         second: case(one.second),
-        us_per_request: contrast(one.whole),
+        us_per_request: one.whole,
         modules: one.modules.iter().map(module).collect(),
         frames: one.frames.iter().take(MOST_FRAMES).map(frame).collect(),
     }

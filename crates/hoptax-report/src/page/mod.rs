@@ -7,7 +7,6 @@ mod searches;
 mod times;
 
 use super::charts;
-use super::document;
 use super::model::Model;
 use super::prices::named;
 use super::profiles::{Flames, flame_graphs};
@@ -16,7 +15,7 @@ use hoptax_analysis::{Case, Load, NoiseFloor, Versions, headline};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_record::report::{
-    self, Cpu, CurvePoint, Latency, Ledger, Memory, Path, Prices, StartFigures, Tax, Throughput,
+    Cpu, CurvePoint, Latency, Ledger, Memory, Path, Prices, StartFigures, Tax, Throughput,
 };
 use hoptax_record::start::StartKind;
 use searches::Search;
@@ -35,7 +34,7 @@ pub(super) struct Page<'m> {
     /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in
     /// `contenders`.
     contenders: Vec<Contender<'m>>,
-    loads: Vec<PageLoad>,
+    loads: Vec<PageLoad<'m>>,
     /// Index of the load point that the page shows first. Absent if there are only searches.
     first_load: Option<usize>,
     cases: Vec<PageCase<'m>>,
@@ -58,9 +57,9 @@ struct Contender<'m> {
 }
 
 #[derive(Debug, Serialize)]
-struct PageLoad {
+struct PageLoad<'m> {
     #[serde(flatten)]
-    load: report::Load,
+    load: &'m Load,
     /// The noise floor of each metric of the tax. Unknown values are left out.
     noise_floor: BTreeMap<&'static str, f64>,
 }
@@ -70,13 +69,13 @@ struct PageCase<'m> {
     gateway: usize,
     load: usize,
     trials: u32,
-    throughput: Option<Throughput>,
-    response_time: Option<Latency>,
+    throughput: &'m Option<Throughput>,
+    response_time: &'m Option<Latency>,
     cpu: &'m Option<Cpu>,
     memory: &'m Option<Memory>,
     ledger: &'m Option<Ledger>,
-    tax: Option<Tax>,
-    path: Option<Path>,
+    tax: &'m Option<Tax>,
+    path: &'m Option<Path>,
     curve: Vec<(f64, f64)>,
     times: Vec<Times>,
     events: Vec<PageEvent<'m>>,
@@ -117,7 +116,7 @@ struct PagePrice<'m> {
     load: usize,
     features: String,
     #[serde(flatten)]
-    prices: Prices,
+    prices: &'m Prices,
 }
 
 impl<'m> Page<'m> {
@@ -144,7 +143,7 @@ impl<'m> Page<'m> {
                         bare: &price.bare,
                         load: price.load.index,
                         features: named(price),
-                        prices: document::prices(&price.prices),
+                        prices: &price.prices,
                     })
                 })
                 .collect(),
@@ -175,13 +174,10 @@ fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
     Contender { label, colour: charts::css(charts::colour(model, label)), direct: label == DIRECT }
 }
 
-fn of_load(model: &Model, load: &Load) -> PageLoad {
+fn of_load<'m>(model: &Model, load: &'m Load) -> PageLoad<'m> {
     let floor: Option<&NoiseFloor> = model.noise_floor.get(load.index);
     let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
-    PageLoad {
-        load: document::load(load),
-        noise_floor: Metric::TAXES.into_iter().filter_map(known).collect(),
-    }
+    PageLoad { load, noise_floor: Metric::TAXES.into_iter().filter_map(known).collect() }
 }
 
 fn of_versions(one: &Versions, place: impl Fn(&str) -> Option<usize>) -> PageVersions<'_> {
@@ -203,13 +199,13 @@ fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
         gateway,
         load: case.load.index,
         trials: case.trials,
-        throughput: case.throughput.as_ref().map(document::throughput),
-        response_time: case.response_time.as_ref().map(document::latency),
+        throughput: &case.throughput,
+        response_time: &case.response_time,
         cpu: &case.cpu,
         memory: &case.memory,
         ledger: &case.ledger,
-        tax: case.tax.as_ref().map(document::tax),
-        path: case.path.as_ref().map(document::path),
+        tax: &case.tax,
+        path: &case.path,
         curve: case.curve.iter().map(|(rarity, us)| (times::short(*rarity), *us)).collect(),
         times: case.series.iter().map(Times::new).collect(),
         events: case.events.iter().map(|one| PageEvent { event: &one.event, at_s: one.at_s }).collect(),

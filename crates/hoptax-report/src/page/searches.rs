@@ -1,6 +1,5 @@
 //! Capacity searches: all trials with their rates, and the results.
 
-use crate::document;
 use crate::model::Model;
 use hoptax_analysis::Capacity;
 use hoptax_record::report::Estimate;
@@ -66,12 +65,7 @@ impl<'m> Search<'m> {
             self.objectives.push(&one.slo);
             self.objectives.len() - 1
         });
-        self.found.push(Found {
-            gateway,
-            objective,
-            rate: one.rate.map(document::estimate),
-            at_least: one.at_least,
-        });
+        self.found.push(Found { gateway, objective, rate: one.rate, at_least: one.at_least });
         if self.trials.iter().all(|trials| trials.gateway != gateway) {
             self.trials.push(Trials { gateway, points: points(one) });
         }

@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("format", &[]),
     ("load", &["format", "wire"]),
     ("stats", &["format"]),
-    ("record", &["format"]),
+    ("record", &["format", "stats"]),
     ("plan", &["format", "record"]),
     ("import", &["plan"]),
     ("host", &["format", "record"]),

@@ -6,7 +6,6 @@ use crate::cli::hop::resolve;
 use anyhow::Context as _;
 use hoptax_host::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
 use hoptax_plan::units;
-use hoptax_report::document;
 use hoptax_stats::{Estimate, of_mean};
 use serde_json::json;
 use std::io::Write as _;
@@ -107,8 +106,8 @@ fn printed(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value
         "message_bytes": asked.message_bytes,
         "echo": asked.echo,
         "duration_s": asked.duration.as_secs_f64(),
-        "bytes_per_second": estimate(all, |once| once.bytes_per_second).map(document::estimate),
-        "messages_per_second": estimate(all, |once| once.messages_per_second).map(document::estimate),
+        "bytes_per_second": estimate(all, |once| once.bytes_per_second),
+        "messages_per_second": estimate(all, |once| once.messages_per_second),
         "repeats": all,
     })
 }
