@@ -198,11 +198,12 @@ def programs():
 
 def commands(target, notes):
     """What to run after the tests of the crates."""
-    scripts = [[str(ROOT / script)] for script in ("benches/tests.py", "scripts/tests.py", "scripts/packages/tests.py")]
     program = target / "debug/hoptax"
-    # Without the program, the first command has failed, or a test replaces Cargo.
+    scripts = []
+    # Without the program, the build has failed, or a test replaces Cargo.
     if program.exists():
-        scripts.append([str(ROOT / "scripts/packages/trial.py"), str(program)])
+        names = ("benches/tests.py", "scripts/tests.py", "scripts/packages/tests.py")
+        scripts = [*([str(ROOT / name)] for name in names), [str(ROOT / "scripts/packages/trial.py"), str(program)]]
     pytest = pytest_command()
     if not pytest:
         notes.write_text(notes.read_text() + "skip python::all pytest is not installed\n")

@@ -119,7 +119,8 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
     }
     let (code, reported) = retried(&runs);
     assert!(code == Some(0) && reported.contains("in 2 of its last 10 runs"), "{reported}");
-    assert_eq!(retried(&runs).0, Some(1));
+    // The first of these two pushes the oldest retry out of the last ten runs.
+    assert_eq!((retried(&runs).0, retried(&runs).0), (Some(0), Some(1)));
     assert_eq!(runs.command(&["--forget", "a::b"], None, false).0, Some(0));
     let (code, reported) = retried(&runs);
     assert!(code == Some(0) && reported.contains("in 1 of its last 10 runs"), "{reported}");
