@@ -1,5 +1,5 @@
-//! Rules for the source that the compiler cannot check: where random numbers come from, and what `rsa` is
-//! used for.
+//! Rules for the source that the compiler cannot check: where random numbers come from, what `rsa` is used
+//! for, and which files modules and their tests have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,4 +87,21 @@ fn rsa_only_makes_keys() {
         uses,
         ["rsa::RsaPrivateKey::new", "rsa::pkcs8::", "rsa::rand_core::OsRng", "rsa::traits::PublicKeyParts"]
     );
+}
+
+/// Unit tests of more lines than this have a file of their own.
+const MOST_LINES_OF_TESTS: usize = 200;
+
+#[test]
+fn modules_and_unit_tests_have_one_form() {
+    for file in of_all_crates() {
+        let folder = file.with_extension("");
+        assert!(!folder.is_dir(), "{0}.rs has files of its own: write it as {0}/mod.rs", folder.display());
+        let is_apart = folder.to_string_lossy().ends_with("_tests");
+        assert!(!is_apart, "{}: tests of a module are in tests.rs in the module's folder", file.display());
+        let text = fs::read_to_string(&file).expect("text");
+        let tests = text.split("#[cfg(test)]\nmod tests {\n").nth(1).unwrap_or_default();
+        let lines = tests.lines().count();
+        assert!(lines <= MOST_LINES_OF_TESTS, "{}: {lines} lines of tests: move them", file.display());
+    }
 }

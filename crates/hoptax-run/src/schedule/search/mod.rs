@@ -140,5 +140,4 @@ pub fn bounds(search: &Search) -> (u32, u32) {
 const FEWEST: u32 = 3;
 
 #[cfg(test)]
-#[path = "search_tests.rs"]
 mod tests;

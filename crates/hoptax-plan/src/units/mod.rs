@@ -550,5 +550,4 @@ fn call(text: &str) -> Option<(&str, Option<&str>)> {
 }
 
 #[cfg(test)]
-#[path = "units_tests.rs"]
 mod tests;

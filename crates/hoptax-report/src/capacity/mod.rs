@@ -11,7 +11,7 @@ use hoptax_record::report::Summary;
 use minijinja::{Value, context};
 
 /// Template of the page's section about searches.
-pub(super) const TEMPLATE: &str = include_str!("../assets/report/capacity.html");
+pub(super) const TEMPLATE: &str = include_str!("../../assets/report/capacity.html");
 
 /// Headings of the columns after the gateway's name.
 const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
@@ -267,5 +267,4 @@ fn holds(one: &Capacity) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "capacity_tests.rs"]
 mod tests;

@@ -336,5 +336,4 @@ fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Re
 }
 
 #[cfg(test)]
-#[path = "node_tests.rs"]
 mod tests;

@@ -320,5 +320,4 @@ fn roles(used: &Used) -> Vec<Role> {
 }
 
 #[cfg(test)]
-#[path = "live_state_tests.rs"]
 mod tests;

@@ -246,5 +246,4 @@ fn mean(cells: &[Cell]) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 pub(super) mod tests;

@@ -200,5 +200,4 @@ fn seconds(nanoseconds: u64) -> String {
 }
 
 #[cfg(test)]
-#[path = "draw_tests.rs"]
 mod tests;

@@ -523,5 +523,4 @@ pub(crate) fn stays_below(path: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "render_tests.rs"]
 mod tests;

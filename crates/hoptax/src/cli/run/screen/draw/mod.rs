@@ -364,5 +364,4 @@ fn clip(text: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "draw_tests.rs"]
 mod tests;

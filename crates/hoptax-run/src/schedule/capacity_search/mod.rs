@@ -261,7 +261,6 @@ fn rounded(rate: f64) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "capacity_search_tests.rs"]
 mod tests;
 
 #[cfg(test)]
