@@ -1,23 +1,28 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
-use super::another_run::Scatters;
-use super::budget::not_everywhere;
 use super::capacity;
 use super::checks;
-use super::features;
-use super::gateway_pairs;
-use super::legs::Network;
-use super::noise;
-use super::path::path;
 use super::side::Side;
-use super::start_budget::judge;
-use super::tail::tail;
-use super::tax::tax;
-use super::trial::{Trial, good_trials, of_case};
-use super::{
-    case, concerns, generators, measuring_time, quiet_cases, starts, targets, vantage, versions, warm_ups,
-};
+use crate::budgets::budget::not_everywhere;
+use crate::budgets::start_budget::judge;
+use crate::figures::case;
+use crate::figures::path::path;
+use crate::hosts::legs::Network;
+use crate::hosts::vantage;
+use crate::taxes::another_run::Scatters;
+use crate::taxes::features;
+use crate::taxes::gateway_pairs;
+use crate::taxes::generators;
+use crate::taxes::noise;
+use crate::taxes::tail::tail;
+use crate::taxes::targets;
+use crate::taxes::tax::tax;
+use crate::taxes::versions;
+use crate::trials::measuring_time;
+use crate::trials::trial::{Trial, good_trials, of_case};
+use crate::trials::warm_ups;
+use crate::{concerns, quiet_cases, starts};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, FailedTrial, Load};
 use hoptax_record::start::StartRecord;

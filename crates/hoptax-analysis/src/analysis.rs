@@ -1,8 +1,8 @@
 //! The figures of a run, its findings, and the results of its budgets.
 
 use super::checks::Finding;
-use super::legs::Network;
 use super::starts::Starts;
+use crate::hosts::legs::Network;
 use hoptax_record::Placement;
 use hoptax_record::report::{
     BudgetResult, Capacity, Case, GatewayPair, NoiseFloor, Price, SameLoad, Versions, WarmUpFigures,

@@ -10,8 +10,8 @@
 
 use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};
-use super::gateway_pairs::competitors;
 use super::headline;
+use crate::taxes::gateway_pairs::competitors;
 use hoptax_record::DIRECT;
 use hoptax_record::RunRecord;
 use std::collections::BTreeSet;

@@ -9,10 +9,10 @@
 //! hosts.
 
 use super::analysis::Analysis;
-use super::case::case;
-use super::noise::noise_floor;
-use super::tax;
-use super::trial::good_trials;
+use crate::figures::case::case;
+use crate::taxes::noise::noise_floor;
+use crate::taxes::tax;
+use crate::trials::trial::good_trials;
 use hoptax_plan::{LoadPoint, Metric};
 use hoptax_record::report::{Case, Difference, GatewayPair, Load};
 use hoptax_record::{DIRECT, TrialRecord};

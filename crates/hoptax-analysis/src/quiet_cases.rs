@@ -1,11 +1,11 @@
 //! Computes the figures of quiet windows, with the same code as the figures of all windows.
 
-use super::noise::noise_floor;
-use super::tax::tax;
-use super::throughput::throughput;
-use crate::latency::latency;
+use crate::figures::latency::latency;
+use crate::figures::throughput::throughput;
 use crate::quiet::{Quiet, restrict};
-use crate::trial::Trial;
+use crate::taxes::noise::noise_floor;
+use crate::taxes::tax::tax;
+use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_record::report::{Case, Difference, Load, NoiseFloor, QuietFigures};
 use hoptax_stats::share;

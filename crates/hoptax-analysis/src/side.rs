@@ -1,13 +1,15 @@
 //! A run as one side of a comparison: the value of each metric in each round.
 
-use super::another_run::{Scatter, Scatters};
-use super::counts::failures;
-use super::latency::latency;
-use super::metric::{of_trial, percentile};
-use super::noise::noise_floor;
-use super::throughput::throughput;
-use super::trial::{Trial, good_trials};
-use super::{measuring_time, merged, warm_ups};
+use crate::figures::latency::latency;
+use crate::figures::throughput::throughput;
+use crate::taxes::another_run::{Scatter, Scatters};
+use crate::taxes::noise::noise_floor;
+use crate::trials::counts::failures;
+use crate::trials::measuring_time;
+use crate::trials::merged;
+use crate::trials::metric::{of_trial, percentile};
+use crate::trials::trial::{Trial, good_trials};
+use crate::trials::warm_ups;
 use hoptax_plan::{LoadPoint, Metric};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, Load, NoiseFloor, WarmUpFigures};

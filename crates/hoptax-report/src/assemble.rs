@@ -1,10 +1,12 @@
 //! Builds the report model from a run and its analysis.
 
-use super::format::{Scale, grouped};
 use super::model::Model;
 use super::prices::PriceList;
-use super::text::listed;
-use super::{capacity, sentence, starts};
+use crate::sections::capacity;
+use crate::sections::starts;
+use crate::words::format::{Scale, grouped};
+use crate::words::sentence;
+use crate::words::text::listed;
 use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::units::show_duration;
@@ -475,9 +477,9 @@ mod tests {
     fn in_every_format(model: &Model) -> [String; 4] {
         let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         [
-            in_one_line(crate::terminal(model, 80, false)),
-            in_one_line(crate::markdown(model)),
-            crate::html(model).expect("drawn"),
+            in_one_line(crate::formats::terminal(model, 80, false)),
+            in_one_line(crate::formats::markdown(model)),
+            crate::formats::html(model).expect("drawn"),
             serde_json::to_string(&crate::document::report(model)).expect("plain data"),
         ]
     }

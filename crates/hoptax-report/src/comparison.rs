@@ -1,7 +1,7 @@
 //! Comparisons in each format. The verdict comes first, and then the rows that it is based on.
 
-use super::figures::{change, figure, value};
-use super::text::{inline, wrapped};
+use crate::words::figures::{change, figure, value};
+use crate::words::text::{inline, wrapped};
 use hoptax_analysis::compare::{Comparison, Row, Verdict};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;

@@ -2,8 +2,8 @@
 
 use super::Model;
 use super::document;
-use super::figures::{limit, measured, reason, sentence};
-use super::text::{inline, wrapped};
+use crate::words::figures::{limit, measured, reason, sentence};
+use crate::words::text::{inline, wrapped};
 use hoptax_analysis::Outcome;
 
 /// Text for the terminal. The headline comes first, then the budgets that were not kept, then the budgets

@@ -329,8 +329,9 @@ fn is_unmeasured(summary: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html::words;
-    use crate::{markdown, terminal};
+    use crate::formats::html::words;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
     use hoptax_analysis::fixture::{Run, failure, sample};
     use hoptax_record::Stage;
 

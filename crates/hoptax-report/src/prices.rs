@@ -1,9 +1,9 @@
 //! The price list. It shows in a table and in sentences how much each feature costs with each gateway.
 
-use super::format::Scale;
-use super::table::{self, Cell, in_one_line, none};
-use super::text::{capital, inline, listed, place, with_interval};
-use super::void;
+use crate::words::format::Scale;
+use crate::words::table::{self, Cell, in_one_line, none};
+use crate::words::text::{capital, inline, listed, place, with_interval};
+use crate::words::void;
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
 use hoptax_plan::Metric;
@@ -300,7 +300,11 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::{csv, html, json, markdown, terminal};
+    use crate::formats::csv;
+    use crate::formats::html;
+    use crate::formats::json;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
     use hoptax_analysis::fixture::features::matrix;
 
     fn one_line(text: &str) -> String {

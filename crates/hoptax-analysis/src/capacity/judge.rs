@@ -1,6 +1,6 @@
 //! Decides whether an objective held in a trial. The search and the report use the same rule.
 
-use crate::counts::failures;
+use crate::trials::counts::failures;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{rank, value_at_rank};
 use hoptax_format::record::LoadRecord;

@@ -1,8 +1,8 @@
 //! `bandwidth-bound`: a case's traffic came close to the capacity of the link.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::legs::{self, LegFigures};
-use crate::vantage;
+use crate::hosts::legs::{self, LegFigures};
+use crate::hosts::vantage;
 use crate::{Case, Trial};
 use hoptax_format::record::Bytes;
 use hoptax_record::Role;

@@ -1,7 +1,7 @@
 //! `connections-unserved`: some connections got no response, although the others got several.
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::case::responses;
+use crate::figures::case::responses;
 use crate::thresholds::SERVED;
 use hoptax_format::histogram::{rank, value_at_rank};
 use hoptax_format::record::LoadRecord;

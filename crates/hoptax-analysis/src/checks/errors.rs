@@ -2,8 +2,8 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::causes;
-use crate::counts::failures;
 use crate::thresholds::DOUBTFUL;
+use crate::trials::counts::failures;
 use hoptax_format::record::Counts;
 use hoptax_stats::share;
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
 //! `generators-disagree`: a gateway adds much more to the requests of one generator than to those of another.
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
-use crate::difference::{ALPHA, LEAST_CHANGE};
-use crate::generators::{Disagreement, disagreements};
+use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
+use crate::taxes::generators::{Disagreement, disagreements};
 use crate::{Case, Trial};
 use hoptax_stats::{Contrast, Statistic, holm, merge};
 

@@ -7,7 +7,7 @@
 
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
-use crate::counts::failures;
+use crate::trials::counts::failures;
 use hoptax_format::spec::{Retry, is_idempotent};
 use hoptax_stats::share;
 

@@ -5,8 +5,8 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
-use crate::counts::failures;
 use crate::thresholds::REACHED;
+use crate::trials::counts::failures;
 use hoptax_record::report::Load;
 use hoptax_record::units::grouped;
 use hoptax_stats::share;

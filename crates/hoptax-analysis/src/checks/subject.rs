@@ -1,8 +1,8 @@
 //! The run under examination, as the checks see it.
 
+use crate::hosts::vantage;
 use crate::starts::Starts;
-use crate::trial::Trial;
-use crate::vantage;
+use crate::trials::trial::Trial;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor};

@@ -7,7 +7,7 @@
 //! contender or a warm-up that is too short. A jump in a single trial must be large to be reported.
 
 use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::pairs::first_and_last;
+use crate::trials::pairs::first_and_last;
 use crate::{Case, Trial};
 use hoptax_format::clock::{MILLISECOND, SECOND};
 use hoptax_format::record::WINDOW_NS;

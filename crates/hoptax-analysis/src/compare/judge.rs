@@ -2,11 +2,11 @@
 
 use super::{ALPHA, Row, Subject, Verdict};
 use crate::Case;
-use crate::budget::{estimate, pairs};
-use crate::merged;
-use crate::metric::percentile;
+use crate::budgets::budget::{estimate, pairs};
 use crate::side::{in_run, machine_factor, measured};
 use crate::starts::{medians, of_process};
+use crate::trials::merged;
+use crate::trials::metric::percentile;
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Load;

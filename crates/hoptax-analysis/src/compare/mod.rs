@@ -10,12 +10,12 @@ mod obstacles;
 mod tests;
 mod verdict;
 
-pub use super::difference::LEAST_CHANGE;
+pub use crate::taxes::difference::LEAST_CHANGE;
 pub use obstacles::obstacles;
 pub use verdict::compare;
 
-use super::difference::ALPHA;
 use super::{Analysis, Side};
+use crate::taxes::difference::ALPHA;
 pub use hoptax_record::report::{Comparison, Obstacle, Row, Verdict};
 
 /// A run to compare, optionally restricted to one of its contenders.

@@ -3,9 +3,9 @@
 
 use super::{Obstacle, Subject};
 use crate::Side;
+use crate::hosts::vantage::first_generator;
 use crate::side::{counterpart, placed_differently};
 use crate::starts::of_process;
-use crate::vantage::first_generator;
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::RunRecord;

@@ -2,7 +2,7 @@
 
 use super::unfold::unfold;
 use super::windows::Quiet;
-use crate::trial::Trial;
+use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{LOWEST, WINDOW_DIGITS, empty};
 use hoptax_format::record::WINDOW_NS;

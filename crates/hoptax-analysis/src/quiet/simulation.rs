@@ -12,7 +12,7 @@
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
 use crate::fixture::{MadeTrial, open_point, via};
-use crate::trial::Trial;
+use crate::trials::trial::Trial;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::random::Random;
 use hoptax_format::record::WINDOW_NS;
@@ -196,7 +196,7 @@ fn tax(trials: Vec<Trial<'_>>) -> Tax {
     let (direct, gateway): (Vec<_>, Vec<_>) =
         trials.into_iter().partition(|trial| trial.record.contender == DIRECT);
     let load = Load::all(&[open_point(RATE * 1e6, 8, 3)]).remove(0);
-    crate::tax::tax(&gateway, &direct, &crate::noise::noise_floor(load, &direct))
+    crate::taxes::tax::tax(&gateway, &direct, &crate::taxes::noise::noise_floor(load, &direct))
 }
 
 fn whole(run: &[Simulated]) -> Vec<Trial<'_>> {

@@ -9,7 +9,7 @@ use super::starts;
 use super::unit::Unit;
 use crate::model::Model;
 use crate::prices::named;
-use crate::sweeps::{Sweep, sweeps};
+use crate::words::sweeps::{Sweep, sweeps};
 use hoptax_analysis::{Case, Difference, Load};
 use hoptax_plan::Metric;
 use hoptax_stats::Estimate;

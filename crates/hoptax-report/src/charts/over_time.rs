@@ -3,8 +3,8 @@
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
 use super::unit::Unit;
-use crate::format::number;
 use crate::model::Model;
+use crate::words::format::number;
 use hoptax_analysis::{Case, Load, Series};
 use hoptax_record::DirectTrial;
 

@@ -4,8 +4,8 @@ use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
 use super::sheet::steps;
 use super::unit::Unit;
-use crate::format::number;
 use crate::model::Model;
+use crate::words::format::number;
 use hoptax_analysis::{Load, PrecisionOverTime};
 
 /// The panel at a load point. `None` if the run was too short, or if no interval has a width.

@@ -1,7 +1,7 @@
 //! Units along an axis.
 
 use super::sheet::steps;
-use crate::format::{Scale, number};
+use crate::words::format::{Scale, number};
 
 /// The quantity that an axis shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Budgets and their outcomes.
 
-use crate::figures;
 use crate::model::Model;
+use crate::words::figures;
 use hoptax_record::report::{BudgetResult, Gate, Outcome};
 
 /// The document that `hoptax gate --format json` prints.

@@ -10,10 +10,10 @@ mod tests;
 pub use export::{ProfileFile, profile_files};
 pub(super) use flames::{Flames, flame_graphs};
 
-use super::format::{Scale, grouped};
 use super::model::Model;
-use super::table::{Cell, in_one_line};
-use super::text::{inline, listed, place, with_interval};
+use crate::words::format::{Scale, grouped};
+use crate::words::table::{Cell, in_one_line};
+use crate::words::text::{inline, listed, place, with_interval};
 use hoptax_analysis::profiles::{CaseProfile, MissingSymbols, ProfileDifference};
 use hoptax_record::profile::{Frame, FrameKind, PassKind};
 use hoptax_stats::{Contrast, Estimate};

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::fixture::Reported as _;
-use crate::html::words;
-use crate::{json, markdown, terminal};
+use crate::formats::html::words;
+use crate::formats::json;
+use crate::formats::markdown;
+use crate::formats::terminal;
 use hoptax_analysis::fixture::profiles::profiled;
 use hoptax_analysis::profiles::profiles;
 use serde_json::Value;

@@ -4,8 +4,8 @@ mod comb;
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
-use crate::path::{self, Refusal};
-use crate::trial::Trial;
+use crate::figures::path::{self, Refusal};
+use crate::trials::trial::Trial;
 use hoptax_plan::{Delay, PathSplit, Upstream};
 use hoptax_record::Role;
 use hoptax_stats::merge;

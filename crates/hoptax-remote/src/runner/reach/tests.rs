@@ -86,9 +86,7 @@ fn a_planted_program_is_not_run() {
     // The right program, but others may write it, or the directory that it is in, or replace that
     // directory.
     let directory = second.trim_end_matches("/hoptax").to_owned();
-    for (path, mode, usual) in
-        [(&second, 0o722, 0o700), (&directory, 0o777, 0o700), (&base, 0o777, 0o755)]
-    {
+    for (path, mode, usual) in [(&second, 0o722, 0o700), (&directory, 0o777, 0o700), (&base, 0o777, 0o755)] {
         set_mode(path, mode);
         let other = copy(&there);
         assert_ne!(other, second, "{path} has mode {mode:o}");
@@ -171,10 +169,7 @@ fn errors_name_the_host_and_the_command_and_say_what_to_try() {
     let scratch = tempfile::tempdir().expect("a directory");
     let exe = program(scratch.path());
     let error = |there: &Machine, folder: &str| {
-        format!(
-            "{:#}",
-            there.with_copy(folder, by_dd, &exe, &mut |_| {}).expect_err("it cannot be copied")
-        )
+        format!("{:#}", there.with_copy(folder, by_dd, &exe, &mut |_| {}).expect_err("it cannot be copied"))
     };
     let no_directory = error(&machine(&["env"]), "/dev/null/x");
     assert!(no_directory.starts_with("host edge: `env mkdir -p /dev/null/x`"), "{no_directory}");

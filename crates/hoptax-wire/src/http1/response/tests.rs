@@ -20,10 +20,7 @@ fn well_formed() -> Vec<(&'static str, Vec<Event>)> {
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
             vec![head(200, Http11, Length(5), true), body("hello"), End(true)],
         ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-            vec![head(200, Http11, Length(0), true), End(true)],
-        ),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", vec![head(200, Http11, Length(0), true), End(true)]),
         (
             "HTTP/1.1 200\r\nCONTENT-LENGTH: 2, 2\r\ncontent-length: 2\r\nConnection: x, Close\r\n\r\nhi",
             vec![head(200, Http11, Length(2), false), body("hi"), End(false)],
@@ -114,18 +111,14 @@ fn refuses_unexpected_bytes_after_a_response() {
 fn responses_to_head_have_no_body() {
     let input = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
     for_every_split(input.as_bytes(), |pieces| {
-        assert_eq!(
-            responses(pieces, &[true], false),
-            [head(200, Http11, Framing::None, true), End(true)]
-        );
+        assert_eq!(responses(pieces, &[true], false), [head(200, Http11, Framing::None, true), End(true)]);
     });
 }
 
 #[test]
 fn bodies_without_framing_last_until_the_end() {
     for_every_split(b"HTTP/1.1 200 OK\r\n\r\nall of it", |pieces| {
-        let expected =
-            [head(200, Http11, UntilClose, false), body("all of it"), Event::EndOfInput(Ok(true))];
+        let expected = [head(200, Http11, UntilClose, false), body("all of it"), Event::EndOfInput(Ok(true))];
         assert_eq!(responses(pieces, &[false], true), expected);
     });
 }
@@ -148,8 +141,7 @@ fn distinguishes_an_early_end_of_input_from_a_late_one() {
 
 #[test]
 fn refuses_malformed_responses_on_every_split() {
-    let many =
-        format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(super::super::MAX_RESPONSE_FIELDS + 1));
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(super::super::MAX_RESPONSE_FIELDS + 1));
     let name = Malformed::Head("a header's name contains an invalid character");
     let table: &[(&str, Malformed)] = &[
         ("hello", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
@@ -159,10 +151,7 @@ fn refuses_malformed_responses_on_every_split() {
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
         ("\r\nHTTP/1.1 200 OK\r\n\r\n", Malformed::Head("an empty line precedes the status")),
         ("\n", Malformed::Head("an empty line precedes the status")),
-        (
-            "HTTP/1.1 2x0 OK\r\n\r\n",
-            Malformed::Head("the status is not three digits and a printable reason"),
-        ),
+        ("HTTP/1.1 2x0 OK\r\n\r\n", Malformed::Head("the status is not three digits and a printable reason")),
         ("HTTP/1.1 099 OK\r\n\r\n", Malformed::Status),
         ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Malformed::Upgrade),
         ("HTTP/1.1 200 OK\r\na b: c\r\n\r\n", name),
@@ -193,10 +182,7 @@ fn refuses_malformed_responses_on_every_split() {
         ("HTTP/1.1 200 OK\r\ncontent-length:\r\n 2\r\n\r\n", Malformed::ContentLength),
         ("HTTP/1.1 200 OK\r\n\"a\": b\r\nc d: e\r\n\r\n", name),
         ("HTTP/1.1 200 OK\r\na: b\r\nc : d\r\n\r\n", name),
-        (
-            "HTTP/1.1 200 OK\r\n a: b\r\n\r\n",
-            Malformed::Head("the first header line begins with a space"),
-        ),
+        ("HTTP/1.1 200 OK\r\n a: b\r\n\r\n", Malformed::Head("the first header line begins with a space")),
         ("HTTP/1.1 200 OK\r\na: b\r\n\rc: d\r\n\r\n", Malformed::Head("a line does not end with CRLF")),
         ("HTTP/1.1 200 OK\r\n: b\r\n\r\n", Malformed::Head("a header line has no name")),
         ("HTTP/1.1 200 OK\r\nab\r\n\r\n", Malformed::Head("a header line has no colon")),

@@ -1,0 +1,254 @@
+//! Cases: all valid trials of a contender at a load point.
+
+use crate::figures::events;
+use crate::figures::latency::latency;
+use crate::figures::series;
+use crate::figures::throughput::throughput;
+use crate::trials::counts::{failures, sum_counts};
+use crate::trials::trial::Trial;
+use hdrhistogram::Histogram;
+use hoptax_format::histogram::{empty_of_counts, spread};
+use hoptax_format::record::{LoadRecord, TlsTally};
+use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls};
+use hoptax_stats::share;
+use std::collections::BTreeMap;
+
+fn tls(trials: &[Trial<'_>]) -> Option<Tls> {
+    fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+        for (name, count) in more {
+            *sum.entry(name.clone()).or_default() += count;
+        }
+    }
+    let mut tally: Option<TlsTally> = None;
+    for one in trials.iter().filter_map(|trial| trial.load.tls.as_ref()) {
+        let sum = tally.get_or_insert_default();
+        sum.handshakes += one.handshakes;
+        sum.resumed += one.resumed;
+        add(&mut sum.versions, &one.versions);
+        add(&mut sum.cipher_suites, &one.cipher_suites);
+        add(&mut sum.alpn, &one.alpn);
+    }
+    Some(Tls { tally: tally?, handshake: latency(trials, |trial| trial.tls_handshake.as_ref()) })
+}
+
+/// Computes a case from its valid trials. Tax and findings need other cases, so they are added later.
+pub(crate) fn case(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Case {
+    if trials.is_empty() {
+        return unmeasured(gateway, load);
+    }
+    let counts = sum_counts(trials);
+    Case {
+        trials: trials.len() as u32,
+        throughput: throughput(trials),
+        response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
+        service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
+        send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
+        first_byte: Some(latency(trials, |trial| Some(&trial.first_byte))),
+        connect: Some(latency(trials, |trial| Some(&trial.connect))),
+        tls: tls(trials),
+        connections: Some(connections(trials, counts.sent)),
+        bytes: Some(bytes(trials)),
+        cpu: Some(cpu(trials)),
+        memory: Some(memory(trials)),
+        ledger: ledger(trials),
+        counts: Some(counts),
+        events: events::figures(trials),
+        series: trials.iter().map(series::series).collect(),
+        curve: series::curve(trials),
+        ..unmeasured(gateway, load)
+    }
+}
+
+fn unmeasured(gateway: &str, load: &Load) -> Case {
+    Case {
+        case: format!("{gateway}, {}", load.label),
+        gateway: gateway.to_string(),
+        load: load.clone(),
+        trials: 0,
+        failed: None,
+        failed_trials: Vec::new(),
+        set_aside: 0,
+        moved: 0,
+        warming: 0,
+        last_round: None,
+        throughput: None,
+        response_time: None,
+        service_time: None,
+        send_lag: None,
+        first_byte: None,
+        connect: None,
+        tls: None,
+        targets: Vec::new(),
+        generators: Vec::new(),
+        counts: None,
+        connections: None,
+        bytes: None,
+        cpu: None,
+        memory: None,
+        ledger: None,
+        tax: None,
+        tail: None,
+        quiet: None,
+        path: None,
+        events: Vec::new(),
+        findings: Vec::new(),
+        series: Vec::new(),
+        curve: Vec::new(),
+    }
+}
+
+/// Errors and timeouts ÷ scheduled requests. Absent if no request was scheduled.
+pub fn error_share(case: &Case) -> Option<f64> {
+    let counts = case.counts.as_ref()?;
+    share(failures(counts) as f64, counts.scheduled as f64)
+}
+
+fn completed_in_time(trials: &[Trial<'_>]) -> f64 {
+    trials.iter().map(|trial| trial.load.completed_in_time).sum::<u64>() as f64
+}
+
+fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
+    let all = || trials.iter().map(|trial| &trial.load.connections);
+    let opened = all().map(|one| one.opened).sum();
+    Connections {
+        asked: all().map(|one| one.asked).max().unwrap_or(0),
+        established: all().map(|one| one.established).min().unwrap_or(0),
+        opened,
+        reused: all().map(|one| one.reused).sum(),
+        closed_by_peer: all().map(|one| one.closed_by_peer).sum(),
+        per_request: share(opened as f64, requests_sent as f64),
+        responses: responses(trials.iter().map(|trial| trial.load))
+            .as_ref()
+            .and_then(spread)
+            .map(Spread::from),
+        unanswered: trials.iter().map(|trial| Some(trial.load.occupancy.as_ref()?.unanswered)).sum(),
+    }
+}
+
+/// Responses on each connection of each trial. Absent if a trial does not say it.
+pub(crate) fn responses<'a>(trials: impl Iterator<Item = &'a LoadRecord>) -> Option<Histogram<u64>> {
+    let mut sum = empty_of_counts();
+    for load in trials {
+        // A histogram of another program can have another range.
+        sum.add(load.occupancy.as_ref()?.responses.decode().ok()?).ok()?;
+    }
+    Some(sum)
+}
+
+fn bytes(trials: &[Trial<'_>]) -> Bytes {
+    let received = trials.iter().map(|trial| trial.load.bytes.received).sum();
+    Bytes {
+        sent: trials.iter().map(|trial| trial.load.bytes.sent).sum(),
+        received,
+        per_response: share(received as f64, completed_in_time(trials)),
+    }
+}
+
+fn cpu(trials: &[Trial<'_>]) -> Cpu {
+    let per_request = |used: Option<u64>| share(used? as f64 / 1e3, completed_in_time(trials));
+    Cpu {
+        gateway_us_per_request: per_request(
+            trials.iter().map(|trial| Some(trial.record.gateway.as_ref()?.cpu_ns)).sum(),
+        ),
+        generator_us_per_request: per_request(Some(trials.iter().map(|trial| trial.load.cpu.used_ns).sum())),
+        upstream_us_per_request: per_request(
+            trials.iter().map(|trial| Some(trial.record.upstream.as_ref()?.cpu_ns)).sum(),
+        ),
+        generator_utilisation: trials.iter().map(Trial::generator_utilisation).reduce(f64::max),
+    }
+}
+
+fn memory(trials: &[Trial<'_>]) -> Memory {
+    let gateways = || trials.iter().filter_map(|trial| trial.record.gateway.as_ref());
+    Memory {
+        gateway_rss_bytes_max: gateways().map(|usage| usage.rss_bytes_max).max(),
+        gateway_pss_bytes_max: gateways().filter_map(|usage| usage.pss_bytes_max).max(),
+    }
+}
+
+fn ledger(trials: &[Trial<'_>]) -> Option<Ledger> {
+    let (mut requests, mut connections, mut sent) = (0, Some(0), 0);
+    let mut http_version = BTreeMap::new();
+    let mut by_instance = Vec::new();
+    for trial in trials {
+        let delta = trial.record.ledger.as_ref()?;
+        requests += delta.requests;
+        connections = connections.filter(|_| !delta.requests_only).map(|sum| sum + delta.connections);
+        sent += trial.load.lifetime.sent;
+        for (version, count) in &delta.http_version {
+            *http_version.entry(version.clone()).or_default() += count;
+        }
+        by_instance.resize(by_instance.len().max(delta.by_instance.len()), 0);
+        for (sum, count) in by_instance.iter_mut().zip(&delta.by_instance) {
+            *sum += count;
+        }
+    }
+    Some(Ledger {
+        requests_per_request: share(requests as f64, sent as f64),
+        connections_per_request: connections.and_then(|sum: u64| share(sum as f64, sent as f64)),
+        http_version,
+        by_instance,
+        requests,
+        sent,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn percentiles_come_from_merged_histograms() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        // 1,000 samples at 100 µs and 1,000 samples at 300 µs. The p90 of the merged samples is 300 µs. The
+        // mean of the two p90s would be 200 µs.
+        run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
+        let analysis = run.analyse();
+        let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");
+        let p90 = response.p90.expect("samples");
+        assert!((p90.estimate - 300.0).abs() < 0.5, "{p90:?}");
+        assert_eq!((p90.trials, p90.low), (2, Some(0.0)));
+        assert_eq!(response.samples, 2000);
+    }
+
+    #[test]
+    fn sums_and_shares_by_hand() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).all_at_us(100).gateway_cpu_us(10_000).errors(10));
+        run.push(via("nginx", 1).all_at_us(100).gateway_cpu_us(30_000).status(503, 100));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        assert_eq!(case.cpu.as_ref().expect("measured").gateway_us_per_request, Some(20.0));
+        let counts = case.counts.as_ref().expect("measured");
+        assert_eq!((counts.scheduled, counts.completed, counts.ok, counts.resets), (2010, 2000, 1900, 10));
+        assert_eq!(counts.status, BTreeMap::from([(200, 1900), (503, 100)]));
+        assert_eq!(error_share(case), Some(10.0 / 2010.0));
+    }
+
+    #[test]
+    fn handshakes_are_counted_if_there_are_any() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).tls(30, 10, 900)).push(via("nginx", 1).tls(10, 0, 900));
+        let analysis = run.analyse();
+        let tls = analysis.case("nginx", 0).expect("measured").tls.clone().expect("there were handshakes");
+        assert_eq!((tls.tally.handshakes, tls.tally.resumed), (40, 10));
+        assert_eq!(tls.tally.versions, BTreeMap::from([("TLSv1.3".into(), 40)]));
+        assert!((tls.handshake.p50.expect("samples").estimate - 900.0).abs() < 1.0);
+        assert_eq!(tls.handshake.samples, 40);
+        assert_eq!(analysis.case("direct", 0).expect("measured").tls, None);
+    }
+
+    #[test]
+    fn causes_and_failed_checks_are_summed() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).errors(3).failed_check("status 503", 2)).push(via("nginx", 1).errors(4));
+        let analysis = run.analyse();
+        let counts = analysis.case("nginx", 0).expect("measured").counts.clone().expect("measured");
+        assert_eq!(counts.causes.values().sum::<u64>(), 7);
+        assert_eq!(counts.failed_checks["status 503"], 2);
+    }
+}

@@ -1,0 +1,313 @@
+//! Intervals that also hold for another run of the same plan.
+//!
+//! The rounds of a run show how its trials scatter. They do not show what stays the same for the whole run:
+//!
+//! - The clock of a rented machine's cores wanders for minutes. It makes all times of a run longer or shorter
+//!   by about the same share, so it hardly changes a small difference between two gateways.
+//! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps
+//!   the code that it happened to make. This differs from process to process, so it changes differences too.
+//!
+//! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares
+//! add up.
+
+use crate::trials::metric::is_time;
+use hoptax_plan::{Metric, Quantity};
+use hoptax_record::DIRECT;
+use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
+use hoptax_stats::Estimate;
+
+/// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 %
+/// interval, as a share of the figure. With it, 152 of 160 intervals of nginx and Envoy hold the mean of 40
+/// runs (`records/2026-11-27-vm-runs`).
+const OF_RUNS: f64 = 0.06;
+/// The same for the throughput of a closed loop, and for its ratio to direct's: 184 of 189 intervals of ten
+/// gateways.
+const OF_THROUGHPUT: f64 = 0.025;
+/// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud
+/// Gateway.
+const OF_COMPILING: f64 = 0.1;
+/// The same for the CPU time of any process. `OF_RUNS` contains a part of it, so it counts only where two
+/// processes of a run are compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs;
+/// with it in 1.
+const OF_PROCESS: f64 = 0.02;
+
+/// Half of a 95 % interval of what one figure scatters from run to run when two runs are compared, as a
+/// share. Equal runs must not be told apart, and a comparison has many rows. So these shares are from the
+/// gateways that scattered most, not from the average: Envoy's CPU time by a standard deviation of 4.7 %
+/// (`records/2026-11-27-vm-runs`).
+const OF_TWO_RUNS: f64 = 0.08;
+/// The same for the slowest hundredth of responses, which depends on the few stalls that a run happens to
+/// see.
+const OF_TWO_TAILS: f64 = 0.15;
+/// The same for a process that compiles while it runs: the CPU time of Spring Cloud Gateway, 6 to 11 %.
+const OF_TWO_COMPILING: f64 = 0.15;
+/// The same for throughput in closed loops and its ratio to direct's.
+const OF_TWO_THROUGHPUTS: f64 = 0.04;
+/// The same for memory. A process gets other addresses and shares other pages at each start.
+const OF_TWO_MEMORIES: f64 = 0.05;
+
+/// How the figures of the contenders of a run scatter from run to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scatters<'a> {
+    /// The warm-ups of the run. Without a warm-up of a contender, nobody knows whether it compiles while it
+    /// runs.
+    pub(crate) warm_ups: &'a [WarmUpFigures],
+    /// True if each trial had a process of its own. Rounds then show how processes differ.
+    pub(crate) isolate: bool,
+}
+
+impl Scatters<'_> {
+    /// The scatter of a contender.
+    pub(crate) fn of(&self, label: &str) -> Scatter {
+        let compiles = self.warm_ups.iter().any(|one| one.contender == label && one.slow_s > 0.0);
+        match (self.isolate && label != DIRECT, compiles) {
+            (true, _) => Scatter { of_processes: 0.0, of_place: 0.0 },
+            (false, true) => Scatter { of_processes: OF_COMPILING, of_place: OF_PROCESS },
+            (false, false) => Scatter { of_processes: 0.0, of_place: OF_PROCESS },
+        }
+    }
+}
+
+/// How the figures of one contender scatter from run to run, beside what all contenders have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scatter {
+    /// Half-width of all times, as a share.
+    of_processes: f64,
+    /// Half-width of CPU time between two processes of a run, as a share.
+    of_place: f64,
+}
+
+impl Scatter {
+    /// A time of this contender, or one that it adds, with an interval for another run.
+    pub(crate) fn widen(self, in_run: Estimate) -> Estimate {
+        wider(in_run, OF_RUNS.hypot(self.of_processes) * in_run.estimate)
+    }
+
+    /// What a figure scatters from run to run when two runs are compared: half of a 95 % interval, as a
+    /// share. Zero for counts.
+    pub(crate) fn between_runs(self, metric: Metric) -> f64 {
+        let of_processes = if self.of_processes > 0.0 { OF_TWO_COMPILING } else { 0.0 };
+        match metric.quantity() {
+            Quantity::Time if metric.quantile().is_some_and(|quantile| quantile >= 0.99) => {
+                OF_TWO_TAILS.hypot(of_processes)
+            }
+            Quantity::Time => OF_TWO_RUNS.hypot(of_processes),
+            Quantity::Rate | Quantity::Ratio => OF_TWO_THROUGHPUTS,
+            Quantity::Bytes => OF_TWO_MEMORIES.hypot(of_processes),
+            Quantity::Share | Quantity::PerRequest => 0.0,
+        }
+    }
+
+    fn widen_latency(self, latency: &mut Latency) {
+        let Latency { p50, p90, p95, p99, p999, max: _, mean, samples: _, unit: _ } = latency;
+        for one in [p50, p90, p95, p99, p999, mean].into_iter().flatten() {
+            *one = self.widen(*one).at_least(0.0);
+        }
+    }
+
+    fn widen_difference(self, difference: &mut Difference) {
+        *difference = difference.with_interval(self.widen(difference.in_run), 0.0);
+    }
+
+    fn widen_tax(self, tax: &mut Tax, is_closed: bool) {
+        let Tax {
+            added_p50,
+            added_p90,
+            added_p95,
+            added_p99,
+            cpu_us_per_request,
+            throughput_ratio,
+            extra_upstream_requests: _,
+        } = tax;
+        for one in [added_p50, added_p90, added_p95, added_p99, cpu_us_per_request].into_iter().flatten() {
+            self.widen_difference(one);
+        }
+        if let Some(ratio) = throughput_ratio.as_mut().filter(|_| is_closed) {
+            *ratio = ratio.with_interval(wider_throughput(ratio.in_run), 1.0);
+        }
+    }
+
+    /// Widens the intervals of all times of a case, and of the throughput of a closed loop. An open loop has
+    /// the throughput that the plan asks for.
+    pub(crate) fn widen_case(self, case: &mut Case) {
+        let Case {
+            load,
+            throughput,
+            response_time,
+            service_time,
+            send_lag,
+            first_byte,
+            connect,
+            tls,
+            tax,
+            targets,
+            generators,
+            quiet,
+            path,
+            ..
+        } = case;
+        let is_closed = load.arrivals.is_none();
+        let mut differences: Vec<&mut Option<Difference>> = Vec::new();
+        let plain = [response_time, service_time, send_lag, first_byte, connect].into_iter().flatten();
+        plain.for_each(|one| self.widen_latency(one));
+        tax.iter_mut().for_each(|tax| self.widen_tax(tax, is_closed));
+        tls.iter_mut().for_each(|tls| self.widen_latency(&mut tls.handshake));
+        if let Some(quiet) = quiet {
+            quiet.response_time.iter_mut().for_each(|times| self.widen_latency(times));
+            quiet.tax.iter_mut().for_each(|tax| self.widen_tax(tax, is_closed));
+        }
+        for target in targets {
+            self.widen_latency(&mut target.response_time);
+            self.widen_latency(&mut target.service_time);
+            differences.extend([&mut target.added_p50, &mut target.added_p99]);
+        }
+        let mut of_generators = Vec::new();
+        for one in generators {
+            self.widen_latency(&mut one.response_time);
+            self.widen_latency(&mut one.send_lag);
+            differences.push(&mut one.added_p50);
+            of_generators.extend(&mut one.throughput);
+        }
+        if let Some(path) = path {
+            for one in [&mut path.request_us_p50, &mut path.response_us_p50].into_iter().flatten() {
+                *one = self.widen(*one).at_least(0.0);
+            }
+            differences.extend([&mut path.added_request_us_p50, &mut path.added_response_us_p50]);
+        }
+        let quiet = quiet.iter_mut().filter_map(|quiet| quiet.throughput.as_mut());
+        for one in throughput.iter_mut().chain(quiet).chain(of_generators).filter(|_| is_closed) {
+            one.estimate = wider_throughput(one.estimate).at_least(0.0);
+        }
+        differences.into_iter().flatten().for_each(|one| self.widen_difference(one));
+    }
+}
+
+/// The difference of figures of several processes, with an interval for another run. `processes` are their
+/// figures. Metrics that are no times stay as they are.
+pub(crate) fn widen_between(metric: Metric, in_run: Estimate, processes: &[(f64, Scatter)]) -> Estimate {
+    if !is_time(metric) {
+        return in_run;
+    }
+    let each = |(figure, scatter): &(f64, Scatter)| {
+        let of_place = if metric == Metric::CpuUsPerRequest { scatter.of_place } else { 0.0 };
+        figure * of_place.hypot(scatter.of_processes)
+    };
+    let of_processes = processes.iter().map(each).fold(0.0, f64::hypot);
+    wider(in_run, of_processes.hypot(OF_RUNS * in_run.estimate))
+}
+
+fn wider_throughput(in_run: Estimate) -> Estimate {
+    wider(in_run, OF_THROUGHPUT * in_run.estimate)
+}
+
+/// The estimate with a scatter added to its interval.
+fn wider(in_run: Estimate, scatter: f64) -> Estimate {
+    let Some(half) = in_run.half_width() else { return in_run };
+    let (half, estimate) = (half.hypot(scatter), in_run.estimate);
+    Estimate { low: Some(estimate - half), high: Some(estimate + half), ..in_run }
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "(JVM, Node), {} of its figure are added" percent(OF_COMPILING);
+    METHODOLOGY "of a run are compared, {} of the CPU time of each are" percent(OF_PROCESS);
+    METHODOLOGY "its ratio to direct's get {}, memory" percent(OF_THROUGHPUT);
+    METHODOLOGY "`figure ± √(h² + ({} · figure)²)`" percent(OF_RUNS);
+    METHODOLOGY "must not look different: {} for times and CPU time" percent(OF_TWO_RUNS);
+    METHODOLOGY "for times and CPU time, {} for p99 and above" percent(OF_TWO_TAILS);
+    METHODOLOGY "for memory, and {} more (as squares) for a process that compiles" percent(OF_TWO_COMPILING);
+    METHODOLOGY "for p99 and above, {} for throughput," percent(OF_TWO_THROUGHPUTS);
+    METHODOLOGY "for throughput, {} for memory, and" percent(OF_TWO_MEMORIES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::{Burst, WarmUp, WarmUpLoad};
+
+    const NATIVE: Scatter = Scatter { of_processes: 0.0, of_place: OF_PROCESS };
+    const COMPILES: Scatter = Scatter { of_processes: OF_COMPILING, of_place: OF_PROCESS };
+    const ISOLATED: Scatter = Scatter { of_processes: 0.0, of_place: 0.0 };
+
+    fn around(estimate: f64, half: f64) -> Estimate {
+        Estimate { low: Some(estimate - half), high: Some(estimate + half), ..Estimate::bare(estimate, 30) }
+    }
+
+    fn half(estimate: Estimate) -> f64 {
+        estimate.half_width().expect("an interval")
+    }
+
+    #[test]
+    fn scatters_add_up_as_squares() {
+        let wider = NATIVE.widen(around(100.0, 6.0));
+        assert_eq!((wider.estimate, wider.trials), (100.0, 30));
+        assert!((half(wider) - 72.0_f64.sqrt()).abs() < 1e-9);
+        assert!((half(NATIVE.widen(around(-100.0, 0.0))) - 6.0).abs() < 1e-9);
+        assert!((half(COMPILES.widen(around(100.0, 0.0))) - 136.0_f64.sqrt()).abs() < 1e-9);
+        assert_eq!(half(COMPILES.widen(around(0.0, 3.0))), 3.0, "what adds nothing adds nothing in any run");
+        assert_eq!(NATIVE.widen(Estimate::bare(100.0, 1)), Estimate::bare(100.0, 1));
+    }
+
+    #[test]
+    fn between_two_processes_their_own_scatter_counts() {
+        let between = |metric, scatter| {
+            half(widen_between(metric, around(0.0, 1.0), &[(30.0, NATIVE), (40.0, scatter)]))
+        };
+        assert_eq!(between(Metric::AddedP50, NATIVE), 1.0, "the clock of the cores makes no difference");
+        assert!((between(Metric::AddedP50, COMPILES) - 17.0_f64.sqrt()).abs() < 1e-9, "1 + 4²");
+        assert!((between(Metric::CpuUsPerRequest, NATIVE) - 2.0_f64.sqrt()).abs() < 1e-9, "1 + (2 % of 50)²");
+        assert_eq!(between(Metric::ThroughputRatio, COMPILES), 1.0);
+        let isolated = widen_between(Metric::CpuUsPerRequest, around(0.0, 1.0), &[(30.0, ISOLATED); 2]);
+        assert_eq!(half(isolated), 1.0, "the rounds of such a run have processes of their own");
+        let of_two = widen_between(Metric::AddedP50, around(100.0, 0.0), &[]);
+        assert!((half(of_two) - 6.0).abs() < 1e-9);
+    }
+
+    /// Five rounds in which nginx takes 150 µs and 20 to 22 µs of CPU time.
+    fn run() -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            run.direct(round, 100, 100);
+            run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(20_000 + 500 * u64::from(round)));
+        }
+        run
+    }
+
+    /// A warm-up in which the first three bursts take six times as long as the others.
+    fn slow_at_first() -> WarmUp {
+        let burst = |p50_ns: u64| Burst {
+            measured_ns: 150_000_000,
+            requests: 1000,
+            p50_ns,
+            cpu_ns_per_request: Some(p50_ns as f64 / 5.0),
+        };
+        let bursts = [900_000; 3].into_iter().chain([150_000; 6]).map(burst).collect();
+        WarmUp { before_trial: 0, load: WarmUpLoad::Highest, settled: true, bursts }
+    }
+
+    #[test]
+    fn every_time_of_a_case_and_its_throughput_are_widened() {
+        let mut run = run();
+        let halves = |run: &Run| {
+            let analysis = run.analyse();
+            let case = analysis.case("nginx", 0).expect("measured");
+            let tax = case.tax.as_ref().expect("a tax");
+            let p50 = case.response_time.as_ref().and_then(|times| times.p50).expect("samples");
+            let (added, ratio) = (tax.added_p50.expect("measured"), tax.throughput_ratio.expect("measured"));
+            assert_eq!(added.in_run.half_width(), Some(0.0));
+            [half(p50), half(added.estimate), half(ratio.estimate)]
+        };
+        let near = |found: [f64; 3], expected: [f64; 3]| {
+            found.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 0.02)
+        };
+        let native = halves(&run);
+        assert!(near(native, [9.0, 3.0, 0.025]), "{native:?}");
+        run.record.contenders[1].warm_ups = vec![slow_at_first()];
+        let compiled = halves(&run);
+        assert!(near(compiled, [150.0 * 0.1166, 50.0 * 0.1166, 0.025]), "{compiled:?}");
+        run.record.plan.isolate = true;
+        let isolated = halves(&run);
+        assert!(near(isolated, native), "{isolated:?}");
+    }
+}

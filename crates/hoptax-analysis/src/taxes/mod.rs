@@ -1,0 +1,13 @@
+//! Differences between gateways and direct, and between gateways, with what noise explains of them.
+
+pub(crate) mod another_run;
+pub(crate) mod difference;
+pub(crate) mod features;
+pub(crate) mod gateway_pairs;
+pub(crate) mod generators;
+pub(crate) mod noise;
+pub(crate) mod precision_over_time;
+pub(crate) mod tail;
+pub(crate) mod targets;
+pub(crate) mod tax;
+pub(crate) mod versions;

@@ -1,0 +1,180 @@
+//! A valid trial, with the histograms of its record decoded.
+//!
+//! The values that a tax is computed from (requests completed, measured time, response times, gateway CPU
+//! time) are separate fields, so that the same code works for whole trials and for quiet windows.
+
+use hdrhistogram::Histogram;
+use hoptax_format::clock::SECOND;
+use hoptax_format::histogram::{DecodeError, Encoded};
+use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
+use hoptax_record::{DirectTrial, Failure, Stage, TrialRecord};
+use hoptax_stats::{Statistic, share};
+
+/// A trial that did not fail.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// The record that the trial was read from.
+    pub record: &'a TrialRecord,
+    /// The generator's record.
+    pub load: &'a LoadRecord,
+    /// Number of requests completed in the covered time.
+    pub completed: u64,
+    /// The covered time, ns: the whole measured time, or only its quiet windows. It is never zero.
+    pub measured_ns: u64,
+    /// CPU time of the gateway in the covered time, ns. Absent if it was not recorded.
+    pub gateway_cpu_ns: Option<u64>,
+    /// Response times (completed − scheduled), ns.
+    pub response_time: Histogram<u64>,
+    /// Service times (completed − sent), ns.
+    pub service_time: Histogram<u64>,
+    /// Send lags (sent − scheduled), ns.
+    pub send_lag: Histogram<u64>,
+    /// Times to the first byte of the answer (first byte − sent), ns.
+    pub first_byte: Histogram<u64>,
+    /// Time to establish each connection, ns.
+    pub connect: Histogram<u64>,
+    /// Duration of each TLS handshake, ns. Absent without TLS.
+    pub tls_handshake: Option<Histogram<u64>>,
+    /// Times on the request path (received by the upstream − sent), ns. Absent without timestamps, or if the
+    /// histogram cannot be read.
+    pub request_path: Option<Histogram<u64>>,
+    /// Times on the response path (completed − replied by the upstream), ns. Absent without timestamps, or if
+    /// the histogram cannot be read.
+    pub response_path: Option<Histogram<u64>>,
+    /// The targets of a mix.
+    pub targets: Vec<TargetTrial<'a>>,
+}
+
+/// A target of a mix in one trial.
+#[derive(Debug)]
+pub struct TargetTrial<'a> {
+    /// The record that the figures were read from.
+    pub record: &'a TargetRecord,
+    /// Response times (completed − scheduled), ns.
+    pub response_time: Histogram<u64>,
+    /// Service times (completed − sent), ns.
+    pub service_time: Histogram<u64>,
+}
+
+impl<'a> Trial<'a> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The trial's own failure, or an error that says what is missing from its record.
+    pub fn read(record: &'a TrialRecord) -> Result<Self, Failure> {
+        if let Some(failure) = &record.failed {
+            return Err(failure.clone());
+        }
+        let load =
+            record.load_record.as_ref().ok_or_else(|| unreadable("the generator left no record", ""))?;
+        if load.measured_ns == 0 {
+            return Err(unreadable("the trial ended before its measured time began", ""));
+        }
+        let decode = |name: &str, encoded: &Encoded| {
+            encoded.decode().map_err(|error: DecodeError| {
+                unreadable(&format!("its {name} histogram cannot be read"), &error.to_string())
+            })
+        };
+        let target = |record: &'a TargetRecord| {
+            Ok(TargetTrial {
+                record,
+                response_time: decode("response time", &record.response_time)?,
+                service_time: decode("service time", &record.service_time)?,
+            })
+        };
+        let handshake = load.histograms.tls_handshake.as_ref();
+        let way = |encoded: &Option<Encoded>| encoded.as_ref().and_then(|encoded| encoded.decode().ok());
+        Ok(Self {
+            record,
+            load,
+            completed: load.completed_in_time,
+            measured_ns: load.measured_ns,
+            gateway_cpu_ns: record.gateway.as_ref().map(|gateway| gateway.cpu_ns),
+            first_byte: decode("first byte", &load.histograms.first_byte)?,
+            connect: decode("connect", &load.histograms.connect)?,
+            tls_handshake: handshake.map(|handshake| decode("TLS handshake", handshake)).transpose()?,
+            request_path: way(&load.histograms.request_path),
+            response_path: way(&load.histograms.response_path),
+            targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,
+            response_time: decode("response time", &load.histograms.response_time)?,
+            service_time: decode("service time", &load.histograms.service_time)?,
+            send_lag: decode("send lag", &load.histograms.send_lag)?,
+        })
+    }
+
+    /// The figures of one target of a mix.
+    pub fn target(&self, name: &str) -> Option<&TargetTrial<'a>> {
+        self.targets.iter().find(|target| target.record.name == name)
+    }
+
+    /// The round, counted from 0.
+    pub fn round(&self) -> u32 {
+        self.record.round
+    }
+
+    /// Whether this is the first or the last direct trial of the round. Absent for gateways.
+    pub fn direct(&self) -> Option<DirectTrial> {
+        self.record.direct
+    }
+
+    /// The covered time, s. It is never zero.
+    pub fn seconds(&self) -> f64 {
+        self.measured_ns as f64 / SECOND as f64
+    }
+
+    /// Completed requests per second of the covered time.
+    pub fn throughput(&self) -> f64 {
+        self.completed as f64 / self.seconds()
+    }
+
+    /// A figure of the response times, µs.
+    pub fn response_time_us(&self, statistic: Statistic) -> Option<f64> {
+        statistic.of(&self.response_time)
+    }
+
+    /// CPU time of the gateway per completed request, µs. Absent if it was not recorded.
+    pub fn gateway_us_per_request(&self) -> Option<f64> {
+        share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
+    }
+
+    /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed
+    /// requests, because a request that timed out may have reached the upstream too. A request that the
+    /// generator sent again counts once: if the upstream received both attempts, one of them is extra.
+    pub fn extra_upstream_requests(&self) -> Option<f64> {
+        let ledger = self.record.ledger.as_ref()?;
+        Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)
+    }
+
+    /// Share of the measured time that the generator's busiest worker spent on a CPU.
+    pub fn generator_utilisation(&self) -> f64 {
+        self.load.cpu.busiest_worker_ns as f64 / self.load.measured_ns as f64
+    }
+
+    /// Throughput of each window, requests/s. An incomplete last window is left out.
+    pub fn throughput_by_window(&self) -> Vec<f64> {
+        let whole = (self.load.measured_ns / WINDOW_NS) as usize;
+        let per_second = SECOND as f64 / WINDOW_NS as f64;
+        self.load.windows.iter().take(whole).map(|window| window.completed as f64 * per_second).collect()
+    }
+}
+
+/// The records of a case. Records of searches are left out.
+pub(crate) fn of_case<'a>(
+    records: &'a [TrialRecord],
+    contender: &str,
+    load: usize,
+) -> impl Iterator<Item = &'a TrialRecord> {
+    records.iter().filter(move |record| {
+        record.contender == contender && record.load as usize == load && record.step.is_none()
+    })
+}
+
+/// The trials of a case that did not fail and were not set aside.
+pub(crate) fn good_trials<'a>(records: &'a [TrialRecord], contender: &str, load: usize) -> Vec<Trial<'a>> {
+    let counted = of_case(records, contender, load).filter(|record| record.set_aside.is_none());
+    counted.filter_map(|record| Trial::read(record).ok()).collect()
+}
+
+fn unreadable(message: &str, detail: &str) -> Failure {
+    Failure { stage: Stage::Trial, message: message.to_string(), detail: detail.to_string() }
+}

@@ -1,0 +1,240 @@
+//! The table that compares every two gateways with each other, at the load point of the answer.
+
+use crate::model::Model;
+use crate::words::layout::MARK;
+use crate::words::table::{Cell, difference, in_one_line, none};
+use crate::words::text::inline;
+use hoptax_analysis::headline::for_latency;
+use hoptax_analysis::{GatewayPair, Load};
+use hoptax_plan::Metric;
+use std::fmt::Write as _;
+
+const TITLE: &str = "Gateways against each other";
+
+/// Headings of the table, after the column with the names of the two gateways.
+pub(crate) const HEADINGS: [&str; 3] = ["verdict", "added p50", "CPU/req"];
+
+/// If there are more pairs, the table only compares each gateway with the one that adds least. Six gateways
+/// have 15 pairs.
+const MOST_ROWS: usize = 15;
+
+/// The pairs of all gateways that compete for the answer.
+pub(crate) struct PairTable<'m> {
+    load: &'m Load,
+    rows: Vec<Row>,
+    /// Number of all pairs, including those without a row.
+    pairs: usize,
+}
+
+/// Two gateways. The figures are those of the gateway that is named first, minus those of the other gateway.
+pub(crate) struct Row {
+    /// `envoy against nginx`.
+    pub(crate) name: String,
+    /// The differences in added p50 and in CPU per request.
+    pub(crate) cells: [Cell; 2],
+    /// What the differences mean for the gateway that is named first.
+    pub(crate) verdict: String,
+}
+
+impl<'m> PairTable<'m> {
+    /// The table of a run. `None` if the run has no answer, for example because it is void.
+    pub(crate) fn new(model: &'m Model) -> Option<Self> {
+        model.answer.as_ref()?;
+        let competing = || model.pairs.iter().filter(|pair| pair.competes);
+        let load = for_latency(&mut competing().map(|pair| &pair.load))?;
+        let at_load: Vec<&GatewayPair> = competing().filter(|pair| pair.load.index == load.index).collect();
+        let of = |one: &str, other: &str, metric: Metric| {
+            at_load.iter().copied().find(|pair| pair.metric == metric && pair.is_of(one, other))
+        };
+        let mut gateways = by_added_latency(model, load);
+        gateways
+            .retain(|gateway| at_load.iter().any(|pair| pair.first == *gateway || pair.second == *gateway));
+        let mut rows = Vec::new();
+        for (index, least) in gateways.iter().enumerate() {
+            for gateway in &gateways[index + 1..] {
+                let p50 = of(gateway, least, Metric::AddedP50);
+                let cpu = of(gateway, least, Metric::CpuUsPerRequest);
+                rows.extend(p50.map(|p50| Row::new([gateway, least], p50, cpu)));
+            }
+        }
+        let pairs = rows.len();
+        if pairs > MOST_ROWS {
+            rows.truncate(gateways.len() - 1);
+        }
+        (pairs > 0).then_some(Self { load, rows, pairs })
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The title with the load point: `Gateways against each other: closed loop, 32 connections`.
+    pub(crate) fn title(&self) -> String {
+        format!("{TITLE}: {}", self.load.label)
+    }
+
+    /// Explains the verdicts, and says how many pairs have no row.
+    pub(crate) fn note(&self) -> String {
+        let verdicts = match self.pairs {
+            1 => String::new(),
+            pairs => {
+                format!(" Intervals are those of each pair alone; verdicts account for all {pairs} pairs.")
+            }
+        };
+        let others = match self.pairs - self.rows.len() {
+            0 => String::new(),
+            others => format!(" The JSON report has the other {others} pairs."),
+        };
+        format!(
+            "Each row: the first gateway minus the second, in the same rounds. {MARK}: not \
+            distinguishable.{verdicts}{others}"
+        )
+    }
+}
+
+impl Row {
+    pub(crate) fn new(names: [&str; 2], p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
+        let [gateway, other] = names;
+        let cell = |pair: &GatewayPair| difference(&pair.difference_of(gateway), pair.distinguishable);
+        Self {
+            name: format!("{gateway} against {other}"),
+            cells: [cell(p50), cpu.map_or_else(none, cell)],
+            verdict: verdict(gateway, p50, cpu),
+        }
+    }
+}
+
+fn verdict(gateway: &str, p50: &GatewayPair, cpu: Option<&GatewayPair>) -> String {
+    let word = |pair: &GatewayPair, larger: &'static str, smaller: &'static str| {
+        pair.distinguishable.then(|| if pair.is_larger(gateway) { larger } else { smaller })
+    };
+    let latency = word(p50, "slower", "faster");
+    let cpu = cpu.and_then(|cpu| word(cpu, "more CPU", "less CPU"));
+    let words: Vec<&str> = latency.into_iter().chain(cpu).collect();
+    if words.is_empty() { "not distinguishable".into() } else { words.join(", ") }
+}
+
+/// The labels of all gateways at a load point. The gateway with the least added latency comes first.
+fn by_added_latency<'m>(model: &'m Model, load: &'m Load) -> Vec<&'m str> {
+    let mut gateways: Vec<(&str, f64)> = model
+        .at(load)
+        .filter_map(|case| Some((&*case.gateway, case.tax.as_ref()?.added_p50.as_ref()?.estimate.estimate)))
+        .collect();
+    gateways.sort_by(|one, other| one.1.total_cmp(&other.1));
+    gateways.into_iter().map(|(gateway, _)| gateway).collect()
+}
+
+/// The cells of a row in a text: the verdict, then the differences.
+pub(crate) fn cells(row: &Row) -> Vec<Cell> {
+    let verdict = Cell { value: row.verdict.clone(), ..none() };
+    std::iter::once(verdict).chain(row.cells.iter().cloned()).collect()
+}
+
+/// The title, and the table with its note as Markdown. Both are empty if there are no pairs.
+pub(crate) fn markdown(model: &Model) -> (String, String) {
+    let Some(table) = PairTable::new(model) else { return Default::default() };
+    let mut text = format!("{}\n\n| gateways |", table.note());
+    let _ =
+        writeln!(text, "{}\n|---|---|---:|---:|", HEADINGS.map(|heading| format!(" {heading} |")).concat());
+    for row in table.rows() {
+        let cells = row.cells.iter().map(|cell| format!(" {} |", in_one_line(cell)));
+        let _ = writeln!(text, "| {} | {} |{}", inline(&row.name), row.verdict, cells.collect::<String>());
+    }
+    (table.title(), text)
+}
+
+/// The values that the page's template needs. `None` if there are no pairs.
+pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
+    use minijinja::context;
+    let table = PairTable::new(model)?;
+    let cell = |cell: &Cell| {
+        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
+    };
+    let row = |row: &Row| {
+        let cells: Vec<minijinja::Value> = row.cells.iter().map(cell).collect();
+        context! { name => &row.name, cells, verdict => &row.verdict }
+    };
+    let rows: Vec<minijinja::Value> = table.rows().iter().map(row).collect();
+    Some(context! { title => table.title(), note => table.note(), headings => HEADINGS.to_vec(), rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported as _;
+    use crate::formats::html;
+    use crate::formats::json;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
+    use hoptax_analysis::fixture::{Run, via};
+
+    fn run(gateways: usize) -> Run {
+        let mut run = Run::closed(32);
+        for round in 0..4 {
+            run.direct(round, 100, 100);
+            let jitter = u64::from(round % 2);
+            run.push(via("hop-l4", round).all_at_us(140 + jitter));
+            for index in 0..gateways as u64 {
+                let trial = via(&format!("g{index}"), round).all_at_us(150 + 20 * (index / 2) + jitter);
+                run.push(trial.gateway_cpu_us(10_000 + 1000 * index + u64::from(round)));
+            }
+        }
+        run
+    }
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_format_compares_gateways_with_each_other() {
+        let model = run(3).model();
+        let page = html(&model).expect("a page").replace("<small>", " (").replace("</small>", ")");
+        for (text, title) in [
+            (terminal(&model, 100, false), "Gateways against each other: closed loop, 32 connections"),
+            (markdown(&model), "<summary>Gateways against each other: closed loop, 32 connections</summary>"),
+            (page, "Gateways against each other: closed loop, 32 connections"),
+        ] {
+            let text = one_line(&text);
+            for words in [
+                title,
+                "g1 against g0",
+                "g2 against g1",
+                "+20.1 µs (18.9–21.3)",
+                "slower, more CPU",
+                "all 3 pairs.",
+            ] {
+                assert!(text.contains(words), "`{words}` is missing:\n{text}");
+            }
+        }
+        assert!(terminal(&model, 80, false).lines().all(|line| line.chars().count() <= 80));
+        assert!(!terminal(&run(1).model(), 80, false).contains("against"), "nothing to compare with");
+    }
+
+    #[test]
+    fn of_many_gateways_each_is_compared_with_the_first() {
+        let text = one_line(&terminal(&run(7).model(), 100, false));
+        assert_eq!(text.matches(" against g0 ").count(), 6, "{text}");
+        assert!(!text.contains(" against g1 "), "{text}");
+        insta::assert_snapshot!(text);
+        assert!(!one_line(&terminal(&run(6).model(), 100, false)).contains("The JSON report has"));
+    }
+
+    #[test]
+    fn programs_read_every_pair_and_metric() {
+        let document: serde_json::Value = serde_json::from_str(&json(&run(2).model())).expect("JSON");
+        let pairs = document["pairs"].as_array().expect("a list");
+        assert_eq!(pairs.len(), 18, "three gateways with the hop");
+        let (p50, cpu) = (&pairs[12], &pairs[17]);
+        assert_eq!(
+            (&p50["first"], &p50["second"], &p50["metric"]),
+            (&"g0".into(), &"g1".into(), &"added_p50".into())
+        );
+        assert_eq!((&p50["verdict"], &p50["rounds"]), (&"not distinguishable".into(), &4.into()));
+        assert_eq!(p50["difference"], serde_json::json!({ "estimate": 0.0, "low": 0.0, "high": 0.0 }));
+        assert_eq!(
+            (&cpu["metric"], &cpu["verdict"]),
+            (&"cpu_us_per_request".into(), &"distinguishable".into())
+        );
+        assert!(cpu["p_value"].as_f64().expect("a number") < 0.05 && p50["load"]["loop"] == "closed");
+    }
+}

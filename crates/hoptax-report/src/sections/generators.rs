@@ -1,0 +1,192 @@
+//! A table of the generators of each load point, if there are several. Each case has a row for each
+//! generator.
+
+use crate::model::Model;
+use crate::words::layout::{Line, MARK};
+use crate::words::table::{self, Cell, in_one_line};
+use crate::words::text::inline;
+use hoptax_analysis::{Case, GeneratorFigures, Load};
+use minijinja::HtmlEscape;
+use std::fmt::Write as _;
+
+pub(crate) const HEADING: &str = "Generators";
+
+/// Headings of the table, after the column with gateway and generator.
+pub(crate) const HEADINGS: [&str; 5] = ["requests/s", "p50", "p99", "added p50", "send lag p99"];
+
+/// Explains the table.
+fn note() -> String {
+    format!(
+        "Each generator sent an equal share of the load. Its added p50 is its median minus its own median \
+         of direct. {MARK}: not distinguishable."
+    )
+}
+
+/// The generators of a load point.
+pub(crate) struct GeneratorTable {
+    pub(crate) title: String,
+    /// The gateway and the generator, and the figures.
+    pub(crate) rows: Vec<(String, [Cell; 5])>,
+}
+
+impl GeneratorTable {
+    /// A table for each load point. Empty if there is only one generator.
+    pub(crate) fn all(model: &Model) -> Vec<Self> {
+        let table = |load: &Load| {
+            let rows = model.at(load).flat_map(rows).collect();
+            Self { title: format!("{HEADING}: {}", load.label), rows }
+        };
+        model.loads().map(table).filter(|table| !table.rows.is_empty()).collect()
+    }
+
+    /// The rows for a terminal.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.rows.iter().map(|(name, cells)| (name.clone(), Ok(cells.to_vec()))).collect()
+    }
+}
+
+fn rows(case: &Case) -> impl Iterator<Item = (String, [Cell; 5])> + '_ {
+    case.generators.iter().map(|one| (format!("{} · {}", case.gateway, one.name), cells(one)))
+}
+
+fn cells(one: &GeneratorFigures) -> [Cell; 5] {
+    let rate = one.throughput.as_ref().map_or_else(table::none, |rate| table::rate(&rate.estimate));
+    [
+        rate,
+        table::time(one.response_time.p50.as_ref()),
+        table::time(one.response_time.p99.as_ref()),
+        table::added(one.added_p50.as_ref()),
+        table::time(one.send_lag.p99.as_ref()),
+    ]
+}
+
+/// The tables for the terminal. `title` formats a title, `table` lays out the lines, and `wrap` wraps the
+/// note.
+pub(crate) fn terminal(
+    model: &Model,
+    title: impl Fn(&str) -> String,
+    table: impl Fn(&[Line]) -> Vec<String>,
+    wrap: impl Fn(&str) -> String,
+) -> String {
+    let mut text = String::new();
+    for one in GeneratorTable::all(model) {
+        let _ = write!(text, "\n{}", title(&one.title));
+        table(&one.lines()).iter().for_each(|line| text += &format!("{line}\n"));
+    }
+    if text.is_empty() { text } else { text + &wrap(&note()) }
+}
+
+/// The tables as Markdown, with the note below. Empty if there is only one generator.
+pub(crate) fn markdown(model: &Model) -> String {
+    let mut text = String::new();
+    for table in GeneratorTable::all(model) {
+        let headings = HEADINGS.map(|heading| format!(" {heading} |")).concat();
+        let rule = "---:|".repeat(HEADINGS.len());
+        let _ = writeln!(text, "{}\n\n| generator |{headings}\n|---|{rule}", inline(&table.title));
+        for (name, cells) in &table.rows {
+            let cells: String = cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
+            let _ = writeln!(text, "| {} |{cells}", inline(name));
+        }
+        text.push('\n');
+    }
+    if text.is_empty() { text } else { format!("{text}{}\n", note()) }
+}
+
+/// A section of the page. Empty if there is only one generator.
+pub(crate) fn html(model: &Model) -> String {
+    let mut text = String::new();
+    for table in GeneratorTable::all(model) {
+        let headings = HEADINGS.map(|heading| format!("<th scope=\"col\">{heading}</th>")).concat();
+        let rows: String = table.rows.iter().map(html_row).collect();
+        let _ = write!(
+            text,
+            "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th \
+             scope=\"col\" \
+             class=\"words\">generator</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
+             class=\"quiet\">{}</p></section>\n",
+            HtmlEscape(&table.title),
+            note()
+        );
+    }
+    if text.is_empty() { text } else { format!("<h2 id=\"generators\">{HEADING}</h2>\n{text}") }
+}
+
+fn html_row((name, cells): &(String, [Cell; 5])) -> String {
+    let cell = |cell: &Cell| {
+        let mark = if cell.distinguishable { "" } else { MARK };
+        let interval = match cell.interval.is_empty() {
+            true => String::new(),
+            false => format!("<br><span class=\"quiet\">{}</span>", HtmlEscape(&cell.interval)),
+        };
+        format!("<td>{mark}{}{interval}</td>", HtmlEscape(&cell.value))
+    };
+    let cells: String = cells.iter().map(cell).collect();
+    format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", HtmlEscape(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Model;
+    use crate::fixture::Reported as _;
+    use crate::formats::html;
+    use crate::formats::html::words;
+    use crate::formats::json;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
+    use hoptax_analysis::fixture::{Run, via};
+
+    fn model() -> Model {
+        let mut run = Run::closed(8);
+        for round in 0..4 {
+            let jitter = u64::from(round % 2);
+            let direct =
+                || via("direct", round).generators_us(&[("bench-1", 100), ("bench-2", 300 + jitter)]);
+            run.push(direct().first()).push(direct().last());
+            run.push(via("a<b", round).generators_us(&[("bench-1", 150), ("bench-2", 390 + jitter)]));
+        }
+        run.model()
+    }
+
+    #[test]
+    fn every_format_shows_each_generator() {
+        let model = model();
+        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let markdown = markdown(&model);
+        for text in [terminal(&model, 100, false), markdown.clone(), words(&model)] {
+            let text = one_line(text);
+            for word in
+                ["Generators: closed loop, 8 connections", "a<b · bench-2", "+50 µs", "+90", "send lag p99"]
+            {
+                assert!(
+                    text.contains(word) || text.contains(&word.replace('<', "&lt;")),
+                    "{word} is missing: {text}"
+                );
+            }
+        }
+        insta::assert_snapshot!(markdown);
+        let page = html(&model).expect("a page");
+        assert!(page.contains("a&lt;b · bench-1") && page.contains("<h2 id=\"generators\">"), "{page}");
+        let json: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
+        let generators = &json["cases"][1]["generators"];
+        assert_eq!(generators[1]["name"], "bench-2");
+        let added = generators[1]["added_p50"]["estimate"].as_f64().expect("a number");
+        assert!((added - 90.0).abs() < 1.0, "{added}");
+        assert_eq!(json["cases"][0]["generators"][0]["added_p50"], serde_json::Value::Null);
+        assert_eq!(generators[0]["connections"], 4);
+    }
+
+    #[test]
+    fn a_single_generator_has_no_table() {
+        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        for text in [terminal(&model, 80, false), markdown(&model), words(&model), json(&model)] {
+            assert!(!text.contains("enerators"), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_fit_on_a_narrow_terminal() {
+        for line in terminal(&model(), 60, false).lines() {
+            assert!(line.chars().count() <= 60, "{line}");
+        }
+    }
+}

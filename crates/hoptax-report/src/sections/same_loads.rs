@@ -1,0 +1,104 @@
+//! The same load from several hosts: what each gateway adds as each host sees it.
+
+use crate::model::Model;
+use crate::words::layout::{Line, MARK, Table};
+use crate::words::table::{added, difference, none, time};
+use hoptax_analysis::{SameLoad, View};
+
+const HEADINGS: [&str; 3] = ["direct p50", "added p50", "difference"];
+
+const ABOUT: &str = "The same load and the same gateways, from several hosts in the same rounds. \
+                     Difference: added p50 from this host less that from the first host, in the rounds that \
+                     both have.";
+
+/// A table for each load that comes from several hosts.
+pub(crate) fn tables(model: &Model) -> impl Iterator<Item = Table> {
+    model.same_loads.iter().map(table)
+}
+
+fn table(one: &SameLoad) -> Table {
+    let rows: Vec<Line> = one.views.iter().map(row).collect();
+    let is_marked = rows.iter().flat_map(|(_, cells)| cells).flatten().any(|cell| !cell.distinguishable);
+    let doubt = if is_marked { format!(" {MARK}: not distinguishable from zero.") } else { String::new() };
+    Table {
+        title: format!("From where: {}", one.label),
+        first: "gateway",
+        headings: &HEADINGS,
+        rows,
+        note: format!("{ABOUT}{doubt}"),
+    }
+}
+
+fn row(one: &View) -> Line {
+    let more = one.more_us.as_ref().map_or_else(none, |more| difference(more, more.excludes(0.0)));
+    let cells = vec![time(one.direct_p50_us.as_ref()), added(Some(&one.added_p50_us)), more];
+    (format!("{} from {}", one.gateway, one.from), Ok(cells))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported as _;
+    use crate::formats::json;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
+    use hoptax_analysis::fixture::hosts::{from_two_hosts, on_hosts};
+    use serde_json::Value;
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_format_shows_what_each_host_sees() {
+        let model = from_two_hosts().model();
+        let page = crate::formats::html::words(&model).replace("&#x27;", "'");
+        for text in [terminal(&model, 100, false), markdown(&model), page] {
+            let text = one_line(&text);
+            for part in [
+                "From where: closed loop, 32 connections",
+                "nginx from client",
+                "nginx from edge",
+                "+550 µs",
+                "+230 µs",
+                "320 µs",
+                "270 µs",
+                "each tax is the gateway's alone: closed loop, 32 connections, from edge.",
+            ] {
+                assert!(text.contains(part), "`{part}` is missing:\n{text}");
+            }
+            // From the gateway's own host, nothing of a tax is the network's.
+            assert!(
+                text.contains("Where the added median comes from: closed loop, 32 connections"),
+                "{text}"
+            );
+            assert!(!text.contains("comes from: closed loop, 32 connections, from edge"), "{text}");
+        }
+        for width in [60, 80] {
+            let text = terminal(&model, width, false);
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(longest <= usize::from(width), "{longest}: {text}");
+        }
+    }
+
+    #[test]
+    fn programs_read_the_same_figures() {
+        let document: Value = serde_json::from_str(&json(&from_two_hosts().model())).expect("JSON");
+        let same = &document["hosts"]["same_loads"][0];
+        assert_eq!(same["label"], "closed loop, 32 connections");
+        let (client, edge) = (&same["views"][0], &same["views"][1]);
+        assert_eq!((&client["from"], &client["more_us"]), (&"client".into(), &Value::Null));
+        assert_eq!((&edge["from"], &edge["load"]), (&"edge".into(), &1.into()));
+        let near = |value: &Value, expected: f64| {
+            assert!((value.as_f64().expect("a number") - expected).abs() < 2.0, "{value}");
+        };
+        near(&edge["direct_p50_us"]["estimate"], 270.0);
+        near(&edge["added_p50_us"]["estimate"], 230.0);
+        near(&edge["more_us"]["estimate"], -320.0);
+        let load = |index: usize| document["cases"][index]["load"].clone();
+        assert_eq!((load(0).get("from"), &load(2)["from"]), (None, &"edge".into()));
+        // One host sends each load.
+        let document: Value =
+            serde_json::from_str(&json(&on_hosts(&[("nginx", 850)]).model())).expect("JSON");
+        assert_eq!(document["hosts"].get("same_loads"), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! Tables of the changes between successive versions of a gateway. The page also draws a figure of each
+//! version.
+
+use crate::model::Model;
+use crate::sections::gateway_pairs::{HEADINGS, Row};
+use crate::words::layout::MARK;
+use crate::words::table::in_one_line;
+use crate::words::text::inline;
+use hoptax_analysis::{GatewayPair, Versions};
+use hoptax_plan::Metric;
+use std::fmt::Write as _;
+
+/// Title of the section.
+pub(crate) const TITLE: &str = "Versions";
+
+/// Explains the verdicts.
+pub(crate) fn note() -> String {
+    format!(
+        "Each row: a version minus the version before it, in the same rounds. {MARK}: not distinguishable. \
+         Verdicts account for the number of versions."
+    )
+}
+
+/// The changes of one gateway at one load point.
+pub(crate) struct VersionTable<'m> {
+    versions: &'m Versions,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl<'m> VersionTable<'m> {
+    /// The tables of a run. A gateway has no table if at most one of its versions was measured.
+    pub(crate) fn all(model: &'m Model) -> Vec<Self> {
+        let table = |versions: &'m Versions| Self { versions, rows: rows(&versions.changes) };
+        model.versions.iter().map(table).filter(|table| !table.rows.is_empty()).collect()
+    }
+
+    /// The title with the load point: `Versions of nginx: closed loop, 32 connections`.
+    pub(crate) fn title(&self) -> String {
+        format!("{TITLE} of {}: {}", self.versions.name, self.versions.load.label)
+    }
+}
+
+fn rows(changes: &[GatewayPair]) -> Vec<Row> {
+    let same_versions =
+        changes.chunk_by(|one, other| (&one.first, &one.second) == (&other.first, &other.second));
+    let row = |changes: &[GatewayPair]| {
+        let of = |metric: Metric| changes.iter().find(|one| one.metric == metric);
+        let p50 = of(Metric::AddedP50)?;
+        Some(Row::new([&p50.second, &p50.first], p50, of(Metric::CpuUsPerRequest)))
+    };
+    same_versions.filter_map(row).collect()
+}
+
+/// The tables as Markdown, with the note below. Empty if there are none.
+pub(crate) fn markdown(model: &Model) -> String {
+    let mut text = String::new();
+    for table in VersionTable::all(model) {
+        let headings = HEADINGS.map(|heading| format!(" {heading} |")).concat();
+        let _ = writeln!(text, "{}\n\n| versions |{headings}\n|---|---|---:|---:|", inline(&table.title()));
+        for row in &table.rows {
+            let cells: String = row.cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
+            let _ = writeln!(text, "| {} | {} |{cells}", inline(&row.name), row.verdict);
+        }
+        text.push('\n');
+    }
+    if text.is_empty() { text } else { format!("{text}{}\n", note()) }
+}
+
+/// The values that the page's template needs. `None` if there are no tables.
+pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
+    use minijinja::context;
+    let row = |row: &Row| {
+        let cell = |cell: &crate::words::table::Cell| {
+            context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
+        };
+        let cells: Vec<minijinja::Value> = row.cells.iter().map(cell).collect();
+        context! { name => &row.name, cells, verdict => &row.verdict }
+    };
+    let table = |table: VersionTable<'_>| {
+        let rows: Vec<minijinja::Value> = table.rows.iter().map(row).collect();
+        context! { title => table.title(), load => table.versions.load.index, rows }
+    };
+    let tables: Vec<minijinja::Value> = VersionTable::all(model).into_iter().map(table).collect();
+    (!tables.is_empty())
+        .then(|| context! { title => TITLE, note => note(), headings => HEADINGS.to_vec(), tables })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported as _;
+    use crate::formats::html;
+    use crate::formats::json;
+    use crate::formats::markdown;
+    use crate::formats::terminal;
+    use hoptax_analysis::fixture::{Run, features, via};
+    use hoptax_plan::{GatewayKind, GitBuild, PackDriver, ProgramSource, ProgramVersion};
+
+    fn run() -> Run {
+        let mut run = Run::closed(8);
+        let versions = [("v1", 150), ("v2", 151), ("main", 190)];
+        let gateway = |name: &str| {
+            let mut gateway = features::gateway(&format!("proxy-{name}"), &[]);
+            let GatewayKind::Pack { driver, .. } = &mut gateway.kind else { panic!("a pack") };
+            let git = GitBuild {
+                repository: "/src/proxy".into(),
+                reference: name.into(),
+                commit: Some(format!("{name}00112233445566778899")),
+                build: "make".into(),
+                binary: "bin/proxy".into(),
+            };
+            let source = ProgramSource::Git(git);
+            *driver = PackDriver::Version(ProgramVersion { name: name.into(), source });
+            gateway
+        };
+        run.record.plan.gateways = versions.iter().map(|(name, _)| gateway(name)).collect();
+        for round in 0..10 {
+            run.direct(round, 100, 100);
+            for (index, (name, us)) in versions.iter().enumerate() {
+                let jitter = u64::from((round + index as u32) % 3) * 2;
+                run.push(via(&format!("proxy-{name}"), round).all_at_us(us + jitter));
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn every_format_shows_the_changes() {
+        let model = run().model();
+        let page = html(&model).expect("a page");
+        assert!(
+            page.contains(r#"data-each="version""#) && page.contains("proxy-main against proxy-v2"),
+            "{page}"
+        );
+        for text in [terminal(&model, 100, false), markdown(&model)] {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for words in [
+                "Versions of nginx: closed loop, 8 connections",
+                "proxy-main against proxy-v2",
+                "proxy-v2 against proxy-v1",
+                "slower",
+                "a version minus the version before it",
+            ] {
+                assert!(text.contains(words), "`{words}` is missing:\n{text}");
+            }
+        }
+        assert!(terminal(&model, 80, false).lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn programs_read_the_versions_and_changes() {
+        let document: serde_json::Value = serde_json::from_str(&json(&run().model())).expect("JSON");
+        let versions = &document["versions"][0];
+        assert_eq!((&versions["name"], &versions["load"]["loop"]), (&"nginx".into(), &"closed".into()));
+        assert_eq!(versions["versions"][2]["gateway"], "proxy-main");
+        assert_eq!(versions["versions"][2]["commit"], "main00112233445566778899");
+        let changes = versions["changes"].as_array().expect("a list");
+        let last = changes.iter().rfind(|one| one["metric"] == "added_p50").expect("compared");
+        assert_eq!((&last["second"], &last["verdict"]), (&"proxy-main".into(), &"distinguishable".into()));
+        let plain = json(&Run::steady(3, 100, &[("nginx", 150)]).model());
+        let plain: serde_json::Value = serde_json::from_str(&plain).expect("JSON");
+        assert!(plain.get("versions").is_none(), "reports without versions do not change");
+    }
+}
