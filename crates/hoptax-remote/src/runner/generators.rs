@@ -1,7 +1,7 @@
 //! Several generators that send one load together. They begin at one moment, and their results are added up.
 
-use super::generator::{self, Begin};
 use super::host::Host;
+use super::remote_generator::{self, Begin};
 use super::together::Together;
 use hoptax_format::clock::{self, MILLISECOND};
 use hoptax_format::merge::merge;
@@ -101,9 +101,15 @@ impl Generator {
         let mut accepted = |begin| notify(News::Accepted(begin));
         let mut report = |update| notify(News::Update(update));
         let loaded = match &self.host {
-            Some(host) => {
-                generator::load_part(host, &self.spec, self.roles, live, stop, &mut accepted, &mut report)
-            }
+            Some(host) => remote_generator::load_part(
+                host,
+                &self.spec,
+                self.roles,
+                live,
+                stop,
+                &mut accepted,
+                &mut report,
+            ),
             None => {
                 let (sender, start): (Sender<u64>, _) = mpsc::channel();
                 accepted(Box::new(move |at_ns| {

@@ -112,62 +112,17 @@ impl Hosts {
     pub fn prepare(&self, setup: Setup<'_>) -> anyhow::Result<Ready> {
         self.check(setup.plan, setup.packs)?;
         let known = self.known()?;
-        let seat = |one: &HostRef| known[one.name()].seat.clone();
-        let layout = |generators: Vec<&HostRef>| Layout {
-            generator: seat(generators[0]),
-            more_generators: generators[1..].iter().map(|one| seat(one)).collect(),
-            gateway: seat(&self.gateway),
-            upstream: seat(&self.upstream),
-        };
-        let own_split = setup.plan.path_split;
-        let split = |from: Option<&str>| match self.shares_clock(&known, from) {
-            true => own_split,
-            false => PathSplit::Off,
-        };
-        // The upstream stamps its responses if any generator can use the stamps.
-        let is_split = std::iter::once(None)
-            .chain(self.vantages.keys().map(|name| Some(name.as_str())))
-            .any(|from| split(from) == PathSplit::On);
-        let path_split = if is_split { PathSplit::On } else { PathSplit::Off };
-        let plan = Plan { path_split, ..setup.plan.clone() };
+        let plan = self.with_possible_stamps(setup.plan, &known);
         let setup = Setup { plan: &plan, ..setup };
-        let all = layout(self.all_generators());
-        for name in all.dialled(Starts::of(setup.plan)) {
-            ensure!(
-                known[name].address.is_some(),
-                "host {name}: other hosts must reach it, so the plan must give its address: `address: \
-                10.0.0.2`"
-            );
-        }
-        let secrets = Secrets::read(setup.plan)?;
-        let needs = Needs { setup: &setup, layout: &all, secrets: &secrets };
+        let layout = self.layout(self.all_generators(), &known);
+        all_addresses(&layout, &plan, &known)?;
+        let secrets = Secrets::read(&plan)?;
+        let needs = Needs { setup: &setup, layout: &layout, secrets: &secrets };
         let cpus = needs.cpus(&known[self.generator.name()])?;
-        let vantage = |from: Option<&str>| -> anyhow::Result<Vantage> {
-            let layout = layout(self.generators_of(from));
-            Ok(Vantage { cpus: needs.cpus_of_generators(&layout, &known)?, layout, path_split: split(from) })
-        };
-        let others = self.vantages.keys().map(|name| Ok((name.clone(), vantage(Some(name))?)));
-        let vantages = Vantages { of_role: vantage(None)?, others: others.collect::<anyhow::Result<_>>()? };
+        let vantages = self.vantages(&needs, &known)?;
         let own = self.all_generators().into_iter().find(|one| one.remote().is_none());
         let busy = own.map(|one| needs.cpus(&known[one.name()])).transpose()?.unwrap_or_default().generator;
-        let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
-        for (name, one) in &known {
-            match &one.host {
-                Some(host) => needs.prepare(one, host)?,
-                None => (local, polling) = needs.prepare_here(one)?,
-            }
-            let environment = Environment { idle: Some(needs.idle(one)?), ..one.environment.clone() };
-            let run_host = RunHost {
-                roles: all.roles_of(name),
-                address: one.address,
-                environment,
-                clock_uncertainty_ns: one.clock_uncertainty_ns,
-                ..RunHost::default()
-            };
-            hosts.insert(name.clone(), run_host);
-        }
-        let environment = hosts[self.generator.name()].environment.clone();
-        let traffic = LocalTraffic::of(setup.exe).watched(setup.live);
+        let Prepared { local, polling, hosts } = needs.prepare_all(&known)?;
         let remote: BTreeMap<_, _> =
             known.into_iter().filter_map(|(name, one)| Some((name, one.host?))).collect();
         Ok(Ready {
@@ -181,19 +136,53 @@ impl Hosts {
             },
             traffic: HostsTraffic {
                 vantages,
-                is_one_machine: all.is_one_machine(),
+                is_one_machine: layout.is_one_machine(),
                 offsets_ns: remote.keys().map(|name| (name.clone(), clock::now())).collect(),
                 hosts: remote,
-                local: traffic,
+                local: LocalTraffic::of(setup.exe).watched(setup.live),
                 live: setup.live,
-                legs: self.network(setup.plan),
+                legs: self.network(&plan),
             },
             cpus,
             busy,
-            environment,
+            environment: hosts[self.generator.name()].environment.clone(),
             hosts,
             polling,
         })
+    }
+
+    /// The place of each role, if these generators send the load.
+    fn layout(&self, generators: Vec<&HostRef>, known: &BTreeMap<String, Known>) -> Layout {
+        let seat = |one: &HostRef| known[one.name()].seat.clone();
+        Layout {
+            generator: seat(generators[0]),
+            more_generators: generators[1..].iter().map(|one| seat(one)).collect(),
+            gateway: seat(&self.gateway),
+            upstream: seat(&self.upstream),
+        }
+    }
+
+    /// The plan, without the path split if no generator can use the upstream's stamps.
+    fn with_possible_stamps(&self, plan: &Plan, known: &BTreeMap<String, Known>) -> Plan {
+        let mut vantages = std::iter::once(None).chain(self.vantages.keys().map(|name| Some(name.as_str())));
+        let is_split = vantages.any(|from| self.path_split(plan, known, from) == PathSplit::On);
+        Plan { path_split: if is_split { PathSplit::On } else { PathSplit::Off }, ..plan.clone() }
+    }
+
+    /// Whether loads from this host split their path.
+    fn path_split(&self, plan: &Plan, known: &BTreeMap<String, Known>, from: Option<&str>) -> PathSplit {
+        if self.shares_clock(known, from) { plan.path_split } else { PathSplit::Off }
+    }
+
+    /// Where loads come from.
+    fn vantages(&self, needs: &Needs<'_>, known: &BTreeMap<String, Known>) -> anyhow::Result<Vantages> {
+        let vantage = |from: Option<&str>| -> anyhow::Result<Vantage> {
+            let layout = self.layout(self.generators_of(from), known);
+            let path_split = self.path_split(needs.setup.plan, known, from);
+            Ok(Vantage { cpus: needs.cpus_of_generators(&layout, known)?, layout, path_split })
+        };
+        let others = self.vantages.keys().map(|name| Ok((name.clone(), vantage(Some(name))?)));
+        Ok(Vantages { of_role: vantage(None)?, others: others.collect::<anyhow::Result<_>>()? })
     }
 
     /// Whether the generators that send loads from this host have the same clock as the upstream. The path
@@ -311,6 +300,25 @@ impl Hosts {
     }
 }
 
+/// Refuses a plan without the addresses of hosts that others must reach.
+fn all_addresses(layout: &Layout, plan: &Plan, known: &BTreeMap<String, Known>) -> anyhow::Result<()> {
+    for name in layout.dialled(Starts::of(plan)) {
+        ensure!(
+            known[name].address.is_some(),
+            "host {name}: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
+        );
+    }
+    Ok(())
+}
+
+/// Hosts that are ready to start services.
+struct Prepared {
+    /// The driver of our own host, if it has a role with services.
+    local: Option<ProcessDriver>,
+    polling: Option<Polling>,
+    hosts: BTreeMap<String, RunHost>,
+}
+
 /// What the hosts of a run need.
 struct Needs<'a> {
     setup: &'a Setup<'a>,
@@ -320,6 +328,27 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
+    /// Makes all hosts ready.
+    fn prepare_all(&self, known: &BTreeMap<String, Known>) -> anyhow::Result<Prepared> {
+        let (mut local, mut polling, mut hosts) = (None, None, BTreeMap::new());
+        for (name, one) in known {
+            match &one.host {
+                Some(host) => self.prepare(one, host)?,
+                None => (local, polling) = self.prepare_here(one)?,
+            }
+            let environment = Environment { idle: Some(self.idle(one)?), ..one.environment.clone() };
+            let run_host = RunHost {
+                roles: self.layout.roles_of(name),
+                address: one.address,
+                environment,
+                clock_uncertainty_ns: one.clock_uncertainty_ns,
+                ..RunHost::default()
+            };
+            hosts.insert(name.clone(), run_host);
+        }
+        Ok(Prepared { local, polling, hosts })
+    }
+
     /// Makes a host with an agent ready.
     fn prepare(&self, one: &Known, host: &Host) -> anyhow::Result<()> {
         let services = if self.has_services(one) { Some(self.services(one)?) } else { None };

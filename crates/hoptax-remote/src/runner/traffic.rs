@@ -2,11 +2,11 @@
 //! other hosts sample theirs. Every moment that leaves this file is on our own clock.
 
 use super::agent_channel::{AgentChannel, PROMPT};
-use super::generator;
 use super::generators;
 use super::host::Host;
 use super::layout::Layout;
 use super::legs::Legs;
+use super::remote_generator;
 use super::sampling::OtherSampling;
 use super::vantage::{Vantage, Vantages};
 use crate::protocol::message::{AskRoute, Request, RouteAnswer};
@@ -91,7 +91,7 @@ impl HostsTraffic {
         change: &Change,
     ) -> Result<Verified, Failure> {
         match self.generator() {
-            Some(host) => generator::verify(&host, requests, timeout, direct, gateway, change),
+            Some(host) => remote_generator::verify(&host, requests, timeout, direct, gateway, change),
             None => self.local.verify(requests, timeout, direct, gateway, change),
         }
     }
@@ -159,7 +159,7 @@ impl HostsTraffic {
             _ if !generators.is_empty() => {
                 generators::load(generators, &self.local, live, &stop, &mut report)
             }
-            Some(host) => generator::load(&host, &spec, near, live, &stop, &mut report),
+            Some(host) => remote_generator::load(&host, &spec, near, live, &stop, &mut report),
             None => self.local.load(None, &spec, &near, &stop, &mut report),
         });
         for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -254,7 +254,7 @@ impl Traffic for HostsTraffic {
     ) -> FirstLoaded {
         let host = self.generator();
         let send = |has_ended: &mut dyn FnMut() -> bool, ready: &mut dyn FnMut()| match host {
-            Some(host) => generator::first_requests(&host, asked, has_ended, ready),
+            Some(host) => remote_generator::first_requests(&host, asked, has_ended, ready),
             None => {
                 let _pinned = cpus::pin(&asked.cpus);
                 asked.send(has_ended, ready)
@@ -267,7 +267,7 @@ impl Traffic for HostsTraffic {
     fn look(&mut self, roles: &WatchedRoles) -> Look {
         let near = self.vantages.of_role.near(roles);
         let own = match self.generator() {
-            Some(host) => generator::look(&host, near),
+            Some(host) => remote_generator::look(&host, near),
             None => self.local.look(&near),
         };
         if self.layout().gateway_is_near() {
@@ -275,7 +275,7 @@ impl Traffic for HostsTraffic {
         }
         let only = WatchedRoles { upstream: None, gateway: roles.gateway };
         let there = match self.gateway() {
-            Some(host) => generator::look(&host, only),
+            Some(host) => remote_generator::look(&host, only),
             None => self.local.look(&only),
         };
         let tree = there.sample.as_ref().and_then(|sample| sample.trees.get(1).copied());

@@ -9,8 +9,8 @@ mod contents;
 mod deaths;
 mod events;
 mod flow;
-mod generator;
 mod inputs;
+mod local_traffic;
 mod pass;
 mod progress;
 mod sampling;
@@ -21,8 +21,8 @@ mod warm_up;
 
 pub use contents::{Contents, state_empty_body};
 pub use flow::Outcome;
-pub use generator::LocalTraffic;
 pub use inputs::Run;
+pub use local_traffic::LocalTraffic;
 pub use progress::Progress;
 pub use sampling::{Sampled, Sampling};
 pub use traffic::{

@@ -7,7 +7,7 @@ use super::deaths::Deaths;
 use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
 use super::progress::Progress;
-use super::starts::{Part, Starts};
+use super::starts::{Participation, Starts};
 use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
 use crate::schedule::{self, Contender, Director, Slot};
@@ -383,8 +383,8 @@ impl Flow<'_> {
         record: &mut RunRecord,
     ) -> Result<(usize, Option<Failure>), DirError> {
         let part = |(state, can_reload): (&GatewayState, &bool)| match state {
-            GatewayState::Failed(failure) => Part::Out(failure.clone()),
-            _ => Part::In { reloads: start.reload && *can_reload, failures: 0 },
+            GatewayState::Failed(failure) => Participation::Out(failure.clone()),
+            _ => Participation::In { reloads: start.reload && *can_reload, failures: 0 },
         };
         let starts = Starts {
             run: self.run,

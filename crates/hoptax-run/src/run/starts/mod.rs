@@ -40,7 +40,7 @@ pub(super) struct Starts<'a> {
     /// The requests that verified the gateways.
     pub(super) requests: Requests,
     /// For each gateway of the plan, how it takes part.
-    pub(super) gateways: Vec<Part>,
+    pub(super) gateways: Vec<Participation>,
     pub(super) driver: &'a mut dyn Driver,
     pub(super) traffic: &'a mut dyn Traffic,
     pub(super) progress: &'a mut dyn Progress,
@@ -48,7 +48,7 @@ pub(super) struct Starts<'a> {
 
 /// How a gateway takes part in the rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Participation {
     /// It is measured. `reloads` is true if its reloads are measured too. `failures` is the number of its
     /// last turns in a row that failed.
     In { reloads: bool, failures: u32 },
@@ -86,7 +86,7 @@ impl Starts<'_> {
         self.progress.planned(self.planned(start));
         for turn in order::all(self.gateways.len(), start.times, self.run.seed) {
             let Turn { round, contender, .. } = turn;
-            if contender.is_some_and(|index| matches!(self.gateways[index], Part::Out(_))) {
+            if contender.is_some_and(|index| matches!(self.gateways[index], Participation::Out(_))) {
                 continue;
             }
             if !std::mem::take(&mut is_first) {
@@ -126,9 +126,9 @@ impl Starts<'_> {
 
     /// Number of starts of the run, if no gateway is left out.
     pub(super) fn planned(&self, start: Start) -> usize {
-        let of_gateway = |part: &Part| match part {
-            Part::In { reloads, .. } => 1 + usize::from(*reloads),
-            Part::Out(_) => 0,
+        let of_gateway = |part: &Participation| match part {
+            Participation::In { reloads, .. } => 1 + usize::from(*reloads),
+            Participation::Out(_) => 0,
         };
         let in_turn: usize = 1 + self.gateways.iter().map(of_gateway).sum::<usize>();
         start.times as usize * order::TRAFFIC.len() * in_turn
@@ -140,7 +140,7 @@ impl Starts<'_> {
 
     /// Counts failed turns in a row. Returns the gateway and the reason if it is left out from now on.
     fn count_failures(&mut self, index: usize, records: &[StartRecord]) -> Option<(usize, Failure)> {
-        let Part::In { failures, .. } = &mut self.gateways[index] else { return None };
+        let Participation::In { failures, .. } = &mut self.gateways[index] else { return None };
         let Some(failure) = records.iter().find_map(|record| record.failed.as_ref()) else {
             *failures = 0;
             return None;
@@ -151,7 +151,7 @@ impl Starts<'_> {
         }
         let message = format!("{MOST_FAILURES} starts in a row failed. The last one: {}", failure.message);
         let failure = Failure { message, ..failure.clone() };
-        self.gateways[index] = Part::Out(failure.clone());
+        self.gateways[index] = Participation::Out(failure.clone());
         Some((index, failure))
     }
 
@@ -190,7 +190,7 @@ impl Starts<'_> {
         };
         let mut in_turn = InTurn { turn, index, service: &mut *service };
         let mut records = vec![self.start(&mut in_turn, &before)];
-        let reloads = matches!(self.gateways[index], Part::In { reloads: true, .. });
+        let reloads = matches!(self.gateways[index], Participation::In { reloads: true, .. });
         if reloads && records[0].failed.is_none() && !run.is_interrupted() {
             self.progress.preparing(&format!(
                 "round {} of {}: reloading {}",
