@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test test-fast check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
+.PHONY: demo test test-fast check check-each docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
 
 demo: setup-demo ## Measure nginx, HAProxy and Envoy, and print the report
 	$(CARGO) build --profile demo --locked
@@ -21,6 +21,10 @@ check: setup-check ## Check formatting, spelling, wording, workflows, licenses o
 	scripts/workflows.sh
 	scripts/chart-library/licenses.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# In a build of the whole workspace, a crate also has the features that other crates ask for.
+check-each: ## Check that each crate compiles by itself
+	set -e; for crate in crates/*; do $(CARGO) check --locked --all-targets -p "$${crate#crates/}"; done
 
 docs: ## Generate the pages of gateways, findings, results and the command line
 	$(CARGO) build --quiet --locked -p hoptax

@@ -477,9 +477,9 @@ mod tests {
     fn in_every_format(model: &Model) -> [String; 4] {
         let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         [
-            in_one_line(crate::formats::terminal(model, 80, false)),
-            in_one_line(crate::formats::markdown(model)),
-            crate::formats::html(model).expect("drawn"),
+            in_one_line(crate::terminal(model, 80, false)),
+            in_one_line(crate::markdown(model)),
+            crate::html(model).expect("drawn"),
             serde_json::to_string(&crate::document::report(model)).expect("plain data"),
         ]
     }

@@ -330,8 +330,8 @@ fn is_unmeasured(summary: &Summary) -> bool {
 mod tests {
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, failure, sample};
     use hoptax_record::Stage;
 

@@ -299,12 +299,12 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 
 #[cfg(test)]
 mod tests {
+    use crate::csv;
     use crate::fixture::Reported as _;
-    use crate::formats::csv;
-    use crate::formats::html;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::features::matrix;
 
     fn one_line(text: &str) -> String {

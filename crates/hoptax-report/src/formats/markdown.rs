@@ -407,11 +407,9 @@ mod tests {
             run.push(via("nginx", round).all_at_us(3).status(500, 999));
         }
         let model = run.model();
-        for text in [
-            markdown(&model),
-            crate::formats::terminal(&model, 200, false),
-            crate::formats::html::words(&model),
-        ] {
+        for text in
+            [markdown(&model), crate::terminal(&model, 200, false), crate::formats::html::words(&model)]
+        {
             let verdict = text.find("Void: do not use these figures").expect("a verdict");
             let sentence = text.find(" is void at 32 connections: ").expect("a sentence");
             assert!(verdict < sentence, "{text}");

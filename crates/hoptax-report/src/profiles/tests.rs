@@ -3,9 +3,9 @@
 use super::*;
 use crate::fixture::Reported as _;
 use crate::formats::html::words;
-use crate::formats::json;
-use crate::formats::markdown;
-use crate::formats::terminal;
+use crate::json;
+use crate::markdown;
+use crate::terminal;
 use hoptax_analysis::fixture::profiles::profiled;
 use hoptax_analysis::profiles::profiles;
 use serde_json::Value;

@@ -85,12 +85,10 @@ mod tests {
         );
         run.record.environment.idle = Some(Idle::Poll);
         assert!(line(&run.model()).expect("lower").contains("clock rates"));
-        for text in
-            [crate::formats::terminal(&run.model(), 200, false), crate::formats::markdown(&run.model())]
-        {
+        for text in [crate::terminal(&run.model(), 200, false), crate::markdown(&run.model())] {
             insta::assert_snapshot!(text);
         }
-        assert!(crate::formats::html(&run.model()).expect("a page").contains("are lower at 1,000"));
+        assert!(crate::html(&run.model()).expect("a page").contains("are lower at 1,000"));
     }
 
     #[test]

@@ -163,10 +163,10 @@ fn row(event: &EventFigures) -> [String; 8] {
 mod tests {
     use crate::Model;
     use crate::fixture::Reported as _;
-    use crate::formats::html;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Cause;
     use hoptax_plan::{Action, Event};

@@ -161,10 +161,10 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::formats::html;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, via};
 
     fn run(gateways: usize) -> Run {

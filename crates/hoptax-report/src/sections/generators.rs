@@ -128,11 +128,11 @@ fn html_row((name, cells): &(String, [Cell; 5])) -> String {
 mod tests {
     use crate::Model;
     use crate::fixture::Reported as _;
-    use crate::formats::html;
     use crate::formats::html::words;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {

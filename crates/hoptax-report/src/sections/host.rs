@@ -65,14 +65,14 @@ mod tests {
         let model = run.model();
         let names: Vec<&str> = doubts(&model.host).iter().map(|item| &*item.name).collect();
         assert_eq!(names, ["memory", "governor"]);
-        let terminal = crate::formats::terminal(&model, 80, false);
+        let terminal = crate::terminal(&model, 80, false);
         let line = "Host not ideal: memory (1 MiB), governor (<powersave>).";
         assert!(terminal.contains(line), "{terminal}");
-        let page = crate::formats::markdown(&model);
+        let page = crate::markdown(&model);
         assert!(page.contains("- host: **memory** 1 MiB. It matters. *Fix it.*"), "{page}");
-        let html = crate::formats::html(&model).expect("drawn");
+        let html = crate::html(&model).expect("drawn");
         assert!(html.contains("&lt;powersave&gt;") && !html.contains("<powersave>"));
-        let json: serde_json::Value = serde_json::from_str(&crate::formats::json(&model)).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&crate::json(&model)).expect("JSON");
         assert_eq!(json["host"]["at_end"]["items"][1]["status"], "bad");
     }
 

@@ -200,10 +200,10 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::formats::html;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::hosts::on_hosts;
     use hoptax_analysis::fixture::{Run, sample};
     use hoptax_record::{Fitness, FitnessStatus, HostLook, LegLook};

@@ -85,10 +85,10 @@ fn added(difference: &Difference) -> String {
 mod tests {
     use crate::Model;
     use crate::fixture::Reported as _;
-    use crate::formats::html;
     use crate::formats::html::words;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {

@@ -74,9 +74,9 @@ fn row(model: &Model, load: &Load, rounds: u32) -> Value {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::formats::html;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{Run, closed_point, via};
 
     /// Rounds of 3 s, in which each trial's time depends on the round.

@@ -52,9 +52,9 @@ pub(crate) fn line(model: &Model) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::formats::html;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::html;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
     /// Three rounds of ten windows. The gateway's fifth window is slow. In this window, the hypervisor takes

@@ -38,9 +38,9 @@ fn row(one: &View) -> Line {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::hosts::{from_two_hosts, on_hosts};
     use serde_json::Value;
 

@@ -100,7 +100,7 @@ mod tests {
     fn programs_read_what_is_resolved() {
         use crate::fixture::Reported as _;
         let model = hoptax_analysis::fixture::Run::steady(5, 100, &[("nginx", 150)]).model();
-        let document: serde_json::Value = serde_json::from_str(&crate::formats::json(&model)).expect("JSON");
+        let document: serde_json::Value = serde_json::from_str(&crate::json(&model)).expect("JSON");
         let tail = |case: usize| document["cases"][case]["tail"].clone();
         assert_eq!((tail(0), &document["cases"][0]["gateway"]), (serde_json::Value::Null, &"direct".into()));
         let resolved = serde_json::json!({

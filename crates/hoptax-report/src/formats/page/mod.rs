@@ -216,7 +216,7 @@ fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
 mod tests {
     use super::*;
     use crate::fixture::Reported as _;
-    use crate::formats::json;
+    use crate::json;
     use hoptax_analysis::fixture::{Run, features::matrix, open_point, sample, via};
     use serde_json::Value;
 

@@ -1,11 +1,11 @@
 //! Tests the results of searches in each format.
 
+use crate::csv;
 use crate::fixture::Reported as _;
-use crate::formats::csv;
 use crate::formats::html::words;
-use crate::formats::json;
-use crate::formats::markdown;
-use crate::formats::terminal;
+use crate::json;
+use crate::markdown;
+use crate::terminal;
 use hoptax_analysis::fixture::{Run, searched_point, via};
 use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;

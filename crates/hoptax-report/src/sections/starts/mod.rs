@@ -268,12 +268,12 @@ fn csv_medians(one: &StartFigures) -> [Option<StartMedian>; 14] {
 
 #[cfg(test)]
 mod tests {
+    use crate::csv;
     use crate::fixture::Reported as _;
-    use crate::formats::csv;
     use crate::formats::html::words;
-    use crate::formats::json;
-    use crate::formats::markdown;
-    use crate::formats::terminal;
+    use crate::json;
+    use crate::markdown;
+    use crate::terminal;
     use hoptax_analysis::fixture::starts::{Cold, sample, started};
     use serde_json::Value;
 

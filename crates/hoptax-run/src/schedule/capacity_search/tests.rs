@@ -94,7 +94,7 @@ fn page_agrees(what: &str, seen: &Played) {
         seen.steps
     );
     assert!(
-        include_str!("../../../../docs/concepts/simulations.md").lines().any(|line| line == row),
+        include_str!("../../../../../docs/concepts/simulations.md").lines().any(|line| line == row),
         "docs/concepts/simulations.md should say:\n{row}"
     );
 }
@@ -148,7 +148,7 @@ fn coverage_is_poor_if_trials_scatter_by_a_fifth() {
     let wild = play_often(500, 0.2, (0.0, 0.0));
     println!("scatter 20 %: {wild:?}");
     let sentence = format!("at 20 % about {:.0} % of them held the truth", 100.0 * wild.covered);
-    let page = include_str!("../../../../docs/concepts/simulations.md")
+    let page = include_str!("../../../../../docs/concepts/simulations.md")
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
