@@ -6,7 +6,8 @@
 //! shows all figures alike.
 //!
 //! A closed loop always reaches some limit: the generator's, the upstream's, or that of CPUs that roles
-//! share. That matters for an answer from this closed loop. Otherwise it is a note on the throughput there.
+//! share. A finding about this limit matters if the answer comes from this closed loop. Otherwise it is only
+//! a note on the throughput of the loop.
 
 use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};

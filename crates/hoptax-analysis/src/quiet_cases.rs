@@ -136,10 +136,10 @@ pub(crate) struct Disagreement<'a> {
 }
 
 /// The metrics for which all windows and quiet windows disagree. They disagree if only one of the two taxes
-/// is distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". A
-/// quiet tax within the interval of all windows does not disagree: it only has fewer trials. A metric is left
-/// out if one of its two taxes has no interval. In an open loop, throughput is left out, because the rate
-/// decides it.
+/// is distinguishable from noise, or if both are distinguishable but only one of them is above "no tax". If
+/// the quiet tax is within the interval of all windows, they do not disagree: the quiet tax only has fewer
+/// trials. A metric is left out if one of its two taxes has no interval. In an open loop, throughput is left
+/// out, because the rate decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

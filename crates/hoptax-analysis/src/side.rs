@@ -72,7 +72,7 @@ impl<'a> Side<'a> {
     /// The figure of a case for a comparison with another run.
     pub(super) fn run_figure(&self, metric: Metric, case: &Case) -> Option<RunFigure> {
         let share = match metric {
-            // An open loop has the throughput that the plan asks for.
+            // In an open loop, the plan decides the throughput.
             Metric::Throughput | Metric::ThroughputRatio if case.load.is_open() => 0.0,
             _ => self.scatter(&case.gateway).between_runs(metric),
         };
@@ -186,21 +186,21 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How many times as large a figure can be because CPUs were placed differently. On a rented machine, the
-/// time that nginx added to the median was 1.4 times as long with CPUs 390 ns apart as with 110 ns
-/// (`records/2026-11-26-vm-placement`). On another one it was 2.0 to 2.2 times as long with 315 ns as with
-/// 123 ns. Response times, CPU time and throughput change less, because only a part of them is messages
-/// between CPUs.
+/// Added times of two runs can differ by up to this factor because CPUs were placed differently. On one
+/// rented machine, nginx added 1.4 times as much to the median with CPUs 390 ns apart as with CPUs 110 ns
+/// apart (`records/2026-11-26-vm-placement`). On another machine, it added 2.0 to 2.2 times as much at 315 ns
+/// as at 123 ns. Response times, CPU time and throughput change less, because messages between CPUs are only
+/// a part of them.
 const OF_PLACEMENT_ADDED: f64 = 3.0;
-/// The same for figures that are no added times.
+/// The same for figures other than added times.
 const OF_PLACEMENT: f64 = 2.0;
 
-/// The first pair of CPUs that were placed differently in two runs, as placed in each.
+/// The first pair of CPUs that were placed differently in two runs, with its placement in each run.
 pub(super) fn placed_differently(first: &Side<'_>, second: &Side<'_>) -> Option<(Placement, Placement)> {
     both_placements(first, second).find(|(one, other)| are_apart(one.usual_ns, other.usual_ns))
 }
 
-/// The pairs of CPUs whose distance both runs know.
+/// The pairs of CPUs whose distance both runs recorded, with the placement in each run.
 fn both_placements<'s>(
     first: &'s Side<'_>,
     second: &'s Side<'_>,
@@ -217,10 +217,10 @@ pub(super) fn is_of_speed(metric: Metric) -> bool {
     percentile(metric).is_some() || others.contains(&metric)
 }
 
-/// What the machine may have changed in a figure between two runs, as a factor of at least 1: direct's own
-/// change, times what the change of the distance of CPUs can do. It is the same if the runs are swapped. A
-/// figure of direct is not compared with itself. In one placement, the distance changes with the clock of the
-/// cores, and so do all figures.
+/// What the machine may have changed in a figure between two runs, as a factor. The factor is at least 1, and
+/// the same if the runs are swapped. It is direct's own change × the possible effect of the distance between
+/// CPUs. For a figure of direct, only the distance counts. If the placement is the same, the distance changes
+/// with the clock rate of the cores, and all figures change with it.
 pub(super) fn machine_factor(
     metric: Metric,
     first: (&Side<'_>, usize),
@@ -241,7 +241,7 @@ pub(super) fn machine_factor(
     of_direct * of_distances
 }
 
-/// The ratio of the larger to the smaller value, from their ratio in any order.
+/// The larger value ÷ the smaller value, given their ratio in either order.
 fn upward(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio)
 }

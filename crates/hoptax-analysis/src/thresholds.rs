@@ -9,8 +9,8 @@ pub const BUSY: f64 = 0.85;
 /// The p99 of the send lag ÷ the median response time. Above this ratio, delays in the generator are visible
 /// in the figures.
 pub const LATE: f64 = 0.1;
-/// Mean number of responses of the connections that got any. From this number on, a connection without any
-/// was not served. It did not just have bad luck.
+/// Mean number of responses per connection, over the connections that got responses. From this number on, a
+/// connection without a response counts as not served, because chance does not explain it.
 pub const SERVED: u64 = 3;
 /// Share of redirects among the answers. Above this share, the figures describe the redirect.
 pub const REDIRECTED: f64 = 0.5;

@@ -7,7 +7,7 @@ use hoptax_record::{Environment, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Says of two runs that the parts of their plans that all cases share differ.
+/// Description of a change between two runs: the parts of the plan that all cases share are different.
 pub(super) const PLAN: &str = "plan";
 
 /// Properties that may explain why the figures of two runs differ. The versions of programs are not included,
@@ -26,8 +26,8 @@ pub(super) struct Basis {
 /// A machine of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Machine {
-    /// Its host name. Machines that hoptax creates have another one each time, so this is then the name in
-    /// the plan.
+    /// Host name of the machine. A machine that hoptax creates has another host name each time, so for such a
+    /// machine this is the name in the plan.
     pub(super) host: String,
     /// Other properties, by name.
     pub(super) properties: BTreeMap<String, String>,

@@ -13,7 +13,7 @@ const UNCHANGED: f64 = 0.05;
 /// Direct may have changed this number of runs earlier or later.
 const NEAR: usize = 1;
 
-/// Verdict of runs that do not count.
+/// Verdict of runs that are left out.
 const VOID: &str = "void";
 
 /// The metric of direct that changes if the machine changes. For a tax, it is the metric that the tax is
@@ -29,8 +29,8 @@ pub(super) fn of_machine(metric: Metric) -> Option<Metric> {
     }
 }
 
-/// The changes of a trend, oldest first. `direct` has the points of direct in the metric [`of_machine`]: the
-/// same points if the trend is direct's own, and none if there is no such metric.
+/// The changes of a trend, oldest first. `direct` has the points of direct in the metric [`of_machine`].
+/// These are the same points if the trend is that of direct, and no points if there is no such metric.
 pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -> Vec<Change> {
     let readings = Readings::of(points, |_, place| Some(place));
     let places: HashMap<&str, usize> = points.iter().map(|point| &*point.id).zip(0..).collect();
@@ -71,8 +71,9 @@ pub(super) fn find_changes(metric: Metric, points: &[Point], direct: &[Point]) -
     found.iter().enumerate().map(change).collect()
 }
 
-/// The cause, if it is known what else changed between the two runs. `changed` is what [`Change::changed`]
-/// lists: a plan changes direct like a machine does, and a gateway through its configuration.
+/// Corrects the cause if it is known what else changed between the two runs. `changed` is the list in
+/// [`Change::changed`]. A new plan can affect direct like a machine does, and a gateway through its
+/// configuration.
 fn with_known(cause: Cause, changed: &[String]) -> Cause {
     let is_plan = |one: &&String| *one == PLAN;
     let is_hoptax = |one: &&String| one.starts_with("hoptax ");
@@ -100,7 +101,7 @@ impl Change {
     }
 }
 
-/// The readings of the points that count. A run with a `void` finding does not.
+/// The readings of the points that count. The points of a run with a `void` finding do not count.
 struct Readings {
     readings: Vec<Reading>,
     /// The place of each reading in the trend, ascending.
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(causes(Metric::P50, &STEP, &all), [Cause::Machine], "direct itself");
     }
 
-    /// What changed in the plan or in hoptax is listed, so the machine is not to blame.
+    /// If a change of the plan or of hoptax is listed, the machine is not the cause.
     #[test]
     fn a_listed_change_of_the_plan_is_the_cause() {
         let slower: Vec<f64> = STEP.iter().map(|value| value * 0.8).collect();

@@ -94,8 +94,8 @@ impl Analysed {
     }
 }
 
-/// A figure of starts with its name. `None` if it was not measured. If a gateway had not settled in most
-/// starts, only a bound is known.
+/// The name of a metric of starts, and its figure. `None` if the metric was not measured. If a gateway had
+/// not settled in most starts, only a bound is known.
 fn of_start(starts: &Starts, metric: Metric) -> Option<(String, Figure)> {
     let is_bound = starts.measured(metric)?.estimate.is_none();
     let figure = Figure::of(&starts.estimate(metric)?)?;

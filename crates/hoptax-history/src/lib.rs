@@ -210,7 +210,7 @@ pub struct Point {
     pub changed: Vec<String>,
 }
 
-/// What is known about a figure that is not known exactly.
+/// Direction of a bound, for a figure that is not known exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -268,9 +268,9 @@ pub enum Cause {
     Machine,
     /// The plan, because it changed there.
     Plan,
-    /// hoptax, because direct changed there too, and the version of hoptax.
+    /// hoptax, because direct changed there too, and so did the version of hoptax.
     Hoptax,
-    /// Not known: direct has no such figure or too few runs, or may have changed too, or several things
+    /// Not known. Direct has no such figure, has too few runs, or may have changed too; or several things
     /// changed.
     Unclear,
 }

@@ -43,8 +43,8 @@ pub struct State {
     pub left_s: f64,
     /// The current trial. Absent before the first trial.
     pub trial: Option<Trial>,
-    /// Trials that have ended at the current load point, in the order of the run. Empty unless its trials are
-    /// too short for figures by second.
+    /// Trials that have ended at the current load point, in the order of the run. Empty unless the trials of
+    /// this load point are too short for figures by second.
     pub rounds: Vec<Round>,
     /// CPU and memory use of each role, over the last second.
     pub cpu: Vec<Role>,

@@ -1,4 +1,4 @@
-//! Paths of one kind: `/users/1234` and `/users/99` become one class.
+//! Folds the paths of similar requests: `/users/1234` and `/users/99` become one class.
 //!
 //! A path is split into literal text and *holes*. A hole is a number, a UUID, a hexadecimal id or an opaque
 //! token. When the class is sent, each hole becomes a template of about the same length. Values of tokens are
@@ -43,7 +43,7 @@ pub(crate) fn query(query: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u6
                     numbers.push(number);
                 }
                 _ if value.is_empty() => {}
-                // Words of searches, names and tokens are data of people.
+                // Search words, names and tokens are personal data, so they are replaced.
                 _ => text(parts, "x"),
             }
         }
@@ -99,7 +99,7 @@ fn fold_segment(segment: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u64>
     }
 }
 
-/// Runs of at least three digits within a segment are numbers: `img_1234.jpg`. Shorter ones are usually part
+/// Runs of at least three digits within a segment are numbers: `img_1234.jpg`. Shorter runs are usually part
 /// of a name: `v2`.
 fn with_digits(segment: &str, parts: &mut Vec<PathPart>, numbers: &mut Vec<u64>) {
     let mut rest = segment;
@@ -129,7 +129,7 @@ fn text(parts: &mut Vec<PathPart>, more: &str) {
     }
 }
 
-/// Numbers with a leading zero keep it, so they are ids.
+/// A number with a leading zero does not count as a number but as an id, so that its length is kept.
 fn is_number(text: &str) -> bool {
     let digits = !text.is_empty() && text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
     digits && (text.len() == 1 || !text.starts_with('0'))
@@ -151,7 +151,7 @@ fn is_id(text: &str) -> bool {
     let upper = text.bytes().filter(u8::is_ascii_uppercase).count();
     let lower = text.bytes().filter(u8::is_ascii_lowercase).count();
     let opaque = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=.~".contains(&byte));
-    // Words of a title have few digits, and no mixture of cases.
+    // Titles in paths have few digits, and no mixture of upper and lower case.
     let mixed = digits >= 3 && upper >= 2 && lower >= 2 || digits * 4 >= text.len() && digits < text.len();
     let zeros = text.len() >= 2 && text.starts_with('0') && digits == text.len();
     hex || zeros || digits == text.len() && text.len() > 18 || text.len() >= 16 && opaque && mixed

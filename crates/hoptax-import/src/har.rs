@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Reads the requests to one host into the mix: the one that was named, or the most frequent one.
+/// Reads the requests to one host into the mix. It is the host that the user named, or else the most frequent
+/// host.
 pub(crate) fn read(
     name: &str,
     text: &str,
@@ -50,7 +51,7 @@ fn seen(entry: &Value, keep_bodies: bool) -> Option<Seen> {
     let response = entry.get("response");
     let length =
         |value: Option<&Value>| value.and_then(Value::as_i64).and_then(|length| u64::try_from(length).ok());
-    // A response that a cache of the browser gave has status 0 or no length on the wire.
+    // A response from the browser's cache has status 0 or no length on the wire.
     let status = response.and_then(|response| response.get("status")).and_then(Value::as_u64);
     let on_the_wire =
         length(response.and_then(|response| response.get("bodySize"))).filter(|length| *length > 0);
@@ -61,7 +62,7 @@ fn seen(entry: &Value, keep_bodies: bool) -> Option<Seen> {
         Some((header.get("name")?.as_str()?.to_owned(), header.get("value")?.as_str()?.to_owned()))
     };
     let headers: Vec<(String, String)> = headers.iter().filter_map(pair).collect();
-    // The time until the first byte of the response; sending and receiving are the network's.
+    // Time until the first byte of the response. The times for sending and receiving belong to the network.
     let wait = entry.pointer("/timings/wait").and_then(Value::as_f64).filter(|wait| *wait >= 0.0);
     Some(Seen {
         method: request.get("method")?.as_str()?.to_owned(),

@@ -1,4 +1,4 @@
-//! What the caller asks for, and the error that it may get.
+//! Options of an import, and its error.
 
 /// What a file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Kind {
     OpenApi,
 }
 
-/// How to read and to fold.
+/// How to read the files and to fold the requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Format of the log: a name of [`FORMATS`](crate::FORMATS), or a format string of nginx, Apache or
@@ -23,13 +23,14 @@ pub struct Options {
     pub top: usize,
     /// Whether values in queries are copied. Otherwise they are replaced.
     pub keep_queries: bool,
-    /// Whether request bodies of HAR files are copied. Otherwise only their size is.
+    /// Whether request bodies of HAR files are copied. Otherwise only their sizes are kept.
     pub keep_bodies: bool,
-    /// Factor of the log's rate.
+    /// Factor by which the log's rate is multiplied.
     pub scale: f64,
     /// Seconds into which the time of the log is compressed.
     pub seconds: f64,
-    /// The only host whose requests are read. If absent: for a HAR file the most frequent one, otherwise all.
+    /// The only host whose requests are read. If absent, this is the most frequent host of a HAR file, and
+    /// every host of other files.
     pub host: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each source yields requests ([`seen::Seen`]). [`fold`] replaces numbers and ids in their paths, so that
 //! requests of one kind become one class; [`mix`] counts the classes; [`write`] prints the most frequent as
-//! targets, with what the built-in upstream must answer. Credentials are never copied ([`secret`]).
+//! targets, with the answers of the built-in upstream. Credentials are never copied ([`secret`]).
 //!
 //! Nothing here starts anything, opens a connection or knows the time.
 
@@ -51,7 +51,7 @@ impl Importer {
     /// Reads a file. `name` appears in messages. If `kind` is absent, it is detected.
     ///
     /// # Errors
-    /// If the file cannot be read, or is of no known kind or of another kind than an earlier file.
+    /// If the file cannot be read, its kind is unknown, or its kind differs from that of an earlier file.
     pub fn read(&mut self, name: &str, kind: Option<Kind>, input: impl Read) -> Result<(), ImportError> {
         let mut input = log::lines::unpacked(input)
             .map_err(|error| ImportError::new(format!("cannot read {name}: {error}")))?;

@@ -25,7 +25,7 @@ pub(crate) struct Key {
 pub(crate) struct Answers {
     pub(crate) count: u64,
     pub(crate) bytes: Sketch,
-    /// Times of the service, nanoseconds.
+    /// Times that the service needed, nanoseconds.
     pub(crate) took: Sketch,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Class {
     pub(crate) count: u64,
     /// Lowest and highest value of each number in the path.
     pub(crate) numbers: Vec<(u64, u64)>,
-    /// By status; `None` if the source does not know it.
+    /// By status. The key is `None` if the source does not contain the status.
     pub(crate) answers: BTreeMap<Option<u16>, Answers>,
     pub(crate) request_bytes: Sketch,
     /// Headers of the first request.
@@ -106,10 +106,10 @@ pub(crate) struct Mix {
 /// The classes that become targets.
 #[derive(Debug)]
 pub(crate) struct Chosen<'a> {
-    /// Most frequent first. The last ones may be the rest of a method: then the number of classes in it is
-    /// not 1.
+    /// Most frequent first, each with the number of its classes. This number is above 1 if the target
+    /// represents several classes of a method.
     pub(crate) targets: Vec<(&'a Key, Class, usize)>,
-    /// Share of the requests that have a target of their own class.
+    /// Share of the requests whose class has a target of its own.
     pub(crate) own: f64,
     /// Number of classes.
     pub(crate) classes: usize,
@@ -167,8 +167,8 @@ impl Mix {
         }
     }
 
-    /// The `top` most frequent classes, and the rest of each method as one target, whose path is the most
-    /// frequent of the rest.
+    /// The `top` most frequent classes. The other classes of each method become one target, which has the
+    /// path of the most frequent of them.
     pub(crate) fn choose(&self, top: usize) -> Chosen<'_> {
         let mut sorted: Vec<(&Key, &Class)> = self.classes.iter().collect();
         sorted.sort_by(|(a, left), (b, right)| right.count.cmp(&left.count).then_with(|| a.cmp(b)));

@@ -1,5 +1,5 @@
-//! OpenAPI 3 documents: one target for each operation whose parameters have examples, defaults or types to
-//! make a value of.
+//! OpenAPI 3 documents. An operation becomes a target if each of its parameters has an example, a default, or
+//! a type from which a value can be made.
 
 use crate::input::ImportError;
 use crate::mix::Mix;
@@ -167,7 +167,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The first good status, and the length of its example.
+    /// The first status from 200 to 399, and the length of its example.
     fn answer(&self, operation: &'a Value) -> (Option<u16>, Option<u64>) {
         let responses = operation.get("responses").and_then(Value::as_object);
         let number = |status: &str| status.replace(['X', 'x'], "0").parse::<u16>().ok();

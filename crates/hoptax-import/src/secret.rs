@@ -12,7 +12,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
     signs || name.contains("auth") && name != ":authority" || WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether hoptax writes the header itself, or it belongs to one connection or one protocol.
+/// Whether hoptax writes this header itself, or the header applies to a single connection or protocol.
 pub(crate) fn is_own(name: &str) -> bool {
     const NAMES: [&str; 13] = [
         "host",
@@ -55,8 +55,8 @@ pub(crate) fn without_secrets(
 pub(crate) fn note(left_out: &[String]) -> Option<String> {
     let first = left_out.first()?;
     Some(format!(
-        "Not copied, because they may be credentials: {}. If requests need them, add such as `{first}: {{ \
-         file: token.txt }}` to `headers`",
+        "Not copied, because they may be credentials: {}. If requests need them, add a line such as \
+         `{first}: {{ file: token.txt }}` to `headers`",
         left_out.join(", ")
     ))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether hoptax can send it: a method other than CONNECT, and a path.
+    /// Whether hoptax can send the request: it needs a path, and a method other than CONNECT.
     pub(crate) fn can_be_sent(&self) -> bool {
         let method = !self.method.is_empty() && self.method.len() <= 32;
         method

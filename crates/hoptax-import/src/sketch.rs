@@ -8,10 +8,10 @@ const DIGITS: u8 = 2;
 /// Bounds of the groups that a distribution is printed as. The tail has finer groups, because it decides high
 /// percentiles.
 const BOUNDS: [f64; 9] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 1.0];
-/// Largest value: a size or a time beyond it is a damaged line.
+/// Largest value. Larger sizes and times are cut to this value, because their lines are damaged.
 const MOST: u64 = 1 << 50;
 
-/// All values, in short.
+/// A summary of all values.
 #[derive(Debug, Clone)]
 pub(crate) struct Sketch {
     values: Histogram<u64>,
@@ -41,7 +41,7 @@ impl Sketch {
     }
 
     /// Groups of the distribution, as (share, mean of the group). The shares add up to 1, and the mean of all
-    /// groups is the mean of all values. One group if all values are equal, to two digits.
+    /// groups is the mean of all values. If all values are equal to two digits, there is only one group.
     pub(crate) fn groups(&self) -> Vec<(f64, u64)> {
         let Some(mean) = self.mean() else { return Vec::new() };
         let count = self.values.len();

@@ -1,6 +1,6 @@
 //! For tests: pages of the documentation state the constants of the code.
 //!
-//! [`stated!`] follows the constants in their file. The test that it generates fails if a page does not state
+//! A file invokes [`stated!`] after its constants. The test that it generates fails if a page does not state
 //! their values. With [`WRITE`] in the environment, it writes the values into the pages instead:
 //! `HOPTAX_WRITE_PAGES=1 cargo test --workspace --lib stated::`.
 #![forbid(unsafe_code)]
@@ -97,13 +97,14 @@ fn root() -> PathBuf {
 }
 
 impl Stated {
-    /// The page with the value in its sentence. The number of sentences, if it is not 1.
+    /// Returns the page with the value in its sentence. If the page does not contain the sentence exactly
+    /// once, returns the number of times as an error.
     fn on(&self, page: &str) -> Result<String, usize> {
         let (before, after) = self.sentence.split_once("{}").expect("`{}` in the words");
         // Without words on both sides, the pattern does not say where the value begins or ends.
         assert!(!before.is_empty() && !after.is_empty(), "{}", self.sentence);
         let pattern = format!("({})(.{{1,{LONGEST}}}?)({})", with_any_blanks(before), with_any_blanks(after));
-        // `.` also matches the end of a line: a value such as `5 %` can be on two.
+        // `.` also matches the end of a line: a value such as `5 %` can be split across two lines.
         let sentence = Regex::new(&format!("(?s){pattern}")).expect("a valid pattern");
         let found: Vec<_> = sentence.captures_iter(page).collect();
         let [found] = found.as_slice() else { return Err(found.len()) };
@@ -120,7 +121,7 @@ impl Stated {
     }
 }
 
-/// A pattern for the text, in which a blank is also the end of a line.
+/// A pattern for the text, in which a blank also matches the end of a line.
 fn with_any_blanks(text: &str) -> String {
     let mut pattern = String::new();
     let mut is_blank = false;

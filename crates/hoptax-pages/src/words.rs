@@ -25,7 +25,7 @@ pub fn number(value: impl Display) -> String {
 /// A small number in words: `seven`, `fifty`.
 ///
 /// # Panics
-/// If it has no word here.
+/// If the number has no word here.
 pub fn word(value: impl Display) -> String {
     let digits = value.to_string();
     let small = || digits.parse().ok().and_then(|at: usize| SMALL.get(at)).copied();
@@ -60,7 +60,7 @@ pub fn percent(share: f64) -> String {
 /// A share as a fraction: `a quarter`, `four fifths`.
 ///
 /// # Panics
-/// If it is none.
+/// If the share is not a fraction with a denominator of at most 12.
 pub fn fraction(share: f64) -> String {
     let parts =
         (2..=12).find(|parts| ((share * f64::from(*parts)).round() - share * f64::from(*parts)).abs() < 1e-9);
@@ -82,7 +82,7 @@ pub fn fraction(share: f64) -> String {
 /// A share as a fraction without an article: `quarter`.
 ///
 /// # Panics
-/// If it is not one part of a whole.
+/// If the share has no name as a fraction.
 pub fn part(share: f64) -> String {
     fraction(share).trim_start_matches("an ").trim_start_matches("a ").to_owned()
 }
@@ -90,7 +90,7 @@ pub fn part(share: f64) -> String {
 /// Shares in percent, with the unit once: `1, 10 or 25 %`.
 ///
 /// # Panics
-/// If there is none.
+/// If there are no shares.
 pub fn percents<const N: usize>(shares: [f64; N]) -> String {
     let (last, others) = shares.split_last().expect("at least one share");
     let others: Vec<String> = others.iter().map(|share| percent(*share).replace(" %", "")).collect();

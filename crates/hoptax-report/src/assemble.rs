@@ -107,7 +107,7 @@ fn unseen_logs(run: &Run) -> Option<String> {
     })
 }
 
-/// The hosts, each with its checks. Those of the generator's host are the run's.
+/// The hosts, each with its checks. The checks of the generator's host are those of the run.
 fn hosts(run: &RunRecord) -> BTreeMap<String, RunHost> {
     let mut hosts = run.hosts.clone();
     for host in hosts.values_mut().filter(|host| host.has(Role::Generator)) {
@@ -225,7 +225,7 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     })
 }
 
-/// Names the load points that were known well enough before the others, and so have fewer rounds. `None` if
+/// Names the load points that reached their precision before the others, and so have fewer rounds. `None` if
 /// there are none, or if the number of rounds does not depend on a precision.
 fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     run.plan.trials.time_only()?;

@@ -173,7 +173,8 @@ fn headline(comparison: &Comparison) -> String {
     format!("{sentence}{}.", elsewhere(comparison))
 }
 
-/// What the first sentence says about rows that the verdict does not rest on. Empty if they agree with it.
+/// The part of the first sentence about rows that the verdict does not rest on. Empty if these rows agree
+/// with the verdict.
 fn elsewhere(comparison: &Comparison) -> String {
     let of = |verdict| {
         let rows = comparison.rows.iter().filter(|row| row.verdict == verdict && !row.carries());
@@ -363,8 +364,8 @@ mod tests {
         }
     }
 
-    /// The first sentence, the reasons and the rows agree, and a `~` that its interval contradicts has a
-    /// reason.
+    /// The first sentence, the reasons and the rows agree. If a row has a `~` although its interval excludes
+    /// zero, it says why.
     #[test]
     fn the_first_sentence_agrees_with_the_rows() {
         let run = sample();

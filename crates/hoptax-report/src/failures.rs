@@ -40,8 +40,8 @@ fn same_text(
     simplify: fn(&str) -> String,
 ) -> bool {
     let same = |one: &str, other: &str| simplify(one) == simplify(other);
-    // A label may also be the name of the pack, and then some places that contain it do not differ. So both
-    // directions are tried.
+    // If a label is also the name of the pack, it appears in places that do not differ. So two ways are
+    // tried: the label is replaced in the first text, or in the second.
     same(text, other)
         || variants
             && (same(&text.replace(label, other_label), other)

@@ -94,10 +94,10 @@ pub struct Model {
     pub findings: Vec<Finding>,
     /// The results of all budgets.
     pub budget: Vec<BudgetResult>,
-    /// Says which budgets were not checked at load points that the run left out. Absent if there are none. It
-    /// is one of the notes too.
+    /// Says which budgets were not checked at load points that the run left out. Absent if there are none.
+    /// The notes contain this sentence too.
     pub unchecked: Option<String>,
-    /// Gateways that replaced others, because those were not installed.
+    /// Gateways that replaced other gateways, which were not installed.
     pub replacements: Vec<Replacement>,
     /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
     pub notes: Vec<String>,
@@ -119,9 +119,9 @@ pub enum Belief {
 }
 
 impl Model {
-    /// What idle CPUs did during the run, and how far the CPUs of the roles were from each other, to be added
-    /// to its settings: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if the run did not record
-    /// it.
+    /// A text to append to the run's settings. It says what idle CPUs did during the run, and how far the
+    /// CPUs of the roles were from each other: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if
+    /// the run did not record it.
     pub fn cpus_in_words(&self) -> String {
         let idle = match self.environment.idle {
             Some(Idle::Poll) => ", idle CPUs poll",
@@ -231,7 +231,7 @@ impl Model {
             || self.starts.iter().any(|one| one.measured > 0)
     }
 
-    /// True if any finding is `void`, also one that does not concern the answer.
+    /// True if any finding is `void`, even if it does not concern the answer.
     pub fn has_void_figures(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Void)
     }

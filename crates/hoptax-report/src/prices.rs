@@ -23,7 +23,7 @@ pub(super) const DEFINITION: &str = "A price is the gateway with the feature min
                           and is not part of any price.";
 
 /// Name of the row below a pair of features. The row shows the price of the pair minus the sum of the prices
-/// of both features alone. features alone.
+/// of both features alone.
 const BEYOND: &str = "· beyond both alone";
 
 /// If features cost nothing, this share of the prices would still be distinguishable from noise by chance.
@@ -204,7 +204,7 @@ fn sentence(gateway: &str, rows: &[Price], analysis: &Analysis) -> Option<Summar
     Some(Summary { gateway: gateway.to_owned(), sentence, details })
 }
 
-/// Codes of the findings that make the gateway with the features void, or the one without them.
+/// Codes of the findings that make the gateway with the features void, or the gateway without them.
 fn voided(price: &Price, analysis: &Analysis) -> Vec<String> {
     let cases = [&price.gateway, &price.bare].map(|gateway| analysis.case(gateway, price.load.index));
     let mut codes: Vec<String> = Vec::new();

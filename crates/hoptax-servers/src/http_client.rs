@@ -61,17 +61,18 @@ pub struct HttpClient<'a> {
 pub struct ProxyHeader {
     /// Version of the protocol.
     pub version: ProxyProtocol,
-    /// The source address that it names. Absent for that of the connection.
+    /// The source address in the header. If absent, the header has the source address of the connection.
     pub source: Option<SocketAddr>,
 }
 
 impl ProxyHeader {
-    /// A header that names the client itself.
+    /// A header with the client's own addresses.
     pub fn of_client(version: ProxyProtocol) -> Self {
         Self { version, source: None }
     }
 
-    /// A connection to a Unix socket has no addresses.
+    /// Sends the header. It contains no addresses if `connection` is a Unix socket, because such sockets have
+    /// none.
     fn send(self, connection: &mut Socket) -> io::Result<()> {
         let ends = connection.ends()?.map(|(from, to)| (self.source.unwrap_or(from), to));
         connection.write_all(&proxy_protocol::header(self.version, ends))
@@ -193,7 +194,7 @@ impl HttpClient<'_> {
     }
 }
 
-/// The end of the time for a response.
+/// The time at which a response must be complete.
 struct Deadline {
     at: Instant,
     timeout: Duration,
@@ -258,7 +259,7 @@ impl HttpConnection {
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let sent = sent.map_err(|error| RequestError::of_transfer(error, writing, deadline.timeout));
         let answer = match &sent {
-            // Without a handshake, there is nothing to read.
+            // If the handshake failed, there is no response to read.
             Err(RequestError::Tls(text)) => Err(RequestError::Tls(text.clone())),
             _ => read_answer(to_head, most, input, |piece, awaited| {
                 loop {
@@ -287,7 +288,7 @@ impl HttpConnection {
     }
 }
 
-/// Uses TLS in `stream`. The handshake comes with the first write.
+/// Adds TLS to `stream`. The first write performs the handshake.
 fn with_tls(spec: &TlsSpec, stream: Box<dyn Stream>) -> anyhow::Result<Box<dyn Stream>> {
     let (config, name) = client_config(spec)?;
     let session = rustls::ClientConnection::new(config, name)?;

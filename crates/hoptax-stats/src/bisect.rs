@@ -1,19 +1,20 @@
 //! Finds the commit that changed a figure, from measurements with noise.
 //!
-//! Commits are numbered from 0, oldest first, without the good commit before them. Exactly one of them
-//! changed the figure, by an unknown amount. A measurement of a commit is its figure − the good commit's
-//! figure, measured in the same rounds. Its mean is zero before the change and the amount from the change on.
-//! Its noise follows Student's t, with the standard error that the measurement reports.
+//! Commits are numbered from 0, oldest first. The good commit before them has no number. Exactly one of the
+//! commits changed the figure, by an unknown amount. A measurement of a commit is its figure − the good
+//! commit's figure, measured in the same rounds. For commits before the change, its mean is zero. From the
+//! change on, its mean is the amount. Its noise follows Student's t, with the standard error that the
+//! measurement reports.
 //!
 //! The amount depends on the state of the machine: a proxy with 1 µs more work per request needed 5 µs more
 //! CPU time with both CPUs on one core, and 1 µs less on two cores (`records/2026-11-27-vm-bisect-cpu`). So
 //! each state has an amount of its own.
 //!
 //! Each commit is a hypothesis. The prior is uniform. The likelihood of a hypothesis is the integral over all
-//! amounts, each equally likely, approximated at the best amount: the measurements before the commit scatter
-//! around zero, and those from the commit on around their common mean in each state. So a measurement that is
-//! nearly right counts nearly in full, and a single wrong one is outvoted. A yes-or-no bisect never recovers
-//! from one.
+//! amounts, each equally likely, approximated at the best amount. Under a hypothesis, measurements of earlier
+//! commits scatter around zero. In each state, measurements of the commit and of later commits scatter around
+//! a common mean. So a measurement that is nearly right counts nearly in full, and the others outvote a
+//! single wrong measurement. A yes-or-no bisect never recovers from a wrong answer.
 //!
 //! The next commit to measure is the one whose measurement separates the hypotheses best: the mutual
 //! information of its outcome and of the place of the change (D. J. C. MacKay, "Information-Based Objective
@@ -23,7 +24,7 @@
 use super::Estimate;
 use std::collections::BTreeMap;
 
-/// How far figures scatter beside the measured noise, as a share of the whole change: other commits have
+/// Scatter of figures in addition to the measured noise, as a share of the whole change. Other commits have
 /// small effects of their own. Without this, precise measurements of small effects would count as proof.
 const SCATTER: f64 = 0.1;
 
@@ -36,7 +37,7 @@ const DEGREES: f64 = 8.0;
 /// Grünwald, 2012).
 const WEIGHT: f64 = 0.7;
 
-/// Number of steps that find the amount under Student's t.
+/// Number of iterations that find the amount under Student's t.
 const STEPS: usize = 6;
 
 /// Half-width of a 95 % interval, in standard errors.
@@ -72,21 +73,22 @@ impl Measured {
     }
 }
 
-/// How likely each commit is the one that changed the figure.
+/// How likely it is for each commit that it changed the figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suspects {
-    /// One for each commit. They add up to 1.
+    /// The probability of each commit. They add up to 1.
     probabilities: Vec<f64>,
-    /// For each commit, mean and variance of the amount in one state if this commit is the one.
+    /// For each commit, mean and variance of the amount in one state if this commit changed the figure.
     changes: Vec<(f64, f64)>,
     /// Standard deviation of the [scatter](SCATTER) in that state.
     scatter: f64,
 }
 
 impl Suspects {
-    /// Weighs the measurements. Those in a state in which the last commit has not been measured do not count,
-    /// because its amount is unknown. If that is the case in all states, all commits are equally likely. The
-    /// amount of the change and the information of further measurements are those in `state`.
+    /// Computes the probabilities from the measurements. If the last commit has not been measured in a state,
+    /// measurements in that state do not count, because the amount there is unknown. If no measurement
+    /// counts, all commits are equally likely. The methods [`Self::change`] and [`Self::information`] are
+    /// about `state`.
     pub fn new(commits: usize, measured: &[Measured], state: usize) -> Self {
         let mut states: BTreeMap<usize, Vec<Measured>> = BTreeMap::new();
         for one in measured {
@@ -128,9 +130,9 @@ impl Suspects {
     /// Expected information of measuring this commit with this standard error, in bits: 0 if the outcome is
     /// certain, 1 if it would halve the suspects without any doubt.
     ///
-    /// The last commit always has the change, so measuring it again says nothing about the place. But it says
-    /// how large the change is, and that decides if only a first, wrong measurement of it contradicts the
-    /// other commits.
+    /// The last commit always has the change, so measuring it again does not directly show which commit made
+    /// the change. But it shows how large the change is. This decides the search if the last commit was
+    /// measured once, wrongly, and no other commit shows a change.
     pub fn information(&self, commit: usize, error: f64) -> f64 {
         let variance = (error.powi(2) + self.scatter.powi(2)).max(LEAST_VARIANCE);
         if commit + 1 == self.probabilities.len() {
@@ -143,8 +145,8 @@ impl Suspects {
         mutual_information([(1.0 - after, 0.0, variance), (after, mean, variance + of_amount)])
     }
 
-    /// Information of a measurement that every suspect's change is part of: does it separate suspects whose
-    /// change would be large from the others?
+    /// Information of another measurement of the last commit. It contains the change, no matter which suspect
+    /// made it. It can only separate suspects with a large change from suspects with a small one.
     fn information_of_amount(&self, variance: f64) -> f64 {
         let all = 0..self.probabilities.len();
         let Some((mean, _)) = self.mixture(all.clone()).filter(|(_, variance)| variance.is_finite()) else {
@@ -168,7 +170,8 @@ impl Suspects {
         best.filter(|(_, information)| *information > 0.0).map(|(commit, _)| commit)
     }
 
-    /// Mean and variance of the amount if one of these commits is the one. `None` if that is impossible.
+    /// Mean and variance of the amount if one of these commits changed the figure. `None` if that is
+    /// impossible.
     fn mixture(&self, commits: impl IntoIterator<Item = usize> + Clone) -> Option<(f64, f64)> {
         let share: f64 = commits.clone().into_iter().map(|commit| self.probabilities[commit]).sum();
         if share <= 0.0 {
@@ -183,8 +186,8 @@ impl Suspects {
     }
 }
 
-/// The logarithm of the likelihood that `commit` changed the figure, from the measurements in one state, up
-/// to a constant, and the amount with its variance.
+/// The logarithm of the likelihood that `commit` changed the figure, up to a constant, and the amount with
+/// its variance. Both are from the measurements in one state.
 fn hypothesis(commit: usize, measured: &[Measured], scatter: f64) -> (f64, (f64, f64)) {
     let (after, before): (Vec<&Measured>, Vec<&Measured>) =
         measured.iter().partition(|one| one.commit >= commit);
@@ -240,7 +243,7 @@ fn mutual_information(outcomes: [(f64, f64, f64); 2]) -> f64 {
         return 0.0;
     }
     let of_one = |&(share, mean, variance): &(f64, f64, f64)| {
-        // One bell can be much narrower than the other one, so each gets points of its own.
+        // One density can be much narrower than the other one, so each gets points of its own.
         let reach = REACH * variance.sqrt();
         let step = 2.0 * reach / POINTS as f64;
         let at = |point: usize| {
@@ -315,8 +318,8 @@ mod tests {
 
     /// Two commits, one measurement of each, both with variance 17. If commit 0 changed the figure, both
     /// measurements scatter around their mean, 30, whose variance is 17 / 2. The density of t with 8 degrees
-    /// is ∝ (1 + z² / 6)^-4.5. If commit 1 did, the first scatters around zero, and the variance of the
-    /// amount is 17.
+    /// is ∝ (1 + z² / 6)^-4.5. If commit 1 changed it, the measurement of commit 0 scatters around zero, and
+    /// the variance of the amount is 17.
     #[test]
     fn by_hand() {
         let suspects = Suspects::new(2, &[measured(1, 40.0, 1.0), measured(0, 20.0, 1.0)], 0);
@@ -347,8 +350,8 @@ mod tests {
         assert_eq!(suspects.next([2, 3], 1.0), Some(3), "only candidates are measured");
     }
 
-    /// If only the last commit's first measurement shows a change, it can be an outlier. The other commits
-    /// cannot decide that, however often they are measured.
+    /// If only the first measurement of the last commit shows a change, this measurement can be an outlier.
+    /// More measurements of the other commits cannot decide that.
     #[test]
     fn the_last_commit_is_measured_again_if_no_other_one_shows_its_change() {
         let mut measurements = vec![measured(39, 40.0, 8.0)];
@@ -360,8 +363,8 @@ mod tests {
         assert!(Suspects::new(40, &measurements, 0).probabilities()[39] > 0.95);
     }
 
-    /// In state 1, the change is nearly invisible. A measurement of a commit with the change looks as one
-    /// without it there.
+    /// In state 1, the change is nearly invisible: a commit with the change measures about the same as a
+    /// commit without it.
     #[test]
     fn each_state_has_an_amount_of_its_own() {
         let elsewhere = |commit, difference| Measured { state: 1, ..measured(commit, difference, 1.0) };

@@ -1,4 +1,4 @@
-//! The median of a sample with its distribution-free interval, also if some values are only known to exceed a
+//! The median of a sample with its distribution-free interval, even if some values are only known to exceed a
 //! bound.
 
 use super::beta::incomplete_beta;
@@ -8,7 +8,7 @@ use super::rounds::Units;
 /// The interval of a median is wrong with at most this probability.
 const WRONG: f64 = 0.05;
 
-/// A value, or a bound that the value exceeds: the value is then *censored* on its right.
+/// A value, or a bound that the value exceeds. In the second case, the value is *censored* on its right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed {
     /// The value, or the bound.
@@ -57,8 +57,9 @@ pub struct SampleMedian {
 ///
 /// Only the order of the values matters, so a censored value needs no assumption: its rank is at least that
 /// of its bound. A rank whose value depends on censored values is itself only known to exceed a bound. For an
-/// even number of values, every number between the two middle values is a median. It is their mean if both
-/// are known, and otherwise exceeds the bound of the upper one. Absent if there are no values.
+/// even number of values, every number between the two middle values is a median. The result is their mean if
+/// both are known. Otherwise it is a bound: that of the lower value if this value is unknown, or else that of
+/// the upper value. Absent if there are no values.
 pub fn sample_median(values: &[Observed]) -> Option<SampleMedian> {
     let sorted = |value: &dyn Fn(&Observed) -> f64| {
         let mut all: Vec<f64> = values.iter().map(value).collect();
@@ -81,17 +82,17 @@ pub fn sample_median(values: &[Observed]) -> Option<SampleMedian> {
     Some(SampleMedian { median, interval, count: count as u32 })
 }
 
-/// The rank of the lower end of the interval, from 1. `None` if even the smallest and the largest value are
-/// too close.
+/// The rank of the lower end of the interval, from 1. `None` if even the interval from the smallest to the
+/// largest value has too little confidence.
 fn rank_of_interval(count: usize) -> Option<usize> {
     // P(B ≤ k − 1) = I_½(n − k + 1, k) (DLMF 8.17.5).
     let beyond = |rank: usize| 2.0 * incomplete_beta((count - rank + 1) as f64, rank as f64, 0.5);
     (1..=count / 2).take_while(|rank| beyond(*rank) <= WRONG).last()
 }
 
-/// The median of the values with the interval of every other figure ([`resampled`]): Student's t with a
-/// standard error from the bootstrap. It is for differences of two medians, because two intervals of order
-/// statistics cannot be subtracted. Absent if there are no values.
+/// The median of the values with an interval like that of every other figure ([`resampled`]): Student's t
+/// with a standard error from the bootstrap. It is for differences of two medians, because two intervals of
+/// order statistics cannot be subtracted. Absent if there are no values.
 pub fn resampled_median(values: &[f64]) -> Option<Estimate> {
     let units = Units::new(0..values.len() as u32);
     let mut sorted: Vec<(f64, usize)> =
@@ -162,7 +163,8 @@ mod tests {
             (upper.median, upper.interval),
             (Observed::exactly(10.5), Some((Observed::exactly(6.0), more)))
         );
-        // Every number from the 10th to the 11th value is a median, and the 11th is more than 100.
+        // Every number from the 10th to the 11th value is a median. The 11th value is only known to exceed
+        // 100.
         assert_eq!(
             (censored(10).median, censored(10).interval),
             (more, Some((Observed::exactly(6.0), more)))

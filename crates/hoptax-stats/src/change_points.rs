@@ -1,15 +1,16 @@
 //! Finds where the level of a series of runs changed.
 //!
-//! E-divisive splits the series: at the place where the energy distance between the readings before and after
-//! it is largest, and then each part again (D. S. Matteson and N. A. James, "A Nonparametric Approach for
-//! Multiple Change Point Analysis of Multivariate Data", Journal of the American Statistical Association 109,
-//! 2014). As in Hunter and Apache Otava, Student's t decides whether a split counts, so that the result is
-//! the same every time and a few readings suffice. Splits are found with a loose bound. The weakest is
-//! removed until all that remain pass the strict bound between their neighbors (M. Fleming and others,
-//! "Hunter: Using Change Point Detection to Hunt for Performance Regressions", ICPE 2023).
+//! E-divisive splits the series at the place where the energy distance between the readings before and after
+//! it is largest. Then it splits each part again (D. S. Matteson and N. A. James, "A Nonparametric Approach
+//! for Multiple Change Point Analysis of Multivariate Data", Journal of the American Statistical Association
+//! 109, 2014). As in Hunter and Apache Otava, Student's t decides whether a split counts, so that the result
+//! is the same every time and a few readings suffice. Splits are first found with a loose bound. Then the
+//! weakest split is removed, again and again, until each remaining split passes the strict bound between its
+//! neighbors (M. Fleming and others, "Hunter: Using Change Point Detection to Hunt for Performance
+//! Regressions", ICPE 2023).
 //!
-//! Three things are ours: readings are weighted by their intervals, spikes are left out first, and a drift is
-//! no change.
+//! hoptax adds three rules: readings are weighted by their intervals, spikes are left out first, and a drift
+//! does not count as a change.
 
 use super::beta::student_beyond;
 use super::median;
@@ -25,12 +26,12 @@ const P_VALUE: f64 = 0.001;
 /// found.
 const WEAK: f64 = 0.01;
 
-/// A reading further than this many standard deviations (and [`LEAST_CHANGE`]) from the median of the
-/// readings around it is a spike.
+/// A reading is a spike if it is further than this many standard deviations, and further than
+/// [`LEAST_CHANGE`], from the median of the readings around it.
 const SPIKE: f64 = 5.0;
 
-/// Number of readings on each side of a reading that are around it. A step of [`LEAST`] readings is then no
-/// spike.
+/// Number of readings on each side from which this median is computed. The reading itself is part of it too.
+/// With this number, a step of [`LEAST`] readings is not a spike.
 const AROUND: usize = 2;
 
 /// A smaller change, relative to the level before it, does not count. `hoptax compare` has the same limit.
@@ -48,11 +49,11 @@ const HALF_WIDTH: f64 = 1.96;
 /// Standard deviation of a normal distribution ÷ its median absolute deviation.
 const OF_NORMAL: f64 = 1.4826;
 
-/// Largest correlation of neighboring readings that the test assumes. With more, no series would have a
-/// change.
+/// Largest correlation of neighboring readings that the test assumes. With a larger one, no series would have
+/// a change.
 const MOST_LIKENESS: f64 = 0.9;
 
-/// What is known about a value that is not known exactly.
+/// The kind of bound, if only a bound of a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The value is at least this large.
@@ -79,9 +80,9 @@ pub struct ChangePoint {
     pub before: usize,
     /// Index of the first reading after the change. Spikes can be between the two.
     pub after: usize,
-    /// Weighted mean since the change before this one.
+    /// Weighted mean of the readings from the previous change to this one.
     pub from: f64,
-    /// Weighted mean until the next change.
+    /// Weighted mean of the readings from this change to the next one.
     pub to: f64,
     /// p-value of the hypothesis that both levels are the same.
     pub p_value: f64,
@@ -111,7 +112,7 @@ pub fn change_points(readings: &[Reading]) -> Vec<ChangePoint> {
 }
 
 /// The p-value of the hypothesis that the readings from index `at` on have the same level as those before, by
-/// the same test as [`change_points`]. Absent if a side has fewer than three readings, without spikes.
+/// the same test as [`change_points`]. Absent if a side has fewer than three readings. Spikes do not count.
 pub fn step_at(readings: &[Reading], at: usize) -> Option<f64> {
     let kept = kept(readings);
     let place = kept.partition_point(|one| one.at < at);
@@ -145,8 +146,8 @@ fn kept(readings: &[Reading]) -> Vec<Kept> {
     let readings: Vec<(usize, &Reading)> =
         readings.iter().enumerate().filter(|(_, one)| one.value.is_finite()).collect();
     let known = |one: &Reading| one.half_width.map(|half| (half / HALF_WIDTH).powi(2));
-    // A run without an interval has a single trial, so it is at best as precise as the least precise of the
-    // others.
+    // A run without an interval has a single trial. It is taken to be as precise as the least precise of the
+    // other runs.
     let widest = readings.iter().filter_map(|(_, one)| known(one)).fold(0.0, f64::max);
     let variances: Vec<f64> = readings.iter().map(|(_, one)| known(one).unwrap_or(widest)).collect();
     let values: Vec<f64> = readings.iter().map(|(_, one)| one.value).collect();
@@ -179,8 +180,8 @@ fn kept(readings: &[Reading]) -> Vec<Kept> {
 }
 
 /// Variance of the level between neighboring runs, beyond what intervals imply. It is estimated from the
-/// differences of neighbors, which steps and spikes spoil in a few places only. Medians ignore these places,
-/// and a drift.
+/// differences between neighbors. Steps and spikes change only a few of these differences, and medians ignore
+/// those. The median difference, which is the drift, is subtracted.
 fn between_runs(values: &[f64], variances: &[f64]) -> f64 {
     let differences: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = median(&differences).unwrap_or(0.0);
@@ -214,9 +215,9 @@ fn split_of(part: &[Kept]) -> Option<usize> {
     (best.p_value <= WEAK).then_some(place)
 }
 
-/// The place and the end for which the readings before the place are farthest from those from the place to
-/// the end, by the weighted energy distance. The end matters if a level returns: compared with all later
-/// readings, a hump would hardly differ.
+/// The place and the end with the largest weighted energy distance between the readings before the place and
+/// the readings from the place to the end. The end matters if a level rises and later returns: the readings
+/// before the rise hardly differ from all later readings together.
 fn farthest(part: &[Kept]) -> Option<(usize, usize)> {
     let count = part.len();
     let width = count + 1;
@@ -275,7 +276,7 @@ fn between(kept: &[Kept], places: &[usize]) -> Vec<ChangePoint> {
 }
 
 /// The p-value of a step at this place. If a straight line explains the readings better than the step, the
-/// step must also remain beside the line.
+/// step must also pass the test on top of the line.
 fn judged(part: &[Kept], place: usize) -> f64 {
     if !is_certain(part, place) {
         return 1.0;
@@ -287,8 +288,8 @@ fn judged(part: &[Kept], place: usize) -> f64 {
     }
 }
 
-/// False if bounds leave open whether the level changed: if most readings of the lower side are only known to
-/// be at least as large, or most readings of the upper side only at most as large.
+/// False if bounds leave open whether the level changed. This is so if most readings of the lower side are
+/// lower bounds, or if most readings of the upper side are upper bounds.
 fn is_certain(part: &[Kept], place: usize) -> bool {
     let (before, after) = part.split_at(place);
     let rises = Side::of(before).value < Side::of(after).value;
@@ -334,13 +335,13 @@ impl Side {
 /// How well a model explains a part of the series.
 struct Fit {
     p_value: f64,
-    /// Weighted sum of squares that remains.
+    /// Weighted sum of the squares of the residuals.
     squares: f64,
 }
 
-/// A step: Student's t for the difference of two weighted means. Neighbors that resemble each other say less
-/// than independent ones, so the variance is multiplied by `(1 + ρ) ÷ (1 − ρ)`, as for the mean of a series
-/// with the correlation `ρ` of neighbors.
+/// A step: Student's t for the difference of two weighted means. Correlated neighbors contain less
+/// information than independent ones, so the variance is multiplied by `(1 + ρ) ÷ (1 − ρ)`, as for the mean
+/// of a series with the correlation `ρ` of neighbors.
 fn step(part: &[Kept], place: usize) -> Fit {
     let (before, after) = part.split_at(place);
     let (first, second) = (Side::of(before), Side::of(after));
@@ -362,7 +363,7 @@ fn line(part: &[Kept]) -> f64 {
     all.values - all.products * all.products / all.places
 }
 
-/// A step beside a straight line: two lines with the same slope.
+/// A step on top of a straight line: two lines with the same slope.
 fn step_on_line(part: &[Kept], place: usize) -> Fit {
     let (before, after) = part.split_at(place);
     let (first, second) = (Side::of(before), Side::of(after));

@@ -2,7 +2,7 @@
 //!
 //! Rounds show how a figure scatters within its run. From run to run it scatters more, by a share of the
 //! figure that only repeated runs show. Both parts are in the interval of a [`RunFigure`]. The machine may
-//! also have changed from one run to the other, by a factor that the caller knows a bound for.
+//! also have changed from one run to the other, by a factor. The caller passes a bound of this factor.
 //!
 //! Every rule is symmetric: if the runs are swapped, the verdict is mirrored.
 
@@ -10,10 +10,10 @@ use super::Estimate;
 use super::beta::student_beyond;
 use super::two_samples::{Contrast, Scatter, fieller, variance_of, welch_degrees};
 
-/// Number of runs from which the scatter of runs is known. It counts for the degrees of freedom.
+/// Number of runs from which the scatter of runs was measured. It determines the degrees of freedom.
 const KNOWN_RUNS: usize = 40;
-/// Student's quantile that turns half of a 95 % interval of the scatter of runs into a standard deviation. It
-/// is the normal one, because that half is a constant.
+/// Half of a 95 % interval of the scatter of runs ÷ its standard deviation. This is the quantile of the
+/// normal distribution, because the half-width is a constant and not an estimate.
 const NORMAL: f64 = 1.96;
 
 /// A figure of one run, and its variance in other runs of the same plan.
@@ -50,8 +50,8 @@ pub struct TwoRuns {
 }
 
 impl RunFigure {
-    /// The figure with the interval that its rounds give. `share` is half of the 95 % interval of the scatter
-    /// of runs, as a share of the figure.
+    /// `in_run` is the figure with the interval that its rounds give. `share` is half of the 95 % interval of
+    /// the scatter of runs, as a share of the figure.
     pub fn new(in_run: &Estimate, share: f64) -> Self {
         let of_runs = (share * in_run.estimate / NORMAL).powi(2);
         Self { value: in_run.estimate, of_rounds: variance_of(in_run), of_runs }
@@ -81,8 +81,8 @@ impl TwoRuns {
     pub fn new(first: &RunFigure, second: &RunFigure, allowance: Allowance) -> Self {
         let (a, b) = (first.value, second.value);
         let rounds = first.rounds().min(second.rounds());
-        // (standard error of second − factor · first, degrees of freedom), for any weights of the two
-        // figures.
+        // (standard error, degrees of freedom) of the difference between the two figures, each multiplied by
+        // its weight.
         let error = |of_first: f64, of_second: f64| {
             let weighted = |figure: &RunFigure, weight: f64| {
                 figure.parts().map(|parts| parts.map(|(variance, count)| (variance * weight * weight, count)))

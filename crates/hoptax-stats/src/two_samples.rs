@@ -293,7 +293,8 @@ mod tests {
             assert!((got - wanted).abs() < 1e-12, "{adjusted:?}");
         }
         assert_eq!(holm(&[]), Vec::<f64>::new());
-        // Three quarters of α are for the first hypothesis: 0.03 ÷ 0.75, then 0.2 ÷ 0.25 · 0.25.
+        // The first hypothesis has three quarters of the weight: 0.03 ÷ 0.75. The second is then alone: 0.2 ÷
+        // 0.25 · 0.25.
         let adjusted = weighted_holm(&[(0.03, 3.0), (0.2, 1.0)]);
         assert!((adjusted[0] - 0.04).abs() < 1e-12 && (adjusted[1] - 0.2).abs() < 1e-12, "{adjusted:?}");
     }

@@ -15,17 +15,17 @@ const MOST_TICKERS: usize = 8;
 /// An attempt of one second counts as disturbed if a ticker overslept by at least this time. The limit grows
 /// with the square root of the attempt's length, because a longer attempt sees rarer stalls.
 ///
-/// Measured on 70 attempts that succeeded, while a dozen compilers shared two CPUs with them. Fixed limits of
-/// 5 ms and of 1 % of stolen time would have excused 28 % of the attempts below 0.5 s, 39 % of those up to
-/// 1.5 s, and all longer ones. These limits excuse 16 %, 23 % and 50 %. `make test` prints the share of each
-/// run.
+/// Measured on 70 attempts that succeeded, while a dozen compilers shared two CPUs with them. With fixed
+/// limits of 5 ms and of 1 % of stolen time, 28 % of the attempts below 0.5 s would have counted as
+/// disturbed, 39 % of those up to 1.5 s, and all longer ones. With the limits in use, it is 16 %, 23 % and 50
+/// %. `make test` prints the share of each run.
 const OVERSLEPT_IN_A_SECOND: Duration = Duration::from_millis(10);
 /// Smallest such limit. Without other load, a ticker oversleeps by less than 1 ms.
 const LEAST_OVERSLEPT: Duration = Duration::from_millis(5);
 /// An attempt counts as disturbed if the hypervisor took at least this share of the CPU time.
 const STOLEN: f64 = 0.02;
-/// The same as CPU time. The kernel counts in ticks of 10 ms, so one or two ticks mean little in a short
-/// attempt.
+/// The hypervisor must also have taken at least this much CPU time. The kernel counts in ticks of 10 ms, so
+/// one or two ticks mean little in a short attempt.
 const LEAST_STOLEN: Duration = Duration::from_millis(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +33,7 @@ pub(crate) struct Disturbance {
     pub(crate) length: Duration,
     /// Share of all CPU time that the hypervisor took.
     pub(crate) stolen: f64,
-    /// The same as time.
+    /// CPU time that the hypervisor took.
     pub(crate) stolen_time: Duration,
     /// Longest time that a ticker overslept. A ticker oversleeps if the hypervisor or other processes take
     /// its CPU.

@@ -22,8 +22,8 @@ pub fn note_retry(reason: &str) {
     note("retry", &test_name(Location::caller()), reason);
 }
 
-/// Notes an attempt that succeeded: what the machine did meanwhile. These notes say how often a success
-/// happens on a machine that counts as disturbed, and so how much a retry can hide.
+/// Notes how much the machine was disturbed during an attempt that succeeded. These notes show how often
+/// attempts succeed on a machine that counts as disturbed, and so how much a retry can hide.
 #[track_caller]
 pub(crate) fn success(what: &str) {
     note("success", &test_name(Location::caller()), what);

@@ -22,7 +22,7 @@ pub fn retry_only_after_stall<T>(least: Duration, attempt: impl FnMut() -> Resul
     noted(|disturbance| disturbance.overslept >= least, attempt)
 }
 
-/// Retries until an attempt succeeds, and notes that and each retry.
+/// Retries until an attempt succeeds. Notes each retry and the success.
 #[track_caller]
 fn noted<T>(excuses: impl Fn(&Disturbance) -> bool, attempt: impl FnMut() -> Result<T, String>) -> T {
     let (result, disturbance) = retry_until_success(&excuses, notes::note_retry, attempt);

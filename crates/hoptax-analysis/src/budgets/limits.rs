@@ -3,8 +3,8 @@
 use hoptax_record::report::{Outcome, WouldDecide};
 use hoptax_stats::{Estimate, two_sided_95};
 
-/// From this many times the rounds of the run on, no number of rounds is given. The figure is then
-/// practically at the limit.
+/// If a decision would need more than this many times the rounds of the run, no number of rounds is given.
+/// The figure is then practically at the limit.
 const MOST_TIMES: f64 = 1000.0;
 /// Degrees of freedom from which Student's t no longer changes.
 const MANY_DEGREES: u32 = 200;
@@ -16,13 +16,13 @@ pub(crate) struct Limits {
     pub(crate) min: Option<f64>,
 }
 
-/// An interval, and which part of it more rounds would shrink.
+/// An interval, and the part of it that more rounds would shrink.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judged {
     /// The value with its whole interval.
     pub(crate) value: Estimate,
-    /// The part of the half-width that rounds give. Absent if the interval is not the sum of squares of two
-    /// parts.
+    /// Half-width that the rounds alone give. More rounds do not change the rest of the half-width. Absent if
+    /// the whole half-width comes from rounds.
     pub(crate) of_rounds: Option<f64>,
 }
 
@@ -46,16 +46,16 @@ impl Limits {
         }
     }
 
-    /// The number of rounds, in all, from which the interval would no longer contain a limit if the value
-    /// stayed. `None` if no number of rounds is enough, because the rest of the interval alone contains the
-    /// limit.
+    /// The total number of rounds after which the interval would no longer contain a limit, if the value did
+    /// not change. `None` if no number of rounds is enough, because the rest of the interval alone contains
+    /// the limit.
     pub(crate) fn rounds_to_decide(self, judged: &Judged) -> Option<u32> {
         let Judged { value, of_rounds } = judged;
         let (low, high) = value.interval()?;
         let inside = |limit: &f64| low <= *limit && *limit <= high;
         let needed = |limit: f64| {
-            // The upper end of a share that was never seen shrinks as the number of rounds grows, not as its
-            // square root.
+            // If a share is zero in all rounds, its upper end shrinks in proportion to the number of rounds,
+            // not to the square root of it.
             if value.estimate == 0.0 && low == 0.0 && limit > 0.0 {
                 let times = high / limit;
                 return (times <= MOST_TIMES).then(|| (f64::from(value.trials) * times).ceil() as u32);
@@ -76,8 +76,8 @@ impl Limits {
     }
 }
 
-/// The number of rounds that shrink a half-width to `goal`. It shrinks with their square root, and with
-/// Student's t.
+/// The number of rounds that shrink a half-width to `goal`. A half-width shrinks with the square root of the
+/// number of rounds, and with Student's t.
 fn rounds_for(half: f64, goal: f64, rounds: u32) -> Option<u32> {
     let t =
         |rounds: f64| two_sided_95((rounds as u32).saturating_sub(1).clamp(1, MANY_DEGREES)).unwrap_or(1.96);
@@ -92,7 +92,8 @@ fn rounds_for(half: f64, goal: f64, rounds: u32) -> Option<u32> {
     Some(wanted as u32)
 }
 
-/// What would decide, from a number of rounds. `measured_s` is the time that the run's own rounds took.
+/// Adds the time of the rounds to the number of rounds that would decide. `measured_s` is the time that the
+/// run's own rounds took.
 pub(crate) fn would_decide(
     rounds: Option<u32>,
     value: &Estimate,
@@ -146,17 +147,19 @@ mod tests {
         let limits = Limits { max: Some(10.0), min: None };
         let judged = |half, of_rounds| Judged { value: around(5.0, half, 100), of_rounds };
         let rounds = |half, of_rounds| limits.rounds_to_decide(&judged(half, of_rounds));
-        // Of 400 rounds, the half-width is 5: exactly the distance to the limit. A step is 5 %.
+        // With 400 rounds, the half-width is 5, exactly the distance to the limit. Numbers of rounds are
+        // tried in steps of 5 %.
         assert!((390..=420).contains(&rounds(10.0, None).expect("decidable")), "{:?}", rounds(10.0, None));
-        // The scatter of separate runs remains: √(10² − 8²) = 6 shrinks, 8 alone contains the limit.
+        // More rounds shrink only 6 of the half-width. The rest is √(10² − 6²) = 8, which alone contains the
+        // limit.
         assert_eq!(rounds(10.0, Some(6.0)), None);
-        // 4 remains, so rounds must shrink √84 to 3.
+        // A rest of √(10² − 84) = 4 remains, so more rounds must shrink √84 to 3.
         let of_rounds = 84.0_f64.sqrt();
         let wanted = rounds(10.0, Some(of_rounds)).expect("decidable");
         assert!((900..=1000).contains(&wanted), "{wanted}");
         let at_the_limit = Judged { value: around(10.0, 1.0, 100), of_rounds: None };
         assert_eq!(limits.rounds_to_decide(&at_the_limit), None);
-        // With two rounds, Student's t shrinks from 12.7 to 3.2 with four.
+        // Student's t falls from 12.7 with two rounds to 3.2 with four.
         let few = Judged { value: around(5.0, 20.0, 2), of_rounds: None };
         assert!(limits.rounds_to_decide(&few).expect("decidable") <= 5);
     }

@@ -78,7 +78,8 @@ fn of_gateway(
     }
 }
 
-/// Judges a median by its interval. A bound that a start is only known to exceed lies within no upper limit.
+/// Judges a median by its interval. If the upper end is only known to exceed a bound, the median cannot be
+/// within an upper limit.
 fn of_limits(budget: &Budget, median: &StartMedian) -> LimitOutcome {
     let limits = Limits { max: budget.max, min: budget.min };
     if let (Some(low), Some(high), Some(estimate)) = (median.low, median.high, median.estimate) {
@@ -87,7 +88,7 @@ fn of_limits(budget: &Budget, median: &StartMedian) -> LimitOutcome {
     }
     let above = budget.max.is_some_and(|max| {
         let low = median.low_at_least();
-        // More than 10 s is beyond a limit of 10 s.
+        // A time of more than 10 s exceeds a limit of 10 s.
         let is_bound = if median.has_interval() { median.low.is_none() } else { median.estimate.is_none() };
         low > max || (is_bound && low >= max)
     });
@@ -137,8 +138,8 @@ fn change(
         (None, None) => ("no baseline".to_string(), None),
     };
     let both = reference.and_then(|other| medians(other, one, budget.metric));
-    // Starts of another run scatter like its other times. Nothing that direct does is like a start, so direct
-    // does not show how much the machine changed.
+    // From run to run, starts scatter like other times. Direct does nothing like a start, so it cannot show
+    // how much the machine changed.
     let measured = both.and_then(|(before, now)| match (&budget.against, baseline) {
         (None, Some(base)) => {
             let share = |side: &Side<'_>| side.scatter(&one.figures.contender).between_runs(budget.metric);

@@ -11,9 +11,8 @@ const CODE: &str = "bandwidth-bound";
 /// Limit for the traffic ÷ the measured capacity of the link. Above this share, long queues form in front of
 /// the link.
 const NEAR: f64 = 0.8;
-/// Limit for the traffic ÷ the capacity of a leg between hosts, which one connection has shown. If many
-/// connections carried more than this, one connection was not able to fill the link, and nothing is known
-/// about its capacity.
+/// Limit for the traffic ÷ the capacity of a leg between hosts, which was measured with one connection. Above
+/// this share, one connection was not able to fill the link, so the link's capacity is unknown.
 const MOST: f64 = 1.2;
 
 pub(super) fn rule() -> Rule {
@@ -103,7 +102,7 @@ fn passes(subject: &Subject<'_>, case: &Case, leg: &LegFigures) -> bool {
     ways.iter().any(|(from, to)| has(&leg.leg.from, *from) && has(&leg.leg.to, *to))
 }
 
-/// What a case used of a leg in one direction.
+/// The traffic of a case on a leg in one direction.
 struct Use {
     from: String,
     to: String,
@@ -117,7 +116,8 @@ impl Use {
     }
 }
 
-/// What a case used of a leg in both directions, in its busiest trial. Several generators share the bytes.
+/// The traffic of a case on a leg in each direction, in its busiest trial. If there are several generators,
+/// each counts with an equal part of the bytes.
 fn uses(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>], leg: &LegFigures) -> Vec<Use> {
     let generators = vantage::generators(subject.run, case.load.index);
     let parts = if generators.contains(&&*leg.leg.from) { generators.len() as f64 } else { 1.0 };
@@ -196,7 +196,7 @@ mod tests {
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1, "{found:?}");
         insta::assert_snapshot!(texts(&found));
-        // More than one connection can carry: nothing is known about the link.
+        // This is more than one connection carried before, so the capacity of the link is unknown.
         for trial in &mut run.trials {
             trial.load_record.as_mut().expect("measured").bytes.received = 130_000_000;
         }
@@ -213,13 +213,13 @@ mod tests {
                     if is_busy { 90_000_000 } else { 1000 };
             }
         };
-        // From `edge`, responses pass the leg from `app` once, and none to `client`.
+        // If `edge` sends the load, responses pass only the leg from `app`, and not the leg to `client`.
         busy(&mut run, 1);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].case.as_deref().is_some_and(|case| case.ends_with("from edge")), "{found:?}");
         insta::assert_snapshot!(texts(&found));
-        // From `client`, both legs are as busy.
+        // If `client` sends the load, responses pass both legs.
         busy(&mut run, 0);
         run.record.legs[2] =
             hoptax_record::Leg { at_start: None, at_end: None, ..run.record.legs[2].clone() };

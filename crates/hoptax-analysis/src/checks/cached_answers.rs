@@ -6,8 +6,8 @@ const CODE: &str = "cached-answers";
 /// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request.
 /// Below it, most requests did not reach the upstream.
 const IDLE: f64 = 0.1;
-/// Smallest CPU time per direct request for this comparison, µs. Shorter times are those of an upstream that
-/// is asked for nothing but its presence.
+/// Smallest CPU time per direct request for this comparison, µs. With shorter times, the upstream does too
+/// little work per request to compare.
 const LEAST_US: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {

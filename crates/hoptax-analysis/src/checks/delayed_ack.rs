@@ -12,8 +12,8 @@ use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_stats::share;
 
 const CODE: &str = "delayed-ack";
-/// The delay of an acknowledgement and the time of a fast request, ns. The kernel's timers have ticks of up
-/// to 4 ms, and may be two ticks late.
+/// Range of the mode, ns: the delay of an acknowledgement plus the time of a fast request. The kernel's
+/// timers have ticks of up to 4 ms, and may be two ticks late.
 const MODE: (u64, u64) = (38 * MILLISECOND, 50 * MILLISECOND);
 /// Times around the mode. If many requests are here, the times are widely spread, and the mode is chance.
 const AROUND: [(u64, u64); 2] = [(25 * MILLISECOND, MODE.0), (MODE.1, 60 * MILLISECOND)];
@@ -23,10 +23,10 @@ const SHARE: f64 = 0.2;
 const SPREAD: f64 = 0.1;
 /// Smallest number of requests in the mode.
 const FEWEST: u64 = 10;
-/// Largest share of the requests in the mode of a contender that has no such delay.
+/// A contender with at most this share of its requests in the mode has no such delay.
 const NONE: f64 = 0.01;
-/// Largest share of the requests in the mode whose first byte is as late. The others got their head at once,
-/// and the rest 40 ms later.
+/// Limit for the share of the requests in the mode whose first byte is late too. Up to this share, most heads
+/// arrived at once, and the rest of the response 40 ms later.
 const LATE_FIRST_BYTES: f64 = 0.5;
 /// Largest utilisation of the generator's busiest worker. Above it, the generator may be the cause.
 const BUSY: f64 = 0.5;
@@ -68,7 +68,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether no delay of this length is planted.
+/// True if the plan itself does not delay responses by about this time.
 fn is_possible(subject: &Subject<'_>, (case, _): Measured<'_>) -> bool {
     let of_upstream = match &subject.run.plan.upstream {
         Upstream::BuiltIn(upstream) => upstream.delay.mean(),

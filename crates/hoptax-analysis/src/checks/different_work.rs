@@ -122,7 +122,7 @@ fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     (!by_chance && apart > DIFFERENT).then_some(apart)
 }
 
-/// Which body lengths are right.
+/// The body lengths to expect.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     /// Difference between the gateway's mean length and direct's mean length before the first trial, bytes.
@@ -250,7 +250,7 @@ mod tests {
             mine.bodies.extend(seen);
             raised(&run, CODE)
         };
-        // An echo service answers with the headers that the gateway adds.
+        // An echo service returns the headers that the gateway adds, so bodies via the gateway are longer.
         assert_eq!(found(1400, true, Some(lengths(1400, None))), []);
         assert_eq!(found(1000, true, None), [], "within 10 %");
         assert_eq!(found(300, false, Some(lengths(300, Some("gzip")))), [], "compressed as before");

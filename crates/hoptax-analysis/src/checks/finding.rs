@@ -17,9 +17,9 @@ pub(super) fn with_host(
     evidence
 }
 
-/// Limit for the share of a case's trials. If fewer trials are disturbed, the interval of a figure shows what
-/// the disturbance does to it, and the finding is a note or concerns only the tails. In five rounds, one
-/// disturbed trial is above this limit.
+/// Limit for the share of a case's trials that are disturbed. Up to this share, the interval of a figure
+/// contains the effect of the disturbance, so the finding is a note or concerns only the tails. In five
+/// rounds, one disturbed trial is above this limit.
 pub(super) const MANY: f64 = 0.1;
 
 /// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.

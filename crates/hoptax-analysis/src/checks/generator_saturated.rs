@@ -7,7 +7,7 @@ use hoptax_record::report::{GeneratorFigures, Latency};
 
 const CODE: &str = "generator-saturated";
 
-/// What a limit of direct means in a closed loop, whatever the limit is.
+/// Says what a limit of direct means for figures of a closed loop. It holds for every kind of limit.
 pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gateway with this limit: with \
      more head-room, direct would be faster, and the ratio would be lower";
 
@@ -117,10 +117,9 @@ fn busy(case: &Case) -> Option<Finding> {
     Some(with_generator(finding, &sent))
 }
 
-/// True if the median send lag of a gateway is like direct's, so that it cancels in the tax at the median:
-/// the two differ by less than a share of the tax, or by less than direct differs from itself. After an idle
-/// time, a virtual machine often needs as long to wake up as a request takes, but it needs as long for
-/// direct.
+/// True if the median send lag of a gateway is about the same as direct's, so that it cancels in the tax at
+/// the median. The two may differ by a share of the tax, or by the noise floor. After an idle time, a virtual
+/// machine often takes as long to wake up as a request takes. This delay is the same for direct.
 fn cancels(subject: &Subject<'_>, case: &Case) -> Option<bool> {
     let usual = |case: &Case| Some(case.send_lag.as_ref()?.p50?.estimate);
     let (direct, _) = subject.direct(case.load.index)?;
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn a_delay_that_direct_has_too_concerns_the_tails_only() {
         let tails = (Severity::Note, Figures::Tails);
-        // The tax is 50 µs. In the last run, direct differs from itself by 100 µs.
+        // The tax is 50 µs. In the last run, the two direct trials differ by 100 µs.
         for (last_direct, of_gateway, expected) in
             [(150, 40, tails), (150, 50, (Severity::Warning, Figures::All)), (250, 50, tails)]
         {
@@ -229,7 +228,7 @@ mod tests {
         );
         insta::assert_snapshot!(texts(&found));
 
-        // Its lag is no hundredth of all requests, but of its own.
+        // The send lag is too long among the requests of `a` alone, but not among all requests.
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         let lag = via("nginx", 0).send_lag_us(90).0.load_record.expect("made with one").histograms.send_lag;
         run.push(trial().of_generator(0, |one| one.send_lag = lag));

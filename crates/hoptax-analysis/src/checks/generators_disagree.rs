@@ -50,7 +50,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .map(|((index, _), p_value)| (&compared[*index], p_value))
         .filter(|((_, least, one), p_value)| *p_value < ALPHA && one.difference.estimate.abs() > *least)
         .collect();
-    // Of all pairs of a case, the one that differs most.
+    // Each case is reported with the pair of generators that differs most.
     let mut cases = apart.chunk_by(|(one, _), (other, _)| one.0.case == other.0.case);
     let size = |((.., one), _): &&(&(&Case, f64, Disagreement), f64)| one.difference.estimate.abs();
     let worst = |pairs: &[(&(&Case, f64, Disagreement), f64)]| {

@@ -128,7 +128,7 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Names the busiest process outside of the run, if the other processes used too much.
+/// Names the busiest process outside of the run, if such processes used too much CPU time.
 fn most_of_it(host: &HostUsage) -> String {
     match host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN) {
         Some(process) => format!(", most of it `{}`", process.name),
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn names_the_host_that_was_disturbed() {
-        // The first machine of a load that another host sends is that host.
+        // `edge` sends the second load, so `trial.host` is the usage of `edge`.
         let mut run = from_two_hosts();
         for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
             trial.host.steal = 0.3;

@@ -256,7 +256,8 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contra
 }
 
 /// Checks that the median response time via the gateway is not below half of direct's in all trials. In a
-/// closed loop, throughput alone can hide that, because its interval is wide if direct's figures scatter.
+/// closed loop, the check of throughput alone can miss this, because the interval of throughput is wide if
+/// direct's figures scatter.
 fn shorter_median((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Contradiction> {
     let medians = |trials: &[Trial<'_>]| -> Option<Vec<f64>> {
         trials.iter().map(|trial| trial.response_time_us(Statistic::P50)).collect()

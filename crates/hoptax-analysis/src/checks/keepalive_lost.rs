@@ -75,7 +75,7 @@ impl Lost {
                 + u64::from(case.load.connections) * trials.len() as u64
         });
         // Requests that failed because their connection ended after its first answer. Keep-alive was lost
-        // before they failed, so the connections that replace theirs count as extra, and the requests
+        // before they failed. So their replaced connections count as extra connections, and the requests
         // themselves do not count.
         let failed_by_close = on_reuse.saturating_sub(counts.retried).min(after_first);
         let other_failures = failures(counts).saturating_sub(failed_by_close);

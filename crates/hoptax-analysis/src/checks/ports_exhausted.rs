@@ -65,11 +65,11 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 struct Ports<'t> {
     /// Absent for the generator's host.
     host: Option<&'t str>,
-    /// Connections of the case in TIME_WAIT, at most.
+    /// Upper bound for the connections of the case in TIME_WAIT.
     waiting: u64,
-    /// All of the kernel's.
+    /// All connections in TIME_WAIT, as the kernel counts them.
     all: u64,
-    /// Number of ports.
+    /// Number of local ports.
     ports: u64,
 }
 
@@ -79,7 +79,7 @@ impl Ports<'_> {
     }
 }
 
-/// The hosts from which the case opens connections: the generators', and the gateway's.
+/// The ports of the hosts from which the case opens connections: those of generators and of the gateway.
 fn opened_from<'t>(case: &Case, trial: &Trial<'t>, trials: &[Trial<'_>]) -> Vec<Ports<'t>> {
     let (client, upstream) = ours(case, trial, trials);
     let generators = &trial.record.generators;
@@ -132,16 +132,17 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
     })
 }
 
-/// The largest possible numbers of this case's connections that are in TIME_WAIT at the end of `trial`,
-/// between one pair of addresses: those of clients, and those to the upstream. They count all connections
-/// that the case's trials opened in the minute before the end of `trial`, except those that were open at the
-/// end of their trial: the generator resets them. The kernel's own count alone proves nothing, because it
-/// includes other programs and destinations.
+/// Upper bounds for this case's connections in TIME_WAIT between one pair of addresses at the end of `trial`:
+/// first of the clients' connections, then of the connections to the upstream. Both bounds count all
+/// connections that the case's trials opened in the minute before the end of `trial`. Connections that were
+/// open at the end of their trial do not count, because the generator resets them. The kernel's own count
+/// alone proves nothing, because it includes other programs and destinations.
 fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     let reset = u64::from(case.load.connections);
     let sides = |trial: &Trial<'_>| {
         let upstream = trial.record.ledger.as_ref().map_or(0, |ledger| ledger.connections);
-        // Direct's connections are those of the generator. A gateway closes its own connections as it likes.
+        // For direct, these connections are the generator's, which resets them. A gateway may close its own
+        // connections in another way.
         let upstream = if case.is_direct() { upstream.saturating_sub(reset) } else { upstream };
         (trial.load.lifetime.opened.saturating_sub(reset), upstream)
     };
@@ -149,8 +150,8 @@ fn ours(case: &Case, trial: &Trial<'_>, trials: &[Trial<'_>]) -> (u64, u64) {
     made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
 }
 
-/// Like [`ours`], for the connections of one of several generators. Those of a gateway use the ports of
-/// another host.
+/// Like [`ours`], for the connections of one of several generators. Connections of a gateway use the ports of
+/// another host, so they do not count here.
 fn ours_of_generator(index: usize, trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let opened = |other: &Trial<'_>| {
         let one = other.record.generators.get(index)?;
@@ -227,7 +228,7 @@ mod tests {
         let found = raised(&run, CODE);
         assert_eq!(found[0].evidence["host"], "host edge (gateway)", "{found:?}");
         insta::assert_snapshot!(texts(&found));
-        // The upstream's host opens none.
+        // The upstream's host opens no connections.
         for trial in &mut run.trials {
             let edge = trial.hosts.get_mut("edge").expect("there").network.take();
             trial.hosts.get_mut("app").expect("there").network = edge;

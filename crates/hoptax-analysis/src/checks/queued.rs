@@ -9,16 +9,17 @@ use serde_json::json;
 const CODE: &str = "queued";
 /// Limit for the CPU time of a role, as a share of one CPU. Below it, the role is not busy.
 const BUSY: f64 = 0.7;
-/// Smallest share of idle CPU time for which nobody is busy, if the gateway's CPU time is not known.
+/// If the gateway's CPU time is unknown, the gateway counts as idle if at least this share of its host's CPU
+/// time is idle.
 const IDLE: f64 = 0.3;
-/// Limit for the growth of the throughput from a load with fewer connections to one with at least [`MORE`]
-/// times as many.
+/// Limit for the growth of the throughput between two loads, if the second has at least [`MORE`] times as
+/// many connections.
 const GROWTH: f64 = 1.1;
 const MORE: f64 = 1.5;
-/// Limit for the number of requests with the upstream at a time, as a share of the connections.
+/// Limit for the number of requests that are at the upstream at the same time, as a share of the connections.
 const FEW: f64 = 0.5;
-/// Smallest service time of direct for this limit, µs. Below it, CPU times decide how many requests are with
-/// the upstream.
+/// Smallest service time of direct for this check, µs. With shorter service times, the number of requests at
+/// the upstream depends on CPU times.
 const LEAST_US: f64 = 500.0;
 
 pub(super) fn rule() -> Rule {
@@ -58,8 +59,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
     let (reached, most) = (throughput(case)?, throughput(direct)?);
     let connections = f64::from(case.load.connections);
-    // Little's law: requests in a place = rate × time in that place. Direct's time is that of the upstream
-    // alone.
+    // Little's law: requests in a place = rate × time in that place. The service time of direct is the time
+    // at the upstream.
     let service_us = direct.service_time.as_ref()?.mean.as_ref()?.estimate;
     let with_upstream = reached * service_us / 1e6;
     if service_us < LEAST_US || with_upstream > FEW * connections {
@@ -80,7 +81,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
         let mut others = subject.gateways().map(|(other, _)| other).filter(same);
         others.all(|other| other.load.connections == case.load.connections)
     };
-    // Whether the throughput grows is known at the higher number of connections.
+    // Nothing is reported if throughput grew, or if only loads with more connections can show whether it
+    // grows.
     if flat.is_none() && (before.is_some() || !is_alone()) {
         return None;
     }

@@ -13,7 +13,7 @@ const CODE: &str = "shared-cpus";
 const BUSY: f64 = 0.85;
 
 struct Shared<'t> {
-    /// The machine with these roles; absent for the generator's.
+    /// The machine that runs these roles. Absent for the generator's machine.
     machine: Option<&'t str>,
     roles: Vec<&'static str>,
     cpus: usize,
@@ -95,7 +95,7 @@ impl Shared<'_> {
 /// unknown.
 fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
-    // The sum of several generators used the CPUs of several machines.
+    // If there are several generators, only the first one counts, because their total is of several machines.
     let generator = record.generators.first().map_or(&record.generator, |first| &first.usage);
     let roles =
         [(Role::Generator, generator), (Role::Gateway, &record.gateway), (Role::Upstream, &record.upstream)];

@@ -65,8 +65,8 @@ impl<'a> Subject<'a> {
         !(200..400).contains(&status) && !expected
     }
 
-    /// A machine in words, by name and roles during a load: `host edge (gateway)`. The first machine that
-    /// sends this load has no name here. `None` in a run on one host.
+    /// A machine in words, by name and roles during a load: `host edge (gateway)`. If `machine` is absent, it
+    /// is the first machine that sends this load. `None` in a run on one host.
     pub(super) fn host_in_words(&self, load: usize, machine: Option<&str>) -> Option<String> {
         let hosts = &self.run.hosts;
         let name = match machine {

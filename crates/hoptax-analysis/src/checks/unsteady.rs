@@ -45,8 +45,8 @@ const STANDSTILL: usize = 5;
 /// Limit for the median number of answers per window. From this number on, empty windows are not due to
 /// chance: the probability of five empty windows in a row is below e⁻²⁵.
 const USUAL: f64 = 5.0;
-/// In a trial that is shorter than two such standstills, this share of its time without an answer counts as a
-/// standstill. Requests must have waited in it.
+/// In a trial that is shorter than two such standstills, a silence of at least this share of its time counts
+/// as a standstill. A silence is a time without an answer in which requests waited.
 const OF_SHORT_TRIAL: f64 = 0.5;
 /// A silence in a short trial counts if it is this many times as long as the median service time.
 const LONGER: f64 = 10.0;
@@ -146,14 +146,14 @@ fn of_windows(trial: &Trial<'_>) -> Option<f64> {
     (usual * seconds(1) >= USUAL && longest >= STANDSTILL).then(|| seconds(longest))
 }
 
-/// Length of a standstill in a trial that has too few windows to see it, seconds.
+/// Length of a standstill in a trial with too few windows to show it, seconds.
 fn of_short_trial(trial: &Trial<'_>) -> Option<f64> {
     let occupancy = trial.load.occupancy.as_ref()?;
     let silence = occupancy.silence.for_ns;
     let is_short = trial.measured_ns < 2 * STANDSTILL as u64 * WINDOW_NS;
     let is_long = silence as f64 >= OF_SHORT_TRIAL * trial.measured_ns as f64
         && silence as f64 / 1e3 >= LONGER * Statistic::P50.of(&trial.service_time)?;
-    // A generator that does not run cannot read responses.
+    // If the generator itself did not run, it could not read responses that had arrived.
     let generator_ran = 2 * occupancy.longest_turn_ns < silence;
     (is_short && is_long && generator_ran && !trial.has_events()).then(|| silence as f64 / SECOND as f64)
 }
@@ -396,7 +396,8 @@ mod tests {
         };
         let found = of(200, 150, 300);
         assert_eq!((found.len(), &found[0].evidence["standstill_s"]), (1, &0.2.into()));
-        // Less than half of the trial; a usual response time; a trial in which windows tell.
+        // A silence of less than half of the trial. A silence that is short compared with response times. A
+        // trial that is long enough for the check by windows.
         for (silence, usual, trial) in [(140, 150, 300), (200, 50_000, 300), (600, 150, 1100)] {
             assert_eq!(of(silence, usual, trial), [], "{silence} of {trial} ms, usual {usual} µs");
         }

@@ -46,8 +46,8 @@ enum Cause {
     Closing,
     /// The gateway closes connections after the response although its requests do not say so.
     NoPool,
-    /// As [`Self::NoPool`] or [`Self::Closing`]: the ledger of an older run did not count requests that
-    /// close.
+    /// Either [`Self::NoPool`] or [`Self::Closing`]. An older ledger cannot tell, because it did not count
+    /// requests with `Connection: close`.
     NoPoolOrClosing,
     /// Some connections are reused.
     SmallPool,
@@ -71,7 +71,7 @@ impl Cause {
         }
     }
 
-    /// What was seen, and what is missing.
+    /// Says what the upstream saw, and what the gateway's configuration lacks.
     fn in_words(&self, clients: u32) -> String {
         match self {
             Self::OldVersion => "Its requests use HTTP/1.0 and close the connection: HTTP/1.1 and the empty \

@@ -36,7 +36,8 @@ const OF_GATEWAY: [Metric; 13] = [
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
 
-/// The metrics of starts that decide the overall verdict. The others are part of them.
+/// The metrics of starts that decide the overall verdict. The other times of a start are parts of these
+/// times.
 const HEADLINES_OF_STARTS: [Metric; 2] = [Metric::Ready, Metric::Settled];
 
 /// The two cases to compare. Each case is given as (subject, label, index of the load point).
@@ -166,8 +167,9 @@ impl Pair<'_, '_> {
         of(self.a).max(of(self.b))
     }
 
-    /// The largest difference that does not count even if rounds show it, for two figures of one run: the
-    /// noise floor or the least change of the smaller figure, so that swapped cases have the same.
+    /// For two figures of one run, the size up to which a difference does not count, even if rounds show it.
+    /// It is the noise floor, or the least change of the smaller figure if that is larger. With the smaller
+    /// figure, the result is the same for swapped cases.
     fn floor(&self, metric: Metric, a: f64, b: f64) -> f64 {
         self.noise(metric).max(a.abs().min(b.abs()) * self.least_change)
     }
@@ -200,7 +202,7 @@ fn paired_rounds(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Opt
     Some(Contrasts::of_one_run(paired(&rounds)?, change(&first, &second, true), floor))
 }
 
-/// What a row says, from its p-value after the adjustment for the number of rows.
+/// The verdict of a row, from its p-value, which was adjusted for the number of rows.
 pub(super) fn verdict(row: &Row) -> Verdict {
     let is_real =
         row.adjusted_p_value.is_some_and(|p| p <= ALPHA) && row.difference.estimate.abs() > row.floor;

@@ -157,7 +157,7 @@ fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     differs("Version of hoptax", &a.hoptax, &b.hoptax, warnings);
 }
 
-/// The machine of a role. Of several machines that send load, it is the first one with the role.
+/// The machine of a role. If several machines have the role, the first one.
 fn environment(run: &RunRecord, role: Role) -> &Environment {
     let host = match role {
         Role::Generator => first_generator(run).and_then(|name| run.hosts.get(name)),
@@ -166,7 +166,7 @@ fn environment(run: &RunRecord, role: Role) -> &Environment {
     host.map_or(&run.environment, |host| &host.environment)
 }
 
-/// The hosts from which both runs send loads, without those of a role.
+/// The hosts from which both runs send loads, except hosts to which the plan gives a role.
 fn both_send<'a>(a: &'a RunRecord, b: &RunRecord) -> impl Iterator<Item = &'a str> {
     let (others, roles) = (b.plan.generators(), a.plan.roles.each());
     let mut senders = a.plan.generators();
@@ -197,7 +197,7 @@ fn of_environments(of: &str, one: &Environment, other: &Environment, warnings: &
     }
 }
 
-/// What idle CPUs did. Versions that did not record it left them alone.
+/// What idle CPUs did. Versions that did not record it let idle CPUs sleep.
 fn idle(idle: Option<Idle>) -> String {
     words(&idle.unwrap_or(Idle::Sleep))
 }
@@ -212,7 +212,7 @@ fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     ] {
         differs(what, &one, &other, warnings);
     }
-    // The only load point of a run of starts lasts as long as this load.
+    // A run of starts has a single load point, which has this duration, so nothing else remains to compare.
     if let (Some(one), Some(other)) = (one.start, other.start) {
         let (one, other) = (show_duration(one.duration), show_duration(other.duration));
         differs("Load after each start (`start.for`)", &one, &other, warnings);
@@ -329,8 +329,8 @@ fn keys(one: &impl Serialize, other: &impl Serialize) -> (String, String) {
     (texts(|part| &part.1), texts(|part| &part.2))
 }
 
-/// Adds each differing part of two values, with the path of its key. Objects with the same keys and lists of
-/// the same length are entered.
+/// Adds each differing part of two values, with the path of its key. Goes into objects with the same keys and
+/// into lists of the same length.
 fn difference(key: &str, one: &Value, other: &Value, parts: &mut Vec<(String, Value, Value)>) {
     let below = |name: &str| match (key, is_variant(name)) {
         (key, true) => key.to_owned(),
@@ -354,7 +354,7 @@ fn difference(key: &str, one: &Value, other: &Value, parts: &mut Vec<(String, Va
     }
 }
 
-/// True for names in `run.json` that say which kind of value follows, and that plans do not have.
+/// True for names in `run.json` that say which kind of value follows. Plans do not contain these names.
 fn is_variant(name: &str) -> bool {
     ["built-in", "running", "size", "text", "file", "fixed", "uniform"].contains(&name)
 }

@@ -327,9 +327,9 @@ fn void_cases_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
-/// A run of two gateways. Figures of separate runs scatter as recorded: the machine by 3 %, and the times and
-/// the CPU time of each process by another 3.6 %, together 4.7 % (`records/2026-11-27-vm-runs`). The distance
-/// of the CPUs follows neither.
+/// A run of two gateways. From run to run, figures scatter as in `records/2026-11-27-vm-runs`: the machine by
+/// 3 %, and the times and the CPU time of each process by another 3.6 %, together 4.7 %. The distance of the
+/// CPUs depends on neither.
 fn scattered(seed: u64, distance_ns: f64, slower: f64) -> Run {
     let mut random = hoptax_format::random::Random::new(seed);
     let mut by = |share: f64| (share * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0)).exp();
@@ -359,7 +359,8 @@ fn mirrored(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Compares `count` pairs of runs, there and back. Returns how many were called different, by any row.
+/// Compares `count` pairs of runs in both orders. Returns the number of pairs in which any row shows a
+/// difference.
 fn called_different(count: u64, runs: impl Fn(u64) -> (Run, Run)) -> usize {
     let is_called = |seed: u64| {
         let (a, b) = runs(seed);
@@ -384,7 +385,7 @@ fn called_different(count: u64, runs: impl Fn(u64) -> (Run, Run)) -> usize {
 fn equal_runs_are_not_told_apart_whatever_the_placement_of_their_cpus() {
     let near = called_different(30, |seed| (scattered(seed, 110.0, 1.0), scattered(seed + 501, 110.0, 1.0)));
     assert!(near <= 1, "{near} of 30 pairs");
-    // Before, 14 of 15 pairs of a near and a far run were called worse, and none better.
+    // An earlier rule called 14 of 15 pairs of a near and a far run worse, and none better.
     let apart = called_different(30, |seed| (scattered(seed, 123.0, 1.0), scattered(seed + 501, 315.0, 1.0)));
     assert!(apart <= 1, "{apart} of 30 pairs");
     let slower =

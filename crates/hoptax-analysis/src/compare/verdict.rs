@@ -98,8 +98,8 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     )
 }
 
-/// The share of α that is for the headline rows together. The other rows share the rest. So a comparison with
-/// many rows still sees what matters most.
+/// The share of α for all headline rows together. The other rows share the rest. So a comparison with many
+/// rows can still find a difference in the headline rows.
 const FOR_HEADLINES: f64 = 0.8;
 
 /// Adjusts the p-values of all rows for their number (Holm), and judges each row. If nothing differs, at most

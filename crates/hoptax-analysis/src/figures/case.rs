@@ -125,7 +125,8 @@ fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
     }
 }
 
-/// Responses on each connection of each trial. Absent if a trial does not say it.
+/// Distribution of the number of responses per connection, over all trials. Absent if the record of a trial
+/// lacks it.
 pub(crate) fn responses<'a>(trials: impl Iterator<Item = &'a LoadRecord>) -> Option<Histogram<u64>> {
     let mut sum = empty_of_counts();
     for load in trials {

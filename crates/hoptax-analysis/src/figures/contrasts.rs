@@ -1,22 +1,24 @@
-//! Compares several places in the time that a gateway adds to the median of the requests that are sent there.
+//! Compares the time that a gateway adds at the median between several places. A place is a generator or a
+//! host that sends requests.
 
 use crate::trials::trial::Trial;
 use hoptax_stats::{Drawn, Draws, Estimate, Rounds, Statistic, Units};
 use std::collections::BTreeSet;
 
-/// How much more is added at one place than at another.
+/// How much more a gateway adds at one place than at another.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Contrast {
     /// Indices of the two places.
     pub(crate) pair: [usize; 2],
-    /// Added p50 of each, µs.
+    /// Added p50 at each place, µs.
     pub(crate) added_p50: [f64; 2],
-    /// The second one's added p50 − the first one's, µs, over the rounds that all places have.
+    /// Added p50 at the second place − added p50 at the first place, µs, over the rounds that all places
+    /// have.
     pub(crate) difference: Estimate,
 }
 
-/// Compares every two places. Each has the trials via the gateway and those of direct. Whole rounds are
-/// drawn, so what affects all places in a round cancels.
+/// Compares every two places. Each place has its trials via the gateway and its trials of direct. A draw
+/// takes whole rounds, so a disturbance that affects all places in a round cancels.
 pub(crate) fn contrasts(places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
     let rounds = |trials: &&[Trial<'_>]| -> BTreeSet<u32> {
         trials.iter().filter(|trial| !trial.response_time.is_empty()).map(Trial::round).collect()

@@ -52,7 +52,7 @@ fn of_event(trials: &[Trial<'_>], index: usize) -> Option<EventFigures> {
     })
 }
 
-/// The figures of the windows whose owners this function accepts.
+/// The figures of the windows for whose owners `accepts` returns true.
 fn stretch(trials: &[Trial<'_>], accepts: impl Fn(Option<usize>) -> bool) -> Stretch {
     let mut stretch = Stretch::default();
     let mut times: Vec<(u32, Histogram<u64>)> = Vec::new();

@@ -1,8 +1,8 @@
 //! The network between the hosts of a run, and how much of a tax it is.
 //!
 //! Direct requests go from the generator to the upstream. Requests via a gateway go to the gateway first, so
-//! they pass other legs. The split says what this costs: see [`extra_way`]. What remains of the tax is what
-//! the gateway adds.
+//! they pass other legs. The split of a tax has two parts: the cost of these legs ([`extra_way`]), and the
+//! rest, which the gateway adds.
 
 use crate::hosts::vantage::generators;
 use crate::taxes::another_run::Scatters;
@@ -17,19 +17,19 @@ use std::collections::BTreeMap;
 pub struct LegFigures {
     /// What was measured.
     pub leg: Leg,
-    /// Median of a round trip, µs. Its interval contains the scatter and the change from before the first
-    /// trial to after the last one. Absent if it was not measured.
+    /// Median of a round trip, µs. Its interval covers the scatter, and the change between the measurement
+    /// before the first trial and the measurement after the last trial. Absent if no round trip was measured.
     pub round_trip_us: Option<Estimate>,
     /// The shortest round trip, µs.
     pub least_us: Option<f64>,
-    /// Bytes per second in the direction of requests: the mean of both moments.
+    /// Bytes per second in the direction of requests: the mean of both measurements.
     pub there: Option<f64>,
-    /// Bytes per second in the direction of responses.
+    /// Bytes per second in the direction of responses, also a mean.
     pub back: Option<f64>,
 }
 
 impl LegFigures {
-    /// The figures of what was measured on a leg.
+    /// Computes the figures of a leg.
     pub fn new(leg: &Leg) -> Self {
         let looks = || [&leg.at_start, &leg.at_end].into_iter().flatten();
         let least =
@@ -51,16 +51,17 @@ impl LegFigures {
         self.leg.from != self.leg.to
     }
 
-    /// Why something was not measured. Absent if all of it was.
+    /// Why a part of the figures was not measured. Absent if all parts were measured.
     pub fn failed(&self) -> Option<&str> {
         let looks = [&self.leg.at_start, &self.leg.at_end].into_iter().flatten();
         looks.filter_map(|look| look.failed.as_deref()).next()
     }
 }
 
-/// The median of the round trips. Half of the interval's width is √(h² + d²): h is Student's half-width of
-/// the mean over batches, each relative to its own moment, and d is half of the difference between the two
-/// moments, because nobody measured in between.
+/// The median of the round trips. Half of the interval's width is √(h² + d²). h is Student's half-width of
+/// the mean over batches. For h, each batch is compared with the mean of its own measurement (before the
+/// first trial, or after the last). d is half of the difference between these two measurements, because there
+/// is no measurement in between.
 fn round_trip_us(looks: &[&LegLook]) -> Option<Estimate> {
     let us = |look: &&LegLook| -> Vec<f64> {
         look.round_trips.p50_ns_by_batch.iter().map(|ns| *ns as f64 / 1e3).collect()
@@ -87,14 +88,14 @@ fn round_trip_us(looks: &[&LegLook]) -> Option<Estimate> {
     })
 }
 
-/// The legs that requests via a gateway pass in addition to those of direct, each with the hosts at its ends
-/// and how often it counts:
+/// The legs that requests via a gateway pass in addition to those of direct. Each leg is given by the hosts
+/// at its ends, with the number of times that it counts:
 ///
 /// (generator → gateway) + (gateway → upstream) − (generator → upstream) − (gateway → gateway)
 ///
 /// A measured round trip also contains the system calls and the wake-ups of a process at each end. The
-/// gateway is at two of these ends, and what this costs there belongs to the gateway, as in a run on one
-/// host. So the round trip within the gateway's own host is subtracted. Legs that direct passes too cancel.
+/// gateway is at two of these ends. The cost at these ends belongs to the gateway, as in a run on one host,
+/// so the round trip within the gateway's own host is subtracted. Legs that direct requests also pass cancel.
 /// The result is empty if the gateway shares a host with the generator or with the upstream.
 pub fn extra_way(generator: &str, gateway: &str, upstream: &str) -> BTreeMap<[String; 2], i32> {
     let mut legs: BTreeMap<[String; 2], i32> = BTreeMap::new();
@@ -117,13 +118,13 @@ pub(crate) fn figures(run: &RunRecord) -> Vec<LegFigures> {
 pub struct Network {
     /// Figures of each leg.
     pub legs: Vec<LegFigures>,
-    /// The split of each tax. A load point has none if all its requests pass the same legs, or a leg was not
-    /// measured.
+    /// The split of each tax. A load point has no split if its direct requests and those via gateways pass
+    /// the same legs, or if a leg was not measured.
     pub splits: Vec<Split>,
     /// True if requests via gateways pass the network between the same hosts as direct requests, at every
     /// load point.
     pub same_way: bool,
-    /// Indices of the load points at which they do.
+    /// Indices of the load points at which this holds.
     pub same_ways: Vec<usize>,
 }
 
@@ -152,7 +153,8 @@ fn starts(run: &RunRecord, gateway: &str) -> bool {
     !run.plan.gateways.iter().any(|one| one.label == gateway && external(one))
 }
 
-/// The extra way of requests via a gateway. Several generators have equal shares.
+/// The extra way of requests via a gateway. If there are several generators, each sends an equal share of the
+/// requests.
 struct Way {
     legs: BTreeMap<[String; 2], f64>,
 }
@@ -174,15 +176,15 @@ impl Way {
         (!generators.is_empty()).then_some(Self { legs })
     }
 
-    /// What it costs, µs. `None` if a leg was not measured. Legs are measured one after the other, so the
-    /// squares of their half-widths add up.
+    /// The cost of the extra way, µs. `None` if a leg was not measured. Legs are measured one after the
+    /// other, so the squares of their half-widths add up.
     fn cost(&self, legs: &[LegFigures]) -> Option<Estimate> {
         let (mut sum, mut half, mut trials) = (0.0, Some(0.0_f64), u32::MAX);
         for ([from, to], times) in &self.legs {
             let leg = legs.iter().find(|one| one.leg.from == *from && one.leg.to == *to)?;
             let round_trip = leg.round_trip_us?;
             sum += times * round_trip.estimate;
-            // The lower end may have been cut at zero, so the upper one says how wide it is.
+            // The lower end may have been raised to zero, so the half-width is taken from the upper end.
             let own = round_trip.high.map(|high| times * (high - round_trip.estimate));
             half = half.zip(own).map(|(half, own)| half.hypot(own));
             trials = trials.min(round_trip.trials);
@@ -201,7 +203,8 @@ fn split(case: &Case, wire_us: Estimate, scatters: &Scatters<'_>) -> Option<Spli
         load: case.load.index,
         added_p50_us: added.estimate,
         wire_us,
-        // How a machine's speed differs from run to run changes the gateway's part, not the network's.
+        // If the machine's speed changes from run to run, the gateway's part changes, but not the network's
+        // part.
         gateway_us: scatters.of(&case.gateway).widen(in_run),
     })
 }
@@ -269,7 +272,7 @@ mod tests {
     fn each_load_has_the_split_of_its_own_generators() {
         let run = from_two_hosts();
         let network = run.analyse().network;
-        // The gateway is on the host that sends the second load, so nothing of that tax is the network's.
+        // The gateway is on the host that sends the second load, so that tax contains no time of the network.
         let [split] = &network.splits[..] else { panic!("{network:?}") };
         assert_eq!((split.load, network.same_way, network.same_ways.as_slice()), (0, false, [1].as_slice()));
         assert!((split.wire_us.estimate - 320.0).abs() < 1.0, "{split:?}");

@@ -27,8 +27,8 @@ pub(crate) fn roles(run: &RunRecord, load: usize, name: &str) -> Vec<Role> {
     roles.iter().copied().filter(|role| *role != Role::Generator || sends).collect()
 }
 
-/// Name of the first host with the role `generator`. The record describes its machine, and has its checks.
-/// `None` in a run on one host.
+/// Name of the first host with the role `generator`. The environment and the host checks in the record are
+/// those of this host. `None` in a run on one host.
 pub(crate) fn first_generator(run: &RunRecord) -> Option<&str> {
     let of_role = run.plan.machines_of(&run.plan.roles.generator);
     let named = of_role.iter().find_map(|name| run.hosts.get_key_value(name));
@@ -64,7 +64,7 @@ pub(crate) fn same_loads(
     same.filter(|one| !one.views.is_empty()).collect()
 }
 
-/// A gateway's case from one host, and direct's case from there.
+/// A gateway's case with load from one host, and direct's case with load from the same host.
 struct Seen<'c, 'a> {
     via: &'c (Case, Vec<Trial<'a>>),
     direct: &'c (Case, Vec<Trial<'a>>),
@@ -155,7 +155,7 @@ mod tests {
         let mut run = from_two_hosts();
         run.record.load[1].connections = 16;
         assert_eq!(run.analyse().same_loads, []);
-        // Without figures from one of the hosts, there is still the other.
+        // If there are no figures from one of the hosts, the other host is still shown.
         let mut run = from_two_hosts();
         run.trials.retain(|trial| trial.load == 0);
         let analysis = run.analyse();

@@ -12,19 +12,19 @@ pub struct CaseProfile {
     pub gateway: String,
     /// The load point.
     pub load: Load,
-    /// What was recorded.
+    /// What the passes recorded: CPU time or waiting.
     pub kind: PassKind,
     /// Number of passes that succeeded.
     pub passes: u32,
     /// Number of passes that failed.
     pub failed: u32,
-    /// Why the last of them failed. Absent if none failed.
+    /// Why the last failed pass failed. Absent if none failed.
     pub failure: Option<String>,
     /// The profiler and its version.
     pub profiler: String,
-    /// How it found the callers of a function.
+    /// How the profiler found the callers of a function.
     pub callers: Callers,
-    /// Whether it saw what the kernel does for the gateway.
+    /// True if the profiler saw what the kernel does for the gateway.
     pub sees_kernel: bool,
     /// Number of samples.
     pub samples: u64,
@@ -34,7 +34,8 @@ pub struct CaseProfile {
     pub symbols: Option<String>,
     /// Time of all frames, µs per request. Absent if no pass succeeded.
     pub whole: Option<Estimate>,
-    /// Nothing, with the number of batches of this profile: the cost of a frame that it does not have.
+    /// A cost of zero, with the number of batches of this profile. It is the cost of a frame that the profile
+    /// does not contain.
     pub nothing: Estimate,
     /// The tree of calls. The first node is the root, and a node comes after its parent.
     pub tree: Vec<Node>,

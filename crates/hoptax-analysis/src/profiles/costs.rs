@@ -186,7 +186,7 @@ struct Building {
     total: Vec<Vec<f64>>,
     all: Vec<f64>,
     nodes: Vec<NodeSums>,
-    /// The node of each frame below each node.
+    /// For a parent node and a frame, the child node.
     children: BTreeMap<(usize, usize), usize>,
 }
 
@@ -213,7 +213,7 @@ impl Building {
         for (slice, index) in pass.slices.iter().zip(first..) {
             let mut seen = 0.0;
             for (stack, ns) in &slice.stacks {
-                // A record can come from someone else, and may be wrong.
+                // A record from another machine or program may contain invalid indices.
                 let Some(stack) = pass.stacks.get(*stack as usize) else { continue };
                 let path: Vec<usize> =
                     stack.iter().filter_map(|frame| frames.get(*frame as usize).copied()).collect();
@@ -274,8 +274,9 @@ fn plain(name: &str, kind: FrameKind) -> Frame {
     Frame { name: name.to_owned(), module: String::new(), kind, named: true }
 }
 
-/// CPU time per sampled time of a pass. Samples say where a gateway spends its CPU time, and its CPU clocks
-/// say how much. Waiting is measured as it is, and so is a pass without the kernel's part.
+/// The factor that turns sampled time of a pass into CPU time. Samples show where a gateway spends its CPU
+/// time, and its CPU clocks show how much. The factor is 1 for waiting, and for passes that do not see the
+/// kernel.
 fn factor(pass: &PassRecord) -> f64 {
     if pass.kind == PassKind::Waiting || !pass.sees_kernel {
         return 1.0;

@@ -94,9 +94,10 @@ pub(super) fn differences(run: &RunRecord, cases: &[CaseProfile]) -> Vec<Profile
     pairs.filter_map(|(first, second)| difference(cases, first, second)).collect()
 }
 
-/// At each load point, the first gateway of each pack against its other gateways: a gateway without a feature
-/// against with, or one version against another. If a run has only two gateways, these two. For each gateway,
-/// each load point against the one before.
+/// The pairs of profiles to compare. At each load point, the first gateway of a pack is compared with each
+/// other gateway of the pack, for example one version with another, or a gateway without a feature with the
+/// same gateway that has it. If a run has only two gateways, these two are always compared. Each gateway is
+/// also compared with itself at the load point before.
 fn pairs(run: &RunRecord, cases: &[CaseProfile]) -> Vec<(usize, usize)> {
     let kind = |label: &str| {
         let contender = run.contenders.iter().find(|one| one.label == label);
@@ -180,7 +181,7 @@ fn larger_first(one: &Contrast, other: &Contrast) -> std::cmp::Ordering {
     other.estimate.abs().total_cmp(&one.estimate.abs())
 }
 
-/// What the first and the second side have for a key.
+/// The values of the first side and of the second side for a key.
 type Sides<'v, V> = (Option<&'v V>, Option<&'v V>);
 
 fn by_key<'v, K: Ord + 'v, V: 'v>(
@@ -199,7 +200,8 @@ fn tree(a: &[Node], b: &[Node], change: &Change<'_>) -> Vec<DifferenceNode> {
     let mut parents: Vec<(Option<usize>, &Frame)> = Vec::new();
     let mut sides: Vec<Sides<'_, Estimate>> = Vec::new();
     for (side, nodes) in [a, b].into_iter().enumerate() {
-        // The place in the union of each node of this side. Callers come before what they call.
+        // For each node of this side, its place in the union. Callers come before the functions that they
+        // call.
         let mut own_places: Vec<usize> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let key = (node.parent.map(|parent| own_places[parent]), &node.frame);

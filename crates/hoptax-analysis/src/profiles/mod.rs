@@ -1,7 +1,7 @@
 //! Profiles: how much CPU time, or waiting time, each function takes per request, and how that differs
 //! between gateways and loads.
 //!
-//! A frame's share of the samples of a pass, times the CPU time of the gateway in that pass, is its time. Its
+//! The time of a frame is its share of the samples of a pass × the CPU time of the gateway in that pass. Its
 //! time per request has an interval from the slices of all passes ([`hoptax_stats::Slices`]).
 
 mod case;
@@ -21,7 +21,7 @@ use hoptax_record::report::Load;
 /// The profiles of a run, and their differences.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profiles {
-    /// By load point, then in the plan's order, CPU time before waiting.
+    /// Sorted by load point, then in the plan's order. CPU time comes before waiting.
     pub cases: Vec<CaseProfile>,
     /// Differences between two profiles of CPU time.
     pub differences: Vec<ProfileDifference>,
@@ -43,8 +43,8 @@ pub fn profiles(run: &RunRecord, passes: &[PassRecord]) -> Profiles {
             }
         }
     }
-    // A frame that is too small to be listed on one side still has its time there, so the differences come
-    // first.
+    // Differences are computed before small frames are left out. A frame may be too small to be listed on one
+    // side only, and its time on that side is still needed.
     let differences = difference::differences(run, &cases);
     cases.iter_mut().for_each(CaseProfile::leave_out_small);
     Profiles { cases, differences }

@@ -70,7 +70,7 @@ fn the_frames_of_a_feature_are_its_difference() {
 
 #[test]
 fn a_frame_that_is_too_small_to_be_listed_on_one_side_is_not_zero_in_the_difference() {
-    // 0.04 % of the first profile, and 5 % of the second.
+    // The frame `small` has 0.04 % of the first profile, and 5 % of the second.
     let first = passes("nginx", &[("main;loop", 99.96), ("main;small", 0.04), ("main;tiny", 0.01)], 7);
     let second = passes("nginx.gzip", &[("main;loop", 0.71), ("main;small", 0.04)], 8);
     let all = profiles(&run(), &[first, second].concat());

@@ -46,8 +46,9 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Applies the rule to a trial, on every machine that its requests pass: a window is left out if it is to
-    /// be left out on any of them. `None` if the trial has no windows, or if a machine's steal is unknown.
+    /// Applies the rule to a trial, on every machine that its requests pass. A window is left out if the rule
+    /// leaves it out on any of these machines. `None` if the trial has no windows, or if a machine's steal is
+    /// unknown.
     pub fn of(trial: &TrialRecord) -> Option<Self> {
         Self::by(&RULE, trial)
     }

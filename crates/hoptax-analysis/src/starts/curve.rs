@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Number of points for each power of ten. More would show noise.
 const PER_DECADE: f64 = 12.0;
 
-/// The curve of several starts. A point is the median over the starts of their times and of their median
-/// response times. It exists if at least half of the starts have answers there.
+/// The curve of several starts. A point is the median time and the median response time over the starts. A
+/// place has a point if at least half of the starts have answers there.
 pub(super) fn curve(loads: &[&StartLoad]) -> Vec<CurvePoint> {
     let mut places: BTreeMap<i32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for load in loads {

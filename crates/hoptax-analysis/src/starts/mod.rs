@@ -36,8 +36,8 @@ impl Starts {
         median(self.values(metric), 1.0)
     }
 
-    /// The same figure as an [`Estimate`]. If only a bound of the median is known, it is the bound. An end of
-    /// the interval that is not known is absent.
+    /// The same figure as an [`Estimate`]. If only a bound of the median is known, the estimate is this
+    /// bound. Unknown ends of the interval are absent.
     pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
         let median = self.measured(metric)?;
         Some(Estimate {
@@ -102,8 +102,8 @@ fn of_contender(label: &str, kind: StartKind, records: &[&StartRecord]) -> Start
     let requests = [1, 10, 100, 1000].map(request);
     let [first_us, tenth_us, hundredth_us, thousandth_us] =
         requests.each_ref().map(|values| median(values, 1.0 / MICROSECOND));
-    // Starts with load have these times too, but come right after a start with the same machine in the same
-    // state.
+    // Starts with load have these times too. They do not count, because each comes right after another start
+    // while the machine is in the same state.
     let of = |value: &dyn Fn(&StartRecord) -> Option<u64>| -> Vec<Observed> {
         one_by_one.iter().filter_map(|record| value(record)).map(exactly).collect()
     };
@@ -149,8 +149,8 @@ impl<'r> Loaded<'r> {
         Some(Self { record, load, settling: settling(&load.windows)? })
     }
 
-    /// Time from the start until the gateway had settled, ns. If it had not, the duration of the load, which
-    /// is a bound that is the same in each start.
+    /// Time from the start until the gateway had settled, ns. If it had not settled, the duration of the
+    /// load, which is a lower bound and the same in each start.
     fn since_start_ns(&self) -> f64 {
         match self.settling.is_settled {
             true => (self.load.after_ns + self.settling.ns) as f64,
@@ -158,7 +158,7 @@ impl<'r> Loaded<'r> {
         }
     }
 
-    /// A figure of the time until the gateway had settled. Without settling, it is a bound.
+    /// A figure of the time until the gateway had settled. If it had not settled, the value is a lower bound.
     fn observed(&self, value: f64) -> Observed {
         Observed { value, is_more: !self.settling.is_settled }
     }
@@ -167,7 +167,7 @@ impl<'r> Loaded<'r> {
     fn cpu_ns(&self) -> Option<f64> {
         let (at_ready, usage) = (self.record.at_ready?, self.load.usage.as_ref()?);
         let windows = self.settling.ns as f64 / WINDOW_NS as f64;
-        // The last window counts with the part of it that had passed.
+        // Of the last window, only the part until the gateway had settled counts.
         let part = |at: usize| (windows - at as f64).clamp(0.0, 1.0);
         let used: f64 = usage.cpu_ns_by_window.iter().zip(0..).map(|(ns, at)| *ns as f64 * part(at)).sum();
         Some(at_ready.cpu_ns as f64 + used)
@@ -189,8 +189,8 @@ fn under_load(loaded: &[Loaded<'_>]) -> StartUnderLoad {
     };
     let level: Vec<Observed> =
         loaded.iter().filter_map(|one| one.settling.level_ns).map(Observed::exactly).collect();
-    // Memory hardly shrinks, so without settling it is the largest memory under the whole load and not a
-    // bound.
+    // Memory hardly shrinks. So if a gateway had not settled, the largest memory under the whole load is its
+    // value, and not only a bound.
     let memory: Vec<Observed> =
         loaded.iter().filter_map(|one| one.rss_bytes().map(Observed::exactly)).collect();
     let sum = |of: fn(&StartLoad) -> u64| loaded.iter().map(|one| of(one.load)).sum();
@@ -221,7 +221,8 @@ fn exactly(ns: u64) -> Observed {
 fn median(values: &[Observed], factor: f64) -> Option<StartMedian> {
     let found = sample_median(values)?;
     let (low, high) = found.interval.unzip();
-    // The bounds grow with the rank, so the first unknown member has a bound that holds for all.
+    // Bounds grow with the rank. So the bound of the first unknown value also holds for the other unknown
+    // values.
     let unknown = [low, Some(found.median), high].into_iter().flatten().find(|one| one.is_more);
     let median = StartMedian {
         estimate: found.median.known(),

@@ -1,55 +1,56 @@
-//! When a gateway has settled after a start: from then on, it is as fast as later.
+//! Finds when a gateway has settled after a start: from then on, it does not get faster.
 
 use hoptax_format::clock::SECOND;
 use hoptax_record::start::{START_WINDOW_NS, StartWindow};
 use hoptax_stats::{mann_kendall, median};
 
-/// Neighbouring windows are joined until a step has this many answers on average. With fewer, medians are
-/// chance.
+/// Neighbouring windows are joined to steps that have at least this many answers on average. With fewer
+/// answers, medians depend on chance.
 const ANSWERS: f64 = 8.0;
 
 /// At least this many steps remain, so that the settled time is known to within a few per cent of the load.
 const LEAST_STEPS: usize = 40;
 
-/// Number of steps in the running median. A stall of two steps is not slowness.
+/// Number of steps in the running median. A stall of two steps does not make any running median slow.
 const RUNNING: usize = 5;
 
-/// A step is slow if its running median is above the settled level by more than this share …
+/// A step is slow if its running median is above the settled level by more than this share of the level, plus
+/// [`DEVIATIONS`] standard deviations.
 const SLOWER: f64 = 0.1;
 
-/// … and by more than this many standard deviations of the running medians in the second half of the load.
-/// Normally distributed noise alone makes less than one step in ten thousand slow.
+/// The number of standard deviations in [`SLOWER`]. They are those of the running medians in the second half
+/// of the load. Normally distributed noise alone makes less than one step in ten thousand slow.
 const DEVIATIONS: f64 = 3.0;
 
 /// Standard deviation ÷ median absolute deviation of a normal distribution.
 const OF_NORMAL: f64 = 1.4826;
 
-/// Number of slow steps that outweigh this many fast ones: a slow stretch belongs to the time before the
-/// gateway has settled if it is at least a third as long as the fast time before it. So a gateway that
-/// becomes slow once more soon after its start has not settled, but a disturbance by the host after seconds
-/// of fast answers does not count.
+/// A slow step weighs as much as this many fast steps. So a slow stretch belongs to the time before the
+/// gateway has settled if it is at least a third as long as the fast time before it. A gateway that becomes
+/// slow again soon after its start has not settled. A disturbance by the host after seconds of fast answers
+/// does not count.
 const WEIGHT: i64 = 3;
 
-/// Fall of the response time in the second half of the load, as a share of its end, up to which it has
-/// stopped falling.
+/// Limit for the fall of the response time in the second half of the load, as a share of the last response
+/// time. Up to this limit, the response time counts as steady.
 const FALL: f64 = 0.05;
 
-/// The fall is looked for in this many medians of equal parts of the second half. A short disturbance changes
-/// only one.
+/// Number of equal parts of the second half. The fall is computed from their medians, because a short
+/// disturbance changes only one of these medians.
 const PARTS: usize = 12;
 
-/// A fall is believed if chance explains it with at most this probability (Mann's test for a trend).
+/// A fall counts if its p-value in Mann's test for a trend is at most this.
 const BY_CHANCE: f64 = 0.001;
 
 /// How a gateway settled in one start.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settling {
-    /// True if it had settled when its load ended. Otherwise the other figures are those of the whole load:
-    /// more is needed until it settles.
+    /// True if the gateway had settled when its load ended. Otherwise the other figures are those of the
+    /// whole load, and so lower bounds.
     pub(super) is_settled: bool,
-    /// Time from the beginning of the load, ns.
+    /// Time from the beginning of the load until the gateway had settled, ns.
     pub(super) ns: u64,
-    /// Number of answers until then.
+    /// Number of answers in this time.
     pub(super) requests: u64,
     /// How much later these requests were answered than by a settled gateway, request-seconds.
     pub(super) later_request_s: f64,
@@ -128,7 +129,7 @@ fn running_medians(steps: &[Step]) -> Vec<f64> {
         let to = (at + RUNNING / 2 + 1).min(steps.len());
         let mut values: Vec<f64> = steps[from..to].iter().map(|step| step.p50_ns).collect();
         values.sort_by(f64::total_cmp);
-        // The upper of two middle values: at the edges there are fewer neighbours.
+        // This is the upper one of two middle values. At the edges, there can be an even number of values.
         values[values.len() / 2]
     };
     (0..steps.len()).map(around).collect()
@@ -142,8 +143,8 @@ fn scatter(values: &[f64]) -> f64 {
     OF_NORMAL * median(&deviations).unwrap_or(0.0)
 }
 
-/// Number of steps before the gateway had settled: the split with the largest weight of slow steps less fast
-/// ones before it.
+/// Number of steps before the gateway had settled. It is the number for which the weight of the slow steps
+/// among them minus that of the fast steps is largest.
 fn end_of_slowness(slow: &[bool]) -> usize {
     let (mut sum, mut best, mut end) = (0, 0, 0);
     for (at, slow) in slow.iter().enumerate() {
@@ -163,7 +164,8 @@ fn is_falling(steps: &[Step]) -> bool {
     let (Some(first), Some(last)) = (median(&parts[..third]), median(&parts[parts.len() - third..])) else {
         return false;
     };
-    // The middles of the first and the last third are two thirds of the second half apart.
+    // The middles of the first and the last third are two thirds of the second half apart. A factor of 1.5
+    // gives the fall over the whole second half.
     let fall = 1.5 * (first - last) / last;
     let (trend, by_chance) = mann_kendall(&parts);
     fall > FALL && trend < 0 && by_chance <= BY_CHANCE

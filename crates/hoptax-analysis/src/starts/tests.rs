@@ -64,7 +64,8 @@ fn starts_that_had_not_settled_are_only_bounds() {
     assert_eq!((settled.more_than, settled.starts), (Some(10.0), 20));
     let later = load.later_request_s.expect("bounds");
     assert!(later.estimate.is_none() && later.more_than.is_some_and(|bound| bound > 0.0), "{later:?}");
-    // Six of twenty are enough for the upper end of the interval, and do not touch the median.
+    // If six of twenty starts do not settle, the upper end of the interval is unknown, but the median is
+    // known.
     let mut run = started(20, &[("yarp", Cold::managed())]);
     let slow = started(20, &[("yarp", cold)]);
     for (one, other) in run.starts.iter_mut().zip(&slow.starts).filter(|(one, _)| one.round < 6) {

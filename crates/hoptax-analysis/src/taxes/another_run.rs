@@ -7,8 +7,8 @@
 //! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps
 //!   the code that it happened to make. This differs from process to process, so it changes differences too.
 //!
-//! All of it is a share of the figure, known from separate runs. The parts are independent, so their squares
-//! add up.
+//! The size of each effect is a share of the figure, known from separate runs. The effects are independent,
+//! so their squares add up.
 
 use crate::trials::metric::is_time;
 use hoptax_plan::{Metric, Quantity};
@@ -16,30 +16,31 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
 use hoptax_stats::Estimate;
 
-/// How far all times of separate runs scatter together beyond what their rounds show: half of a 95 %
-/// interval, as a share of the figure. With it, 152 of 160 intervals of nginx and Envoy hold the mean of 40
-/// runs (`records/2026-11-27-vm-runs`).
+/// How much all times of a run change together from run to run, beyond the scatter of its rounds: half of a
+/// 95 % interval, as a share of the figure. With this share, 152 of 160 intervals of nginx and Envoy contain
+/// the mean of 40 runs (`records/2026-11-27-vm-runs`).
 const OF_RUNS: f64 = 0.06;
-/// The same for the throughput of a closed loop, and for its ratio to direct's: 184 of 189 intervals of ten
-/// gateways.
+/// The same for the throughput of a closed loop, and for its ratio to direct's throughput. With this share,
+/// 184 of 189 intervals of ten gateways contain the mean.
 const OF_THROUGHPUT: f64 = 0.025;
-/// The same for each process of a runtime that compiles while it runs: 38 of 40 intervals of Spring Cloud
-/// Gateway.
+/// The same for each process of a runtime that compiles while it runs. With this share, 38 of 40 intervals of
+/// Spring Cloud Gateway contain the mean.
 const OF_COMPILING: f64 = 0.1;
-/// The same for the CPU time of any process. `OF_RUNS` contains a part of it, so it counts only where two
-/// processes of a run are compared. Without it, one of two equal nginx takes more CPU time in 4 of 21 runs;
-/// with it in 1.
+/// The same for the CPU time of any process. `OF_RUNS` already contains a part of this scatter, so this share
+/// is added only if two processes of a run are compared. Without it, one of two equal nginx seems to take
+/// more CPU time in 4 of 21 runs; with it, in 1 run.
 const OF_PROCESS: f64 = 0.02;
 
-/// Half of a 95 % interval of what one figure scatters from run to run when two runs are compared, as a
-/// share. Equal runs must not be told apart, and a comparison has many rows. So these shares are from the
-/// gateways that scattered most, not from the average: Envoy's CPU time by a standard deviation of 4.7 %
-/// (`records/2026-11-27-vm-runs`).
+/// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as a
+/// share of the figure. A comparison has many rows, and must not find differences between equal runs. So
+/// these shares come from the gateways that scattered most, and not from the average. Envoy's CPU time had a
+/// standard deviation of 4.7 % (`records/2026-11-27-vm-runs`).
 const OF_TWO_RUNS: f64 = 0.08;
 /// The same for the slowest hundredth of responses, which depends on the few stalls that a run happens to
 /// see.
 const OF_TWO_TAILS: f64 = 0.15;
-/// The same for a process that compiles while it runs: the CPU time of Spring Cloud Gateway, 6 to 11 %.
+/// The same for a process that compiles while it runs. The CPU time of Spring Cloud Gateway scattered by 6 to
+/// 11 %.
 const OF_TWO_COMPILING: f64 = 0.15;
 /// The same for throughput in closed loops and its ratio to direct's.
 const OF_TWO_THROUGHPUTS: f64 = 0.04;
@@ -49,8 +50,8 @@ const OF_TWO_MEMORIES: f64 = 0.05;
 /// How the figures of the contenders of a run scatter from run to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scatters<'a> {
-    /// The warm-ups of the run. Without a warm-up of a contender, nobody knows whether it compiles while it
-    /// runs.
+    /// The warm-ups of the run. They show which contenders compile while they run. Without a warm-up, this is
+    /// unknown.
     pub(crate) warm_ups: &'a [WarmUpFigures],
     /// True if each trial had a process of its own. Rounds then show how processes differ.
     pub(crate) isolate: bool,
@@ -68,7 +69,8 @@ impl Scatters<'_> {
     }
 }
 
-/// How the figures of one contender scatter from run to run, beside what all contenders have in common.
+/// How the figures of one contender scatter from run to run, in addition to the scatter that all contenders
+/// share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scatter {
     /// Half-width of all times, as a share.
@@ -78,13 +80,14 @@ pub(crate) struct Scatter {
 }
 
 impl Scatter {
-    /// A time of this contender, or one that it adds, with an interval for another run.
+    /// Widens the interval of a time of this contender, or of an added time, so that it holds for another
+    /// run.
     pub(crate) fn widen(self, in_run: Estimate) -> Estimate {
         wider(in_run, OF_RUNS.hypot(self.of_processes) * in_run.estimate)
     }
 
-    /// What a figure scatters from run to run when two runs are compared: half of a 95 % interval, as a
-    /// share. Zero for counts.
+    /// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as
+    /// a share of the figure. Zero for counts.
     pub(crate) fn between_runs(self, metric: Metric) -> f64 {
         let of_processes = if self.of_processes > 0.0 { OF_TWO_COMPILING } else { 0.0 };
         match metric.quantity() {
@@ -127,8 +130,8 @@ impl Scatter {
         }
     }
 
-    /// Widens the intervals of all times of a case, and of the throughput of a closed loop. An open loop has
-    /// the throughput that the plan asks for.
+    /// Widens the intervals of all times of a case, and of the throughput of a closed loop. In an open loop,
+    /// the plan decides the throughput.
     pub(crate) fn widen_case(self, case: &mut Case) {
         let Case {
             load,
@@ -182,8 +185,8 @@ impl Scatter {
     }
 }
 
-/// The difference of figures of several processes, with an interval for another run. `processes` are their
-/// figures. Metrics that are no times stay as they are.
+/// Widens the interval of a difference between processes, so that it holds for another run. `processes` are
+/// the figure and the scatter of each process. Metrics that are not times remain unchanged.
 pub(crate) fn widen_between(metric: Metric, in_run: Estimate, processes: &[(f64, Scatter)]) -> Estimate {
     if !is_time(metric) {
         return in_run;

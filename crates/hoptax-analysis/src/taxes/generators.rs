@@ -85,18 +85,19 @@ fn added(load: &Load, via: &[Trial<'_>], direct: &[Trial<'_>]) -> Option<Differe
     Some(Difference::new(estimate, 0.0, floor))
 }
 
-/// How much more one generator's requests wait at a gateway than another's.
+/// How much more a gateway adds to the requests of one generator than to those of another.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Disagreement {
     /// Names of the two generators.
     pub(crate) pair: [String; 2],
     /// Added p50 of each, µs.
     pub(crate) added_p50: [f64; 2],
-    /// The second one's added p50 − the first one's, µs, over the rounds that both have.
+    /// Added p50 of the second generator − added p50 of the first generator, µs, over the rounds that all
+    /// generators have.
     pub(crate) difference: Estimate,
 }
 
-/// Compares every two generators in the time that a gateway adds to their medians.
+/// Compares the time that a gateway adds to the medians of every two generators.
 pub(crate) fn disagreements(via: &[Trial<'_>], direct: &[Trial<'_>]) -> Vec<Disagreement> {
     let names = names(via);
     let sides: Vec<[Vec<Trial<'_>>; 2]> =

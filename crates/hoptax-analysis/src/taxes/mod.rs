@@ -1,4 +1,4 @@
-//! Differences between gateways and direct, and between gateways, with what noise explains of them.
+//! Differences between gateways and direct, and between gateways, and how much of them noise can explain.
 
 pub(crate) mod another_run;
 pub(crate) mod difference;

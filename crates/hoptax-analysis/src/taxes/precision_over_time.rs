@@ -1,4 +1,5 @@
-//! How the interval of each gateway's added median shrank during the run, as far as its rounds tell.
+//! How the interval of each gateway's added median shrank during the run. Only the interval that the rounds
+//! give is shown.
 //!
 //! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and
 //! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
@@ -67,7 +68,8 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
         let direct = by_round(DIRECT);
         for gateway in run.contenders.iter().filter(|one| one.label != DIRECT) {
             let points = points(&by_round(&gateway.label), &direct, &prefixes);
-            // Without an interval of the whole run, the curve would end before the run does.
+            // A gateway without an interval from the whole run is left out, because its curve would end
+            // before the run does.
             if points.last().is_some_and(|point| point.rounds == rounds) {
                 let gateway = gateway.label.clone();
                 curves.push(PrecisionOverTime { gateway, load: load.index, points });
@@ -77,9 +79,10 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
     curves
 }
 
-/// The numbers of rounds to look at, for a run with this number of rounds: 5, 10, 15, then twice and three
-/// times the powers of two times 10, then all. Beyond 20 rounds, they grow by a third or by half, because a
-/// half-width that shrinks with the square root changes little in fewer rounds.
+/// The lengths of the prefixes for a run with this number of rounds: 5, 10, 15, 20, 30, 40, 60, 80, 120 and
+/// so on, and at the end all rounds. From 20 rounds on, each length is a half or a third larger than the one
+/// before. Smaller steps would change the half-width little, because it shrinks with the square root of the
+/// number of rounds.
 fn prefixes(rounds: u32) -> Vec<u32> {
     let doubled = std::iter::successors(Some(10_u32), |ten| ten.checked_mul(2));
     let larger = doubled.flat_map(|ten| [2, 3].map(|times| ten.saturating_mul(times)));

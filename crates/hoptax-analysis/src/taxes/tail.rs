@@ -37,11 +37,12 @@ fn is_resolved(one: &Difference) -> bool {
 
 /// The time after which the difference would be resolved, s. `measured_s` is the time that its rounds took.
 ///
-/// More rounds leave the scatter of separate runs as it is. The half-width that the rounds give shrinks with
-/// the square root of their number, and the time grows in proportion to it. So the time is `measured_s ·
-/// (half-width ÷ most)²`, where `most` is what the scatter of runs leaves of 0.2 · estimate. `None` if it
-/// leaves nothing, if there is no interval, and if the difference is not distinguishable from noise: near
-/// zero, the quotient depends on chance alone.
+/// More rounds do not change the scatter of separate runs. They only shrink the half-width that the rounds
+/// give, with the square root of their number. So the time is `measured_s · (half-width ÷ most)²`, where
+/// `most` is the half-width from the rounds at which the difference is just resolved: `most² = (0.2 ·
+/// estimate)² − (scatter of runs)²`. `None` if `most²` is not above zero, or if there is no interval. Also
+/// `None` if the difference is not distinguishable from noise: near zero, the quotient depends on chance
+/// alone.
 fn time_to_resolve(one: &Difference, measured_s: f64) -> Option<f64> {
     let (in_run, all) =
         one.in_run.half_width().zip(one.estimate.half_width()).filter(|_| one.distinguishable)?;
@@ -61,12 +62,12 @@ mod tests {
     use crate::fixture::{Run, via};
     use hoptax_stats::Estimate;
 
-    /// What separate runs add to the half-width of a difference of 100 µs, µs.
+    /// The scatter of separate runs, as a part of the half-width of a difference of 100 µs, µs.
     const OF_RUNS: f64 = 12.0;
-    /// Half-width in the run of such a difference that is just resolved, µs: 20² = 12² + 16².
+    /// Half-width from the rounds at which such a difference is just resolved, µs: 20² = 12² + 16².
     const JUST_RESOLVED: f64 = 16.0;
 
-    /// A difference of `estimate` µs that the rounds show to ± `half` µs.
+    /// A difference of `estimate` µs. Its rounds give a half-width of `half` µs.
     fn around(estimate: f64, half: f64, distinguishable: bool) -> Difference {
         let with = |half: f64| {
             let (low, high) = (Some(estimate - half), Some(estimate + half));
@@ -75,7 +76,7 @@ mod tests {
         Difference { estimate: with(half.hypot(OF_RUNS)), in_run: with(half), distinguishable }
     }
 
-    /// A difference of 100 µs that the rounds show to ± `half` × the half-width of one that is just resolved.
+    /// A difference of 100 µs. Its rounds give a half-width of `half` × [`JUST_RESOLVED`].
     fn known(half: f64, distinguishable: bool) -> Option<Difference> {
         Some(around(100.0, half * JUST_RESOLVED, distinguishable))
     }
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(highest([0.2, 0.999, 1.001]), Some(Metric::AddedP95));
         assert_eq!(highest([0.999, 1.1, 15.0]), Some(Metric::AddedP90));
         assert_eq!(highest([1.001, 1.1, 1.2]), None);
-        // A percentile that is narrow, but below the noise floor, is not resolved.
+        // A percentile with a narrow interval is not resolved if it is below the noise floor.
         let below_the_floor = tail(known(0.2, true), known(0.2, false), known(0.2, false)).expect("a p99");
         assert_eq!(below_the_floor.highest_resolved, Some(Metric::AddedP90));
         assert_eq!(tail(known(0.2, true), known(0.2, true), None), None);

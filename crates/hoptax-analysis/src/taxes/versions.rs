@@ -48,7 +48,8 @@ fn families(gateways: &[Gateway]) -> Vec<(String, Vec<Version>)> {
     several.map(|(family, versions)| (family.name(), told_apart(versions))).collect()
 }
 
-/// Versions with labels for names, if two of them have the same name, such as two builds of one program.
+/// Replaces the names of versions by their labels if two versions have the same name, for example two builds
+/// of one program.
 fn told_apart(versions: Vec<Version>) -> Vec<Version> {
     let is_twice = |one: &Version| versions.iter().filter(|other| other.name == one.name).count() > 1;
     if !versions.iter().any(is_twice) {

@@ -8,13 +8,13 @@ use hoptax_stats::median;
 /// Number of last bursts that show how fast a process is when it has settled.
 const LAST: usize = 6;
 
-/// A burst belongs to the slow time if its figure is above the settled one by more than this share of the
-/// settled one, and of the whole fall. A burst scatters by several per cent.
+/// A burst belongs to the slow time if its figure is above the settled figure by more than this share of the
+/// settled figure plus this share of the whole fall. Figures of bursts scatter by several per cent.
 const SLOWER: f64 = 0.05;
 
-/// Smallest ratio of the first figure (median of three bursts) to the settled one at which there is a slow
-/// time. Native code scatters by up to 1.5 on a virtual machine with neighbors; runtimes that compile begin
-/// at twice the time or more.
+/// Smallest ratio of the first figure (median of three bursts) to the settled figure for which there is a
+/// slow time. Native code scatters by up to 1.5 on a virtual machine with neighbors; runtimes that compile
+/// begin at twice the time or more.
 const SLOW_AT_FIRST: f64 = 1.6;
 
 /// Figures of the first warm-up of each process, in the order of the contenders.
@@ -64,9 +64,9 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
 }
 
 /// Seconds and requests until the figure reached its settled level. Until then, the median of any three
-/// bursts in a row is above the level. The last slow burst counts as far as it was slow: a process that
-/// became fast in a step was as slow until then as before, and one that became fast in a straight fall less
-/// and less. A warm-up in between counts in proportion.
+/// bursts in a row is above the level. Only the slow part of the last slow burst counts. If the process
+/// became fast in a step, this part ends at the step. If the figure fell in a straight line, it ends where
+/// the line reaches the level. The result for other shapes is between these two, in proportion.
 fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u64) {
     let bursts = &warm_up.bursts;
     let begin: Vec<f64> = bursts.iter().take(3).map(figure).collect();
@@ -77,7 +77,7 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
         median(&next.iter().map(figure).collect::<Vec<_>>()).is_some_and(|median| median > limit)
     };
     let mut end = (0..bursts.len()).rev().find(|at| is_slow(*at)).map_or(0, |at| at + 1);
-    // The median of three looks ahead: a single slow burst may follow.
+    // The median of three also contains the next two bursts, so a single slow burst may still follow.
     while bursts.get(end).is_some_and(|burst| figure(burst) > limit) {
         end += 1;
     }
@@ -97,24 +97,24 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
     let area: f64 = bursts[..end].iter().map(|burst| burst.requests as f64 * above(burst)).sum();
     let mean = area / (requests as f64 + step) / (first - level);
     let in_last = step + (2.0 * (1.0 - mean)).clamp(0.0, 1.0) * (straight - step);
-    // What lies beyond the last slow burst was nearly as fast as later.
+    // After the last slow burst, requests were nearly as fast as settled ones.
     let (last_s, settled_s) =
         (sum(std::slice::from_ref(last)).0, sum(&bursts[bursts.len().saturating_sub(LAST)..]));
     let each_s = [last_s / last.requests as f64, settled_s.0 / settled_s.1 as f64];
     let within = in_last.min(last.requests as f64);
-    // Figures of fast processes scatter so much that the line can end behind the whole warm-up.
+    // Figures of fast processes scatter so much that the computed end can be after the whole warm-up.
     let (load_s, all) = sum(bursts);
     let slow_s = seconds + within * each_s[0] + (in_last - within) * each_s[1];
     (slow_s.min(load_s), (requests + in_last as u64).min(all))
 }
 
-/// Number of requests from the beginning of the last slow burst to the end of a straight fall by `fall`,
-/// which began `before` requests earlier. The figures of the `requests` of this burst are `above` the settled
-/// one on average.
+/// Number of requests from the beginning of the last slow burst to the end of a straight fall. The whole fall
+/// is `fall`, and it began `before` requests before the burst. The burst has `requests` requests. On average,
+/// its figure is `above` more than the settled figure.
 ///
-/// If the fall ends in the burst after x requests, it is at fall · x ÷ (before + x) when the burst begins,
-/// and half of that on average over these x requests. If it ends later, the middle of the burst lies on the
-/// straight line.
+/// If the fall ends in the burst after x requests, fall · x ÷ (before + x) of it is left when the burst
+/// begins, and half of that on average over these x requests. If the fall ends after the burst, the middle of
+/// the burst lies on the straight line.
 fn end_of_straight_fall(fall: f64, before: f64, requests: f64, above: f64) -> f64 {
     let area = requests * above.max(0.0);
     let within = (area + (area * (area + 2.0 * fall * before)).sqrt()) / fall;
@@ -122,7 +122,7 @@ fn end_of_straight_fall(fall: f64, before: f64, requests: f64, above: f64) -> f6
         return within;
     }
     let middle = before + requests / 2.0;
-    // A burst as slow as the first one says nothing about the end.
+    // If the burst is as slow as the first one, it does not show where the fall ends.
     let whole = middle / (1.0 - (above / fall).min(0.5));
     (whole - before).max(requests)
 }
@@ -178,7 +178,8 @@ mod tests {
         assert!((found.slow_s - 4.5).abs() < 0.2, "{found:?}");
     }
 
-    /// Most of the last slow burst may be fast: a burst has as many requests as fit into its time.
+    /// Most requests of the last slow burst may be fast, because a burst has as many requests as fit into its
+    /// time.
     #[test]
     fn a_straight_fall_ends_anywhere_in_a_burst() {
         for length in (16_000..=40_000).step_by(700) {

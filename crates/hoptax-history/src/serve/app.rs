@@ -27,7 +27,7 @@ pub(super) struct App {
     to_do: Mutex<Option<Receiver<()>>>,
     pub(super) figures: Cache,
     pub(super) drawing: Drawing,
-    /// True if the server that draws here in a process of its own measures a run.
+    /// True if this process only draws a response for a server, and that server measures a run.
     measures_elsewhere: bool,
 }
 
@@ -53,8 +53,8 @@ impl App {
         })
     }
 
-    /// The state of a process that draws for a server. `under_way` says whether the server's process measures
-    /// a run.
+    /// Turns this state into the state of a process that draws for a server. `under_way` is true if the
+    /// server's process measures a run.
     pub(super) fn drawing_for(self, under_way: bool) -> Self {
         Self { measures_elsewhere: under_way, ..self }
     }

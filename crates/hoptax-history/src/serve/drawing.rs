@@ -1,8 +1,8 @@
-//! Draws reports and comparisons in processes of their own.
+//! Draws reports and comparisons in separate processes.
 //!
-//! A run may be so large that its report takes minutes, and a thread cannot be stopped. So each of these
-//! responses is made by `hoptax draw`, which the server kills after the time limit, or when the client has
-//! gone. Pages that only read the index do not wait for it.
+//! A run may be so large that its report takes minutes, and a thread cannot be stopped. So `hoptax draw`
+//! makes each of these responses. The server kills this process after the time limit, or when the client has
+//! gone. Pages that only read the index do not wait for such processes.
 
 use super::app::App;
 use super::problem::Problem;
@@ -43,7 +43,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether a process of its own draws the response.
+/// Whether a separate process draws the response.
 pub(super) fn is_drawn_apart(request: &Request) -> bool {
     let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
     matches!(*request.method(), Method::GET | Method::HEAD)

@@ -1,4 +1,4 @@
-//! Places of processes that draw.
+//! Limits the number of processes that draw at the same time.
 
 use std::path::{Path, PathBuf};
 use tokio::sync::Semaphore;

@@ -179,7 +179,8 @@ fn runs_of_starts_are_listed_and_have_trends() {
     assert!(Metric::STARTS.iter().all(has_interval), "{yarp:?}");
 }
 
-/// Ten runs. From the sixth on, nginx is another version, and direct and nginx answer after these times, µs.
+/// Ten runs. From the sixth run on, nginx has a new version, and direct and nginx have these response times
+/// (µs).
 fn ten_runs(direct_us: u64, nginx_us: u64) -> Root {
     let root = Root::new();
     for day in 0..10u64 {
@@ -232,7 +233,7 @@ fn a_change_that_direct_shares_is_the_machine() {
     assert_eq!(causes("direct", Metric::P50), [Cause::Machine]);
 }
 
-/// A run with a search. Direct holds 8,000/s, and nginx this rate.
+/// A run with a search. The capacity of direct is 8,000/s, and the capacity of nginx is `nginx`.
 fn searched(day: u64, nginx: f64) -> Run {
     let mut run = Run::with_load(vec![searched_point()]);
     run.contender("nginx", None);

@@ -153,8 +153,8 @@ impl Found {
 
     fn seen(mut self) -> Option<Seen> {
         if self.bad_request {
-            // nginx logs what it could not parse, such as a TLS handshake. The line is in the format all the
-            // same.
+            // nginx also logs requests that it could not parse, such as a TLS handshake. Such a line still
+            // has the format.
             self.seen.method.clear();
         }
         if let Some(path) = self.path.filter(|_| self.seen.target.is_empty()) {
@@ -166,7 +166,8 @@ impl Found {
     }
 }
 
-/// A duration. nginx writes one for each server that it tried: `0.001, 0.020`; only the last has answered.
+/// A duration. nginx writes a duration for each server that it tried: `0.001, 0.020`. Only the last server
+/// has answered.
 fn duration(text: &str, unit: u64) -> Option<Duration> {
     let last = text.rsplit([',', ':']).map(str::trim).find(|part| !part.is_empty())?;
     let number: f64 = last.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
@@ -251,7 +252,7 @@ fn apache(rest: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
         ('v' | 'V', _) | ('i', "host") => Field::Host,
         ('s', _) => Field::Status,
         ('b' | 'B', _) => Field::Bytes,
-        // With the head, which is short.
+        // Includes the head, which is short.
         ('O', _) => Field::Bytes,
         ('i', "content-length") => Field::RequestBytes,
         ('D', _) | ('T', "us") => Field::Took(MICROSECOND),

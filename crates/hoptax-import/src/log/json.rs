@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) fn read(line: &str) -> Option<Seen> {
     let Value::Object(object) = serde_json::from_str(line).ok()? else { return None };
     let mut seen = Seen::default();
-    // Caddy has an object here, all others the request line.
+    // The value of this key is an object in Caddy's logs, and the request line in all others.
     let nested = object.get("request").and_then(Value::as_object);
     match text(&object, &["request", "request_line"]).and_then(|line| request_line(&line)) {
         Some((method, target)) => (seen.method, seen.target) = (method, target),
@@ -94,7 +94,8 @@ fn text(object: &Map<String, Value>, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| object.get(*key)?.as_str().filter(|text| !text.is_empty())).map(str::to_owned)
 }
 
-/// A number, also written as text. Of several, as nginx writes for several upstreams, the last.
+/// A number, which may be written as text. nginx writes one number for each upstream that it tried; the last
+/// one is returned.
 fn number(object: &Map<String, Value>, keys: &[&str]) -> Option<f64> {
     let parse = |value: &Value| match value {
         Value::Number(number) => number.as_f64(),

@@ -1,15 +1,15 @@
-//! Input that may be packed with gzip, as rotated logs are.
+//! Input that may be compressed with gzip, as rotated logs are.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// A buffered input whose first bytes can be looked at.
+/// A buffered input whose first bytes can be read in advance.
 pub(crate) struct Input<'a>(BufReader<Box<dyn Read + 'a>>);
 
 /// Size of the buffer, bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// Unpacks gzip, and leaves everything else as it is.
+/// Decompresses gzip, and leaves everything else as it is.
 pub(crate) fn unpacked<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     let mut buffered = BufReader::with_capacity(BUFFER, input);
     let is_gzip = buffered.fill_buf()?.starts_with(&[0x1f, 0x8b]);

@@ -30,7 +30,7 @@ pub const FORMATS: [(&str, &str); 5] = [
     ("json", ""),
 ];
 
-/// Lines that are looked at to detect the format.
+/// Number of lines that are read to detect the format.
 const LOOKED_AT: usize = 20;
 /// Largest share of lines that may be unreadable.
 const MOST_UNREADABLE: f64 = 0.5;
@@ -114,7 +114,7 @@ impl Lines<'_, '_> {
     }
 }
 
-/// What became of the lines.
+/// Numbers of lines by outcome.
 #[derive(Default)]
 struct Counts {
     lines: u64,

@@ -7,7 +7,7 @@ use crate::sketch::Sketch;
 use crate::{secret, time};
 use std::fmt::Write as _;
 
-/// What the mix is from.
+/// A mix, with the name and the options of its source.
 pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     pub(crate) options: &'a Options,
@@ -22,7 +22,8 @@ const SHORTEST: f64 = 10.0;
 const MOST_WEIGHT: f64 = 1_000_000.0;
 /// Longest body that is printed as text; longer ones become a size.
 const LONGEST_TEXT: usize = 64 * 1024;
-/// Connections for a load without a known rate, and the least and most for one with.
+/// The first number is used for a load without a known rate, and is the minimum for a load with a rate. The
+/// second number is the maximum.
 const CONNECTIONS: (usize, usize) = (16, 1000);
 
 pub(crate) fn plan(source: &Source<'_>, chosen: &Chosen<'_>) -> String {
@@ -128,7 +129,7 @@ fn unique(name: String, names: &mut Vec<String>) -> String {
     wanted
 }
 
-/// The path with `*` for each hole; with its query if asked for.
+/// The path with `*` for each hole, and with its query if `with_query` is set.
 fn pattern(key: &Key, with_query: bool) -> String {
     let mut out = String::new();
     for part in &key.parts {
@@ -164,7 +165,7 @@ fn path(key: &Key, class: &Class) -> String {
     out
 }
 
-/// An id of this many digits, as templates.
+/// Templates for an id with this many digits.
 fn digits(mut length: usize, out: &mut String) {
     while length > 0 {
         let some = length.min(18);
@@ -201,7 +202,8 @@ fn body(class: &Class, indent: &str) -> String {
     }
 }
 
-/// Statuses that the source has, if the default would call some of them a failure.
+/// The line with the expected statuses. Empty unless the source has a status that would count as a failure by
+/// default.
 fn expect(class: &Class, indent: &str) -> String {
     let known: Vec<u16> = class.answers.keys().flatten().copied().collect();
     if known.iter().all(|status| (200..400).contains(status)) {
@@ -216,7 +218,7 @@ fn expect(class: &Class, indent: &str) -> String {
 }
 
 /// One answer for each path and status. Classes that differ only in the query or the host have answers for
-/// the same path, which the upstream gives by weight.
+/// the same path. The upstream chooses among these answers by weight.
 fn answers(chosen: &Chosen<'_>) -> String {
     let mut out = String::new();
     for (key, class, _) in &chosen.targets {
@@ -279,7 +281,7 @@ fn time_text(nanoseconds: u64) -> String {
     }
 }
 
-/// The rate over time as stages of an open loop, compressed; a closed loop if times are unknown.
+/// The rate over time as stages of an open loop, compressed. If the times are unknown, a closed loop.
 fn load(source: &Source<'_>, chosen: &Chosen<'_>) -> String {
     let seconds = source.mix.seconds();
     let span = match (seconds.first_key_value(), seconds.last_key_value()) {
@@ -303,7 +305,7 @@ fn load(source: &Source<'_>, chosen: &Chosen<'_>) -> String {
         .map(|count| format!("{}/s for {}ms", rounded(rate(*count)), (for_each * 1000.0).round()))
         .collect();
     let highest = rate(counts.into_iter().max().unwrap_or_default());
-    // By Little's law, twice as many as are busy on average.
+    // Twice the mean number of requests in flight, which follows from Little's law.
     let busy = highest * mean_time(chosen) * 2.0;
     let connections = (busy.ceil() as usize).clamp(CONNECTIONS.0, CONNECTIONS.1);
     let factor =

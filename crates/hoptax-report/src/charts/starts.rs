@@ -11,7 +11,7 @@ use hoptax_record::start::StartKind;
 /// Title of the chart.
 pub(super) const HEADING: &str = "Response time after a start";
 
-/// What the lines are.
+/// Says what the lines show.
 pub(super) fn subtitle(load: &Load) -> String {
     format!("{}; median over starts of the median response time", load.label)
 }

@@ -18,7 +18,8 @@ pub(crate) fn gate(model: &Model) -> Gate {
     }
 }
 
-/// A result with its reason in words: how long a run would decide an inconclusive budget.
+/// A result with its reason in words. For an inconclusive budget, the reason is the measuring time that would
+/// decide it, if it is known.
 pub(super) fn budget(one: &BudgetResult) -> BudgetResult {
     BudgetResult { reason: figures::reason(one), ..one.clone() }
 }

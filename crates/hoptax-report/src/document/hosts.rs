@@ -29,7 +29,7 @@ fn host(name: &str, one: &RunHost) -> HostFigures {
     }
 }
 
-/// A leg.
+/// Converts the figures of a leg for a document.
 pub fn leg(one: &analysis::LegFigures) -> LegFigures {
     LegFigures {
         from: one.leg.from.clone(),

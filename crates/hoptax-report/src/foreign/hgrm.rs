@@ -48,8 +48,8 @@ struct Row {
 }
 
 /// The lines. The first line in the bucket with the largest value is the last one before 100 %, as in
-/// HdrHistogram. Its own iterator adds up the steps in floating point, and so takes the value of the next
-/// rank at many whole ranks.
+/// HdrHistogram. HdrHistogram's own iterator is not used, because it adds up the steps in floating point. At
+/// many whole ranks, it therefore takes the value of the next rank.
 fn rows(histogram: &Histogram<u64>) -> Vec<Row> {
     let mut total = 0;
     let buckets = histogram.iter_recorded().map(|step| {

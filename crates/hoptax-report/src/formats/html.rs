@@ -355,7 +355,7 @@ fn of_work(case: &Case) -> Vec<String> {
     ]
 }
 
-/// Sentences about the budgets with some outcomes.
+/// Sentences about the budgets with the outcomes for which `is_meant` returns true.
 fn budgets(model: &Model, is_meant: impl Fn(Outcome) -> bool) -> Vec<String> {
     model.budget.iter().filter(|result| is_meant(result.outcome)).map(figures::sentence).collect()
 }

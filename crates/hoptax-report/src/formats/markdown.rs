@@ -32,7 +32,7 @@ const AGAIN: u8 = 3;
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
     let mut text = format!("## {}: {}\n\n", inline(&model.name), model.question());
-    // A reader should not take a figure for true before the report says that it is void.
+    // If the answer is void, the verdict comes first, so that readers do not trust a void figure.
     let is_void = model.belief() == Belief::Void;
     let (first, second) =
         if is_void { (verdict(model), answer(model)) } else { (answer(model), verdict(model)) };

@@ -82,7 +82,8 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push('\n');
         text.push_str(&page.wrap(&belief::in_words(model), "", ""));
     }
-    // Long findings separate the budgets from the end, and the last lines are those that a log of CI shows.
+    // Repeats the headline of the budgets, because long findings may follow the budgets, and CI logs show the
+    // last lines.
     if !model.has_void_figures() && model.budget.iter().any(|result| result.outcome != Outcome::Kept) {
         text.push_str(&page.wrap(&gate::headline(model), "", ""));
     }
@@ -128,7 +129,7 @@ impl Page {
             model.seed
         );
         text.push_str(&self.wrap(&trials, "", ""));
-        // A reader should not take a figure for true before the report says that it is void.
+        // If the answer is void, the verdict comes first, so that readers do not trust a void figure.
         if model.measured_anything() && model.belief() == Belief::Void {
             text.push_str(&self.wrap(&belief::verdict(model), &self.style(RED, "void"), "  "));
         }
@@ -273,7 +274,8 @@ impl Page {
         text
     }
 
-    /// What makes the only host less fit. With several hosts, the section about them says it.
+    /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a
+    /// section of their own.
     fn host(&self, model: &Model) -> String {
         if !model.hosts.is_empty() {
             return String::new();

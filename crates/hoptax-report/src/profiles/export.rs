@@ -14,8 +14,8 @@ pub struct ProfileFile {
     pub content: Vec<u8>,
 }
 
-/// The files of all profiles that have samples. The number in a name is that of the load point in the plan,
-/// from 1.
+/// The files of all profiles that have samples. The number in a name is the number of the load point in the
+/// plan, counted from 1.
 pub fn profile_files(profiles: &Profiles) -> Vec<ProfileFile> {
     let has_samples = |one: &&CaseProfile| one.tree.len() > 1;
     let files = |one: &CaseProfile| {
@@ -32,8 +32,8 @@ pub fn profile_files(profiles: &Profiles) -> Vec<ProfileFile> {
     profiles.cases.iter().filter(has_samples).flat_map(files).collect()
 }
 
-/// A line for each stack: the frames from the outermost on with `;` between them, then the own time of the
-/// last one in nanoseconds per request.
+/// A line for each stack: its frames from the outermost to the innermost, separated by `;`, then the own time
+/// of the innermost frame in nanoseconds per request.
 fn collapsed(tree: &[Node]) -> String {
     let mut text = String::new();
     for (index, node) in tree.iter().enumerate().skip(1) {

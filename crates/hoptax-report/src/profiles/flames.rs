@@ -30,7 +30,7 @@ struct Flame {
     #[serde(skip_serializing_if = "String::is_empty")]
     module: String,
     kind: FrameKind,
-    /// Width. In a difference, the time in the second profile, or in the first one if that is longer.
+    /// Width: the time. In a difference, the longer one of the times in the two profiles.
     us: f64,
     /// The interval of the time, or of the change.
     low: Option<f64>,
@@ -40,8 +40,8 @@ struct Flame {
     change: Option<f64>,
 }
 
-/// The flame graphs: of each profile that has samples, then of each difference, in the order of the tables. A
-/// profile without samples has a graph without nodes.
+/// The flame graphs in the order of the tables: one for each profile, then one for each difference. A profile
+/// without samples has a graph without nodes.
 pub(crate) fn flame_graphs(model: &Model) -> Vec<Flames> {
     let of_cases = model.profiles.cases.iter().map(of_case);
     of_cases.chain(model.profiles.differences.iter().map(|one| of_difference(model, one))).collect()
@@ -78,7 +78,7 @@ fn flame(frame: &Frame, us: f64) -> Flame {
     }
 }
 
-/// A time in steps of a nanosecond, which takes fewer digits on the page.
+/// Rounds a time to whole nanoseconds, which takes fewer digits on the page.
 fn short(us: Option<f64>) -> Option<f64> {
     us.map(|us| (us * 1e3).round() / 1e3)
 }
@@ -92,7 +92,7 @@ fn pruned(nodes: impl Iterator<Item = (Option<usize>, Flame)>) -> Vec<Flame> {
         let least = kept.first().map_or(0.0, |root| root.us * LEAST_SHARE);
         let below = parent.map(|parent| places[parent]);
         let place = match below {
-            // The root is kept, and a node whose parent is kept.
+            // Keeps the root, and nodes whose parent is kept.
             None | Some(Some(_)) if node.us >= least => Some(kept.len()),
             _ => None,
         };

@@ -34,12 +34,12 @@ const SHORTEST_NAME: usize = 16;
 /// Share of lost samples from which a report mentions them.
 const LOST: f64 = 0.01;
 
-/// What the figures of the tables are.
+/// Explains the figures of the tables.
 pub(super) const NOTE: &str = "Per request, with 95 % intervals over slices of time. Own: in the function \
      itself. With callees: in it and in all that it calls. Profiles come from passes of their own; no other \
      figure uses them.";
 
-/// What the figures of waiting are.
+/// Explains the figures of waiting.
 const WAITING_NOTE: &str = "Waiting is summed over all threads, also while they have nothing to do.";
 
 /// A table of frames, with its heading and remarks.
@@ -68,7 +68,7 @@ fn tables(model: &Model, extent: Extent) -> Vec<FrameTable> {
     of_cases.chain(of_differences).collect()
 }
 
-/// The short tables, for a terminal of this width. Figures need half of it.
+/// The short tables, for a terminal with this number of columns. Figures need half of the columns.
 pub(super) fn terminal(model: &Model, width: usize) -> Vec<FrameTable> {
     tables(model, Extent { rows: SHORT, name: (width / 2).clamp(SHORTEST_NAME, LONGEST_NAME) })
 }

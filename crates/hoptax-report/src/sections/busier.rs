@@ -1,6 +1,6 @@
 //! The sentence about medians that are lower at a higher rate.
 //!
-//! Readers take such a median for a mistake. It is none: the longer a CPU idles, the deeper it sleeps, and
+//! Such a median looks like a mistake, but it is not one: the longer a CPU idles, the deeper it sleeps, and
 //! the longer it takes to wake up for the next request (R. Schöne and others, "Wake-up latencies for
 //! processor idle states on current x86 processors", 2015).
 
@@ -15,7 +15,7 @@ pub(crate) fn line(model: &Model) -> Option<String> {
     let loads: Vec<&Load> = model.loads().collect();
     let sweeps = sweeps(&loads);
     let rates = sweeps.iter().filter(|sweep| sweep.axis == "rate");
-    // The pair of rates with the largest distance says most.
+    // Compares the lowest and the highest rate, because their medians differ most clearly.
     let found = rates.filter_map(|sweep| {
         let (slow, fast) = (*sweep.loads.first()?, *sweep.loads.last()?);
         let lower = lower_medians(model, slow, fast);
@@ -34,7 +34,7 @@ pub(crate) fn line(model: &Model) -> Option<String> {
     Some(format!("{who} lower at {fast} than at {slow}: {why}."))
 }
 
-/// The contenders whose median is lower at the higher rate, beyond both intervals.
+/// The contenders whose median is lower at the higher rate, with intervals that do not overlap.
 fn lower_medians(model: &Model, slow: usize, fast: usize) -> Vec<&str> {
     let at = |load: usize| model.cases.iter().filter(move |case| case.load.index == load);
     let median = |case: &Case| case.response_time.as_ref()?.p50;

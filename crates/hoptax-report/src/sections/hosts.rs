@@ -89,7 +89,7 @@ fn split_row(one: &Split) -> Line {
     (one.gateway.clone(), Ok(cells))
 }
 
-/// What a host is, without its name: `gateway, at 10.0.0.2; edge.example: 4 CPUs (Intel Xeon), Linux 6.1.`
+/// Describes a host, without its name: `gateway, at 10.0.0.2; edge.example: 4 CPUs (Intel Xeon), Linux 6.1.`
 fn described(one: &RunHost) -> String {
     let machine = &one.environment;
     let at = one.address.map_or(String::new(), |address| format!(", at {address}"));

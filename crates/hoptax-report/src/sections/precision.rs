@@ -9,7 +9,8 @@ use hoptax_analysis::{Load, PrecisionOverTime, headline};
 use minijinja::{Value, context};
 use std::collections::BTreeSet;
 
-/// The line names at most this many gateways. Of more gateways it states the range.
+/// The line names at most this many gateways. If there are more gateways, the line states the range of their
+/// half-widths.
 const MOST_NAMED: usize = 6;
 
 /// A line about the precision at the load point of the latency headline: `Precision of the added median in

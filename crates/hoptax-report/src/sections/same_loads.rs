@@ -66,7 +66,7 @@ mod tests {
             ] {
                 assert!(text.contains(part), "`{part}` is missing:\n{text}");
             }
-            // From the gateway's own host, nothing of a tax is the network's.
+            // If the gateway's own host sends the load, a tax contains no time of the network.
             assert!(
                 text.contains("Where the added median comes from: closed loop, 32 connections"),
                 "{text}"

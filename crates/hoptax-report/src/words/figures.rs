@@ -91,8 +91,8 @@ pub(crate) fn measured(result: &BudgetResult) -> String {
     }
 }
 
-/// A figure whose upper end, or which itself, is only known to exceed a bound: `more than 10 s`, `8.2 s (5.1
-/// to more than 10 s)`.
+/// A figure that is only known to exceed a bound, or a figure whose upper end is: `more than 10 s`, `8.2 s
+/// (5.1 to more than 10 s)`.
 fn more_than(metric: Metric, measured: &Estimate, bound: f64) -> String {
     let more = format!("more than {}", value(metric, bound));
     match measured.low {
@@ -115,8 +115,8 @@ pub(crate) fn sentence(result: &BudgetResult) -> String {
     format!("{}: {} must be {}; {measured}.", result.case, result.metric.name(), limit(result))
 }
 
-/// Why a budget is inconclusive, or why it was not measured. For an inconclusive one, how long a run would
-/// decide it.
+/// Why a budget is inconclusive, or why it was not measured. For an inconclusive budget, the measuring time
+/// that would decide it, if it is known.
 pub(crate) fn reason(result: &BudgetResult) -> Option<String> {
     let would_decide = result.would_decide.map(|one| {
         let unit = if result.metric.is_start() { "starts" } else { "rounds" };

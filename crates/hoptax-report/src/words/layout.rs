@@ -20,7 +20,7 @@ pub(crate) struct Table {
     pub(crate) first: &'static str,
     pub(crate) headings: &'static [&'static str],
     pub(crate) rows: Vec<Line>,
-    /// Says what the figures are.
+    /// Explains the figures.
     pub(crate) note: String,
 }
 

@@ -1,6 +1,6 @@
-//! Says what changes over the load: the answer comes from one load point, and at another one the order of
-//! gateways may be different, or their taxes many times as large. Only load points are compared that differ
-//! in nothing but the number of connections, or in nothing but the rate.
+//! Says what changes with the load. The answer comes from one load point. At another load point, the order of
+//! gateways may be different, or their taxes may be many times as large. Load points are compared only if
+//! they differ in nothing but the number of connections, or in nothing but the rate.
 
 use crate::words::format::{Scale, number};
 use crate::words::sweeps::{Sweep, sweeps};
@@ -12,14 +12,14 @@ use hoptax_plan::Metric;
 /// A tax that changes at least by this factor is worth a sentence.
 const FACTOR: f64 = 2.0;
 
-/// Gateways that come apart at another load point are worth a sentence if the larger tax exceeds the smaller
-/// one by this share.
+/// If two gateways can be told apart only at another load point, they are worth a sentence if the larger tax
+/// exceeds the smaller one by this share.
 const APART: f64 = 0.2;
 
 /// A sentence names at most this many gateways.
 const MOST_NAMED: usize = 3;
 
-/// The load points that are compared with the one of the answer.
+/// The load points that are compared with the answer's load point.
 struct Course<'a> {
     analysis: &'a Analysis,
     sweep: Sweep,
@@ -27,8 +27,8 @@ struct Course<'a> {
     from: usize,
 }
 
-/// How two gateways compare at another load point. At the load point of the answer, the order is the reverse,
-/// or the two cannot be told apart.
+/// A change between two gateways: at another load point, `less` adds less than `more`. At the answer's load
+/// point, the order is the reverse (`is_flip`), or the two cannot be told apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Change<'a> {
     less: &'a str,
@@ -36,16 +36,16 @@ struct Change<'a> {
     is_flip: bool,
 }
 
-/// What changes over the load for these gateways, after the answer at `load`: at most two sentences. Empty if
-/// nothing does.
+/// At most two sentences about what changes with the load for these gateways. They follow the answer, which
+/// is about `load`. Empty if nothing changes.
 pub(crate) fn in_words(analysis: &Analysis, load: &Load, gateways: &[&str]) -> String {
     let Some(course) = Course::new(analysis, load) else { return String::new() };
     let sentences = [course.order(gateways), course.growth(gateways)];
     sentences.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect()
 }
 
-/// How the tax of a gateway changes over the load, after a sentence about its tax at `load`. `None` if it
-/// changes little.
+/// A sentence about how the tax of a gateway changes with the load. It follows a sentence about the tax at
+/// `load`. `None` if the tax changes little.
 pub(crate) fn of_gateway(analysis: &Analysis, load: &Load, gateway: &str) -> Option<String> {
     Course::new(analysis, load)?.growth(&[gateway])
 }
@@ -134,7 +134,8 @@ impl<'a> Course<'a> {
         (before != Some(less) && is_worth).then_some(Change { less, more, is_flip: before.is_some() })
     }
 
-    /// The change of order at the load point furthest from the answer's, and from where on it holds.
+    /// A sentence about the furthest load point at which the order changes. It says from which load point on
+    /// the change holds.
     fn order(&self, gateways: &[&str]) -> Option<String> {
         let others = self.others();
         let (place, changes) = others
@@ -204,7 +205,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Taxes that change by a factor up to the load point furthest from the answer's.
+    /// A sentence about the taxes that change by a large factor between the answer's load point and the
+    /// furthest one.
     fn growth(&self, gateways: &[&str]) -> Option<String> {
         let (load, answered) = (*self.furthest()?, self.answered());
         let mut grown: Vec<(f64, &str, f64)> = gateways
@@ -240,13 +242,14 @@ impl<'a> Course<'a> {
         Some(format!("At {} {}.", self.named(load), listed(&parts)))
     }
 
-    /// The heaviest load point; the lightest one if the answer's is the heaviest.
+    /// The heaviest load point. If the answer's load point is the heaviest, the lightest one.
     fn furthest(&self) -> Option<&usize> {
         if self.from + 1 < self.sweep.loads.len() { self.sweep.loads.last() } else { self.others().first() }
     }
 }
 
-/// Flips come first. Then come the changes of this kind that share the most frequent gateway.
+/// The largest group of changes that share a gateway on the same side. If any change is a flip, only flips
+/// count.
 fn largest_group<'g>(changes: &[Change<'g>]) -> Vec<Change<'g>> {
     let is_flip = changes.iter().any(|change| change.is_flip);
     let kind: Vec<Change<'g>> = changes.iter().copied().filter(|change| change.is_flip == is_flip).collect();
@@ -255,7 +258,8 @@ fn largest_group<'g>(changes: &[Change<'g>]) -> Vec<Change<'g>> {
         let of_more = kind.iter().copied().filter(|other| other.more == change.more).collect::<Vec<_>>();
         [of_less, of_more]
     });
-    // The first of several largest groups, so that the same figures give the same sentence.
+    // If several groups are the largest, takes the first one, so that the same figures give the same
+    // sentence.
     groups.fold(Vec::new(), |largest, group| if group.len() > largest.len() { group } else { largest })
 }
 

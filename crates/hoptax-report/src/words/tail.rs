@@ -5,7 +5,7 @@ use crate::words::text::with_interval;
 use hoptax_analysis::{Difference, RESOLVED_WITHIN, Tail};
 
 /// Says that the added p99 is not resolved, and how long a run would have to measure to resolve it. `None` if
-/// it is resolved, or if it is not distinguishable from noise although it has an interval: another sentence
+/// it is resolved. Also `None` if it has an interval but is not distinguishable from noise: another sentence
 /// says so, and no time can be given.
 pub(crate) fn sentence(tail: &Tail, p99: &Difference) -> Option<String> {
     if tail.resolved || (p99.estimate.interval().is_some() && !p99.distinguishable) {

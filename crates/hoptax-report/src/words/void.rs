@@ -1,5 +1,5 @@
-//! Which cases have no figures to use: a `void` finding about the case, about direct at the same load point,
-//! or about the whole run.
+//! Finds the cases whose figures are void. The reason is a `void` finding about the case, about direct at the
+//! same load point, or about the whole run.
 
 use hoptax_analysis::{Analysis, Case, Severity};
 use hoptax_record::DIRECT;

@@ -1,5 +1,5 @@
-//! What `hop-l7` accepts as a forward proxy: requests with the whole URL, and CONNECT, for the given hosts
-//! and ports only.
+//! Which requests `hop-l7` accepts as a forward proxy: requests with the whole URL, and CONNECT. Both must
+//! name one of the given hosts and ports.
 
 use hoptax_wire::http1::Malformed;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use std::net::IpAddr;
 /// The hosts and ports that clients may ask a forward proxy for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardProxy {
-    /// At least one.
+    /// The hosts and ports, at least one.
     authorities: Vec<Authority>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Authority {
-    /// As it was typed.
+    /// Host and port as the user typed them.
     text: String,
     host: Host,
     port: u16,
@@ -53,7 +53,7 @@ impl ForwardProxy {
     /// A forward proxy for these hosts and ports, each in the form `HOST:PORT`.
     ///
     /// # Errors
-    /// If there is none, or one has another form. The text says which.
+    /// If `typed` is empty, or an element has another form. The text names the element.
     pub fn new(typed: &[String]) -> Result<Self, String> {
         let read = |text: &String| {
             let wrong = || format!("{text} is not HOST:PORT, such as app.test:80 or [::1]:8080");

@@ -1,8 +1,8 @@
 //! The control socket. It answers `GET /ledger`, `POST /instances/0/close` and `POST /instances/0/open`.
 //!
-//! A web page that is open on the same host can send requests to loopback. So an order needs a header that
-//! pages cannot send ([`OWN`]): a browser would first ask for permission (`OPTIONS`), and the control socket
-//! refuses that.
+//! A web page that is open on the same host can send requests to loopback. So an order needs the header
+//! [`OWN`]. A page cannot send this header, because its browser first asks the server for permission
+//! (`OPTIONS`), and the control socket refuses that.
 
 use super::counts::Counts;
 use super::switch::{Order, Switch};

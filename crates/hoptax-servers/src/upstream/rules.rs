@@ -29,14 +29,14 @@ pub(super) struct Rules {
 struct Group {
     method: Option<String>,
     path: String,
-    /// Each with the sum of all weights up to it.
+    /// Each alternative with the sum of the weights up to and including its own.
     alternatives: Vec<(u64, Alternative)>,
 }
 
 #[derive(Debug, Clone)]
 struct Alternative {
     delay: Delay,
-    /// Shares up to this size, and the place in [`Rules::answers`].
+    /// For each size: the sum of the shares up to and including its own, and its place in [`Rules::answers`].
     sizes: Vec<(f64, u32)>,
 }
 

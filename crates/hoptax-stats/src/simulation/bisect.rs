@@ -1,5 +1,5 @@
-//! Bisects of made-up histories, measured with noise: one of 40 commits adds 40 µs. Beside them, a yes-or-no
-//! bisect of the same histories, which measures each commit once and never again.
+//! Bisects made-up histories, measured with noise: one of 40 commits adds 40 µs. For comparison, a yes-or-no
+//! bisect of the same histories measures each commit at most once.
 //!
 //! `cargo test -p hoptax-stats --lib bisect -- --nocapture` prints how many bisects named the commit.
 
@@ -18,10 +18,11 @@ const MOST: usize = 200;
 /// How measurements scatter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
-    /// As the model assumes.
+    /// Normally distributed, with the standard error that the measurement reports.
     Gaussian,
-    /// Student's t with 4 degrees of freedom, with the standard deviation that the measurement reports: one
-    /// in 40 is beyond 1.96 of them on each side, but one in 200 is beyond 3.3.
+    /// Student's t with 4 degrees of freedom, scaled to the standard error that the measurement reports. On
+    /// each side, one measurement in 40 is off by more than 1.96 standard errors, as with a normal
+    /// distribution. But one in 200 is off by more than 3.3.
     Heavy,
 }
 
@@ -32,15 +33,15 @@ struct Case {
     /// Standard error of a measurement, in the unit of the change.
     error: f64,
     noise: Noise,
-    /// The change in the machine's second state, as a share of the change in the first one. The state of a
-    /// measurement is drawn at random, and mostly that of the one before.
+    /// The change in the machine's second state, as a share of the change in the first one. The state changes
+    /// at random between measurements, with the probability [`MOVES`]. Absent if there is only one state.
     elsewhere: Option<f64>,
 }
 
 const ADDED: Case = Case { change: CHANGE, error: 8.0, noise: Noise::Gaussian, elsewhere: None };
 
-/// 3 % of the CPU time per request, in per cent. Each measurement starts two processes, and a start shifts
-/// the figure by 1 %. The error of the rest is 0.5 %.
+/// A change of the CPU time per request by 3 %, in per cent. Each measurement starts two processes, and each
+/// start shifts the figure by about 1 %. The remaining error is 0.5 %, so the whole error is 1.5 %.
 const CPU: Case = Case { change: 3.0, error: 1.5, noise: Noise::Gaussian, elsewhere: None };
 
 /// Probability that the machine changes its state between two measurements.
@@ -130,7 +131,7 @@ fn bisects(runs: u64, case: Case) -> (usize, usize, f64) {
     (right, plain, mean)
 }
 
-/// A standard error of 8 µs is that of a run of about ten seconds on two shared CPUs.
+/// A run of about ten seconds on two shared CPUs has a standard error of 8 µs.
 #[test]
 fn names_the_commit_in_nearly_all_runs() {
     let (right, _, measurements) = bisects(20, ADDED);
@@ -147,7 +148,7 @@ fn noise_costs_measurements_and_not_the_answer() {
     assert!(plain < 140, "{plain} of 200");
 }
 
-/// 19 of 20, in enough runs that luck does not decide.
+/// At least 19 of 20 bisects are right. There are enough runs that luck does not decide.
 #[test]
 fn heavy_tails_and_changes_of_cpu_time_do_not_mislead() {
     let heavy = Case { noise: Noise::Heavy, ..ADDED };
@@ -158,8 +159,8 @@ fn heavy_tails_and_changes_of_cpu_time_do_not_mislead() {
     }
 }
 
-/// The hypervisor moves CPUs during one in five searches' steps, and the change is then invisible, smaller,
-/// or the opposite.
+/// Before one measurement in five, the hypervisor moves CPUs. In the second state, the change is invisible,
+/// smaller, or has the opposite sign.
 #[test]
 fn a_machine_that_moves_its_cpus_does_not_mislead() {
     for elsewhere in [0.0, 0.25, -0.5] {

@@ -4,7 +4,7 @@
 
 use crate::{ChangePoint, Reading, change_points};
 
-/// Readings without intervals, as the other tools know none.
+/// Finds the changes in readings without intervals, because the other tools have no intervals.
 fn changes(values: &[f64]) -> Vec<ChangePoint> {
     let reading = |value: &f64| Reading { value: *value, half_width: None, bound: None };
     change_points(&values.iter().map(reading).collect::<Vec<_>>())

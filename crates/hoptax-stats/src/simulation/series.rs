@@ -1,4 +1,4 @@
-//! Change points of made-up series with known steps, beside a plain threshold.
+//! Change points of made-up series with known steps, compared with a plain threshold.
 //!
 //! `cargo test -p hoptax-stats --lib series -- --nocapture` prints a table; docs/concepts/simulations.md
 //! states precision and recall.
@@ -9,7 +9,7 @@ use hoptax_format::random::Random;
 
 /// Runs per series.
 const RUNS: usize = 40;
-/// Series of each kind. Every second one has a step, or a second one.
+/// Number of series of each kind. Every second series has one step more than the others.
 const SERIES: u64 = 10;
 const SEED: u64 = 1;
 /// Level of the first run, µs.
@@ -103,7 +103,7 @@ impl Series {
         change_points(&self.readings).iter().map(|one| one.after).collect()
     }
 
-    /// The same for the plain threshold.
+    /// Like [`Self::changes`], for the changes that the plain threshold finds.
     fn beyond_threshold(&self) -> Vec<usize> {
         let is_beyond = |pair: &[Reading]| {
             let (before, after) = (pair[0].value, pair[1].value);

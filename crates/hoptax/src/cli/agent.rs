@@ -9,7 +9,7 @@ use std::time::Duration;
 /// output (used by `hoptax run`)
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only wait for this long, as the main process of a pod in which further processes run agents
+    /// Do nothing for this long, to keep a pod running in which other processes run agents
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }

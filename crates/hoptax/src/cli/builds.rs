@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Minimum length of the start of a commit's name, as in git.
+/// Minimum number of digits that name a commit, as in git.
 const SHORTEST: usize = 4;
 
 /// Number of digits of a commit that the table shows.
@@ -61,7 +61,7 @@ struct Row<'a> {
     bytes: u64,
     /// How long the build took.
     seconds: f64,
-    /// When a run last used the build, RFC 3339, UTC. Absent if none did.
+    /// When a run last used the build, RFC 3339, UTC. Absent if no run used it.
     used: Option<String>,
     /// How the build failed. Absent if it succeeded.
     failed: Option<&'a str>,

@@ -44,7 +44,7 @@ impl Args {
         notes.extend(names_of_several(&plan));
         if !plan.is_local() {
             notes.push(
-                "this did not look at the hosts' gateways and limits; `hoptax hosts PLAN` does".to_owned(),
+                "the hosts' gateways and limits were not checked; `hoptax hosts PLAN` checks them".to_owned(),
             );
         }
         let preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };

@@ -180,8 +180,8 @@ impl Args {
     }
 }
 
-/// The address of an upstream. If a name has several, this is the first that accepts connections, or the
-/// first of all if none does: the upstream need not run yet.
+/// The address of an upstream. If a name has several addresses, this is the first that accepts connections.
+/// If none accepts connections, it is the first of all, because the upstream need not run yet.
 fn upstream(typed: &str) -> Result<Address, BadInput> {
     if typed.starts_with("unix:") {
         return typed.parse().map_err(|error| BadInput(format!("--upstream: {error}")));

@@ -50,7 +50,7 @@ impl Args {
                 format!("cannot write {name}; check that its directory exists and is writable")
             })?,
         };
-        // The line must be the first one.
+        // This comment must be the first line of the file.
         let text = format!("# yaml-language-server: $schema={SCHEMA}\n{}", plan::TEMPLATE);
         file.write_all(text.as_bytes()).with_context(|| format!("cannot write {name}"))?;
         let schema = self.file.with_file_name(SCHEMA);
@@ -66,8 +66,8 @@ impl Args {
     }
 }
 
-/// How the user can call hoptax again. `called` is how it was called. Somebody who has just unpacked it calls
-/// `./hoptax`, which is not on PATH.
+/// The command that starts hoptax again. `called` is the first word of the current command line. A user who
+/// has just unpacked hoptax calls `./hoptax`, which is not on PATH.
 fn program(called: Option<OsString>) -> String {
     let called = called.and_then(|called| called.into_string().ok());
     called.filter(|called| called.starts_with('.')).unwrap_or_else(|| "hoptax".to_owned())

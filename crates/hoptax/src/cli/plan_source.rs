@@ -94,7 +94,7 @@ impl Only {
 #[cfg(target_os = "linux")]
 pub(crate) fn replace_missing(plan: &mut Plan, packs: &PackSet) -> Vec<String> {
     if plan.roles.gateway != LOCAL {
-        // Without asking that host, its programs are unknown.
+        // The programs of another host are unknown until hoptax asks that host.
         return plan.replace_missing(|_| false);
     }
     plan.replace_missing(|gateway| match &gateway.kind {
@@ -151,7 +151,8 @@ pub(crate) fn doubts(plan: &Plan) -> impl Iterator<Item = String> {
     unknown_port(plan).into_iter().chain(unequal_files(plan))
 }
 
-/// For each service of the plan that already runs: how many addresses its name has here, if more than one.
+/// Notes about running services of the plan whose names have several addresses here. Each note lists the
+/// addresses, and says which of them a run uses.
 pub(crate) fn names_of_several(plan: &Plan) -> Vec<String> {
     let upstream = match &plan.upstream {
         Upstream::Running(running) => Some((&running.url, running.access.resolve)),

@@ -5,8 +5,8 @@ use super::run;
 use hoptax_plan::{CpuProfile, Plan, Trials, units};
 use std::time::Duration;
 
-/// Longest time for the rounds before the passes, if the plan limits only the time. Their figures are needed
-/// for comparison, and not as precise as those of a run.
+/// Longest time for the rounds before the passes, if the plan limits only the time. The figures of these
+/// rounds are only for comparison, so they need not be as precise as those of a run.
 const ROUNDS: Duration = Duration::from_secs(30);
 
 /// Limits of `cpu_profile` in a plan.
@@ -22,7 +22,7 @@ const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..
 #[group(skip)]
 #[command(
     after_help = "Needs `perf`. hoptax first measures the plan's rounds, at most 30 s unless the plan has \
-    `trials`. Passes of their own then record stacks. The run directory gets the report with flame graphs, \
+    `trials`. Separate passes then record stacks. The run directory gets the report with flame graphs, \
     profile-*.folded (collapsed stacks) and profile-*.pb (pprof).\n\nExit status: as for `hoptax run`."
 )]
 pub(super) struct Args {

@@ -10,7 +10,7 @@ const LATEST: &str = "latest";
 
 /// The directory of the run that `typed` names. `latest` and `ci` are looked for below `results`, and
 /// `out/latest` and `out/ci` below `out`. An existing path is that path. If nothing is found, the result is
-/// `typed`, so that reading it says what is wrong.
+/// `typed`. The attempt to read it then fails with the right error.
 pub(super) fn find(typed: &Path) -> PathBuf {
     match newest_of(typed) {
         Some(found) if !typed.exists() => {
@@ -27,7 +27,7 @@ fn newest_of(typed: &Path) -> Option<PathBuf> {
     named(below, name)
 }
 
-/// The newest run below `below` with this name of a plan, or the newest of all if the name is `latest`.
+/// The newest run below `below` whose plan has this name. If the name is `latest`, the newest of all runs.
 pub(super) fn named(below: &Path, name: &str) -> Option<PathBuf> {
     newest(below, (name != LATEST).then_some(name))
 }

@@ -94,7 +94,7 @@ pub(super) fn own_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find the program of hoptax")
 }
 
-/// The token that clients must send. It is read from `file`. Without `file`, it is a random one.
+/// The token that clients must send. It is read from `file`. Without `file`, it is random.
 ///
 /// # Errors
 /// [`BadInput`] if `file` cannot be read or contains no valid token.

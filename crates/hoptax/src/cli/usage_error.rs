@@ -37,7 +37,7 @@ const MOVED: [(&str, &str); 6] = [
 fn moved(error: &Error, program: &Command, typed: &[String]) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let (_, now) = MOVED.iter().find(|(old, _)| old == unknown)?;
-    // `hoptax generate conform` is just wrong.
+    // Only the first word can be an old command. For example, `hoptax generate conform` never existed.
     let is_first = verb(program, typed).1 == "hoptax";
     is_first.then(|| format!("error: `hoptax {unknown}` is now `hoptax {now}`"))
 }

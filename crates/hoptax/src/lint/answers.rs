@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Answers {
     /// True if every difference is listed in the pack, and every listed difference occurred.
     pub as_listed: bool,
-    /// Number of requests that were sent both ways.
+    /// Number of requests that were sent to the gateway and to direct.
     pub cases: usize,
     /// The differences.
     pub differences: Vec<Difference>,

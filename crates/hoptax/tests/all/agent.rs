@@ -66,7 +66,7 @@ fn load_from_one_agent_to_services_of_another_adds_up() {
     assert_eq!(ledger().since(&before).requests, 500, "the upstream's own count");
     assert_eq!(phases.first(), Some(&Phase::Connecting));
     assert!(phases.ends_with(&[Phase::Measuring, Phase::Draining]), "{phases:?}");
-    // Both agents are on this machine, so the generator's samples all roles.
+    // Both agents are on this machine, so the generator's agent samples all roles.
     for (role, usage) in [("gateway", &loaded.usage.gateway), ("upstream", &loaded.usage.upstream)] {
         assert!(
             usage.as_ref().is_some_and(|usage| usage.processes == 1 && usage.cpu_ns > 0),
@@ -193,7 +193,7 @@ fn first_requests_are_timed_between_hosts() {
         assert!(used.rss_bytes > 100_000 && used.cpu_ns > 0, "{name}: {used:?}");
         assert!(at_end.used_since(&at_ready).is_some_and(|used| used.rss_bytes > 100_000), "{name}");
 
-        // A gateway that has ended is not waited for.
+        // hoptax does not wait for a gateway that has ended.
         services.hop.stop();
         let ended = ready.traffic.first_requests(&asked, upstream, Some(&mut *services.hop), &interrupted);
         assert_eq!(ended.answers.failed.as_deref(), Some("it was not ready"), "{name}");

@@ -1,5 +1,5 @@
-//! What `hoptax load` and `hoptax run` say if clients got nothing, only failures, or something else than they
-//! expect.
+//! Messages of `hoptax load` and `hoptax run` if clients get no response, only failures, or responses that
+//! they do not expect.
 
 use crate::load::{Upstream, load};
 use crate::run::{run, run_directory, text, trials};

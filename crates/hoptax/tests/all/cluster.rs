@@ -1,6 +1,6 @@
-//! Runs in a real Kubernetes cluster. `scripts/kubernetes-cluster.sh run` makes one on this machine, with an
-//! image that has hoptax and a shell. It sets the variable that these tests need; without it, they are
-//! skipped.
+//! Runs in a real Kubernetes cluster. `scripts/kubernetes-cluster.sh run` creates the cluster on this
+//! machine, with an image that contains hoptax and a shell. The script also sets the variable that these
+//! tests need. Without the variable, the tests are skipped.
 
 mod created;
 mod sidecar;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// The image of the cluster. It has a shell, and hoptax as `/hoptax`.
 const IMAGE: &str = "HOPTAX_TEST_KUBERNETES_IMAGE";
 
-/// The address of the cluster's node, which pods reach.
+/// The address of the cluster's node. Pods can reach it.
 const NODE: &str = "10.88.0.1";
 
 /// The image; `None` if there is no cluster.

@@ -1,6 +1,6 @@
 //! Packs of gateways that the set-up cannot install. Their rendered files are checked against rules that the
-//! products' developers publish. Each rule names its source. Other tests hold what was corrected when these
-//! packs were run.
+//! products' developers publish. Each rule names its source. Other tests check the corrections that
+//! were made when these packs were run.
 
 mod apisix;
 mod dotnet;

@@ -64,8 +64,8 @@ fn load_and_curl_go_through_it_in_both_forms() {
         let after = counted(&upstream);
         assert_eq!(after.0 - before.0, 50, "{tunnel}");
         let opened = after.1 - before.1;
-        // Each connection of the load has its own tunnel. Other requests share the pool, which has a
-        // connection.
+        // With tunnels, each connection of the load has its own upstream connection. Without tunnels, the hop
+        // takes connections from its pool, which already has one.
         assert!(if tunnel { opened == 5 } else { opened <= 5 }, "{tunnel}: {opened}");
     }
 }
@@ -102,7 +102,8 @@ fn it_connects_only_to_its_own_upstream() {
     let output = load(&url, proxy, &["--proxy-tunnel"]);
     let said = text(&output.stdout) + &text(&output.stderr);
     assert!(said.contains("CONNECT: the proxy refused with status 403"), "{said}");
-    // Not a request to a proxy; and TLS without a tunnel, which curl never sends.
+    // The first request does not name the whole URL. The second has an https URL but no tunnel, which curl
+    // never sends.
     for (target, status, why) in [("/".to_owned(), 400, "whole URL"), (https, 502, "send CONNECT instead")] {
         let request = format!("GET {target} HTTP/1.1\r\nhost: {}\r\n\r\n", own.address);
         let response = Client::connect(proxy).send(request).response();

@@ -89,7 +89,7 @@ fn load_uses_tls_to_the_proxy_as_curl_does() {
                 assert_eq!(connections(&upstream) - opened, 5);
             }
         }
-        // Without its authority, the proxy's certificate is refused.
+        // Without the proxy's authority, the client refuses the proxy's certificate.
         let output = load(&url, &to, form);
         let refused = if tunnel { "TLS to the proxy: the proxy's" } else { "TLS: the server's" };
         let refused = format!("{refused} certificate");
@@ -112,7 +112,7 @@ fn https_goes_through_a_tunnel_in_tls() {
     let output = load(&url, &proxy.url("user:secret@"), &["--insecure"]);
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!((requests(&upstream) - before, connections(&upstream) - opened), (50, 5));
-    // Both certificates are verified: here with the authority of only one of them.
+    // Both certificates are verified. With the authority of only one of them, the load must fail.
     let both = scratch.path().join("both.crt");
     let own = std::fs::read_to_string(&certificate).expect("read");
     let other = std::fs::read_to_string(scratch.path().join("upstream.crt")).expect("read");

@@ -11,11 +11,11 @@ use machines::{Network, PROGRAM, kill, run_directories};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Three machines, and the plan whose roles they have.
+/// Three machines, one for each role of the plan.
 const MACHINES: [&str; 3] = ["client", "edge", "app"];
 
-/// A plan for these machines. `program` is the value of `hoptax` of each host: absent to let hoptax copy
-/// itself.
+/// A plan for these machines. `program` is the value of the key `hoptax` of each host. If it is absent,
+/// hoptax copies itself.
 fn plan(network: &Network, program: Option<&str>, gateway: &str, rest: &str) -> String {
     let hosts: Vec<String> = MACHINES
         .iter()
@@ -48,7 +48,7 @@ fn failures(trials: &[Json]) -> Vec<String> {
     failed.map(str::to_owned).collect()
 }
 
-/// `ssh` must understand its options, and must take no word of the command for one of its own.
+/// `ssh` must accept the options that hoptax passes, and must not take a word of the command for an option.
 #[test]
 fn ssh_understands_its_words() {
     if !is_installed("ssh") {
@@ -103,7 +103,8 @@ fn three_machines_are_measured_over_ssh() {
         assert_eq!(host["roles"][0], role, "{host}");
         assert_eq!(host["address"], network.address(name).to_string(), "{host}");
     }
-    // Who listens where: the gateway's configuration, and the address of its log.
+    // The gateway must listen at the address of its machine, and forward to the address of the upstream's
+    // machine.
     let rendered = std::fs::read_to_string(directory.join("hosts/edge/rendered/nginx/nginx.conf"));
     let rendered = rendered.expect("copied from the machine");
     assert!(rendered.contains(&format!("listen {}:", network.address("edge"))), "{rendered}");
@@ -202,7 +203,7 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     assert_eq!(from, [&Json::Null, &"edge".into(), &"local".into()]);
     assert_eq!(record["hosts"]["edge"]["roles"], serde_json::json!(["generator", "gateway"]));
     assert_eq!(record["hosts"]["local"]["roles"], serde_json::json!(["generator"]));
-    // The first machine of a trial is the one that sends its load, and has no name in it.
+    // `hosts` of a trial lists the machines that take part in it, except the one that sends its load.
     for trial in &all {
         let others: Vec<&str> =
             trial["hosts"].as_object().expect("hosts").keys().map(String::as_str).collect();
@@ -229,11 +230,12 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
         planted(-ms(near, "more_us"), TO_EDGE_MS - TO_APP_MS);
         assert!(near["more_us"]["high"].as_f64() < Some(0.0), "{near}");
     }
-    // What the client sees is the network's. Nothing is, as seen from the gateway's own machine.
+    // The report has a split for the loads from `client` and `local`. It has none for the load from the
+    // gateway's own machine.
     let splits = report["hosts"]["splits"].as_array().expect("a list");
     let loads: Vec<u64> = splits.iter().filter_map(|split| split["load"].as_u64()).collect();
     assert_eq!(loads, [0, 2], "{splits:?}");
-    // Legs are measured for a second each. If the machine is busy then, their intervals say so.
+    // Each leg is measured for one second. If the machine is busy during that second, the intervals are wide.
     let wire =
         |split: &Json| ["low", "high"].map(|end| split["wire_us"][end].as_f64().expect("batches") / 1e3);
     let [low, high] = wire(&splits[0]);
@@ -285,7 +287,7 @@ fn errors_before_a_run_name_the_host_and_what_to_try() {
     assert!(other.contains("is no agent. It printed `agent`"), "{other}");
     let elsewhere = error(&format!("{{ ssh: edge, address: 192.0.2.1, hoptax: {PROGRAM} }}"));
     assert!(elsewhere.contains("host edge: 192.0.2.1 is not an address of this host"), "{elsewhere}");
-    // No space for the copy.
+    // The file system has too little space for the copy.
     let home = network.files("edge").join("home");
     let inside = format!("nsenter --mount=/proc/{}/ns/mnt", network.first_process("edge"));
     let mounted = Command::new("sh")
@@ -295,7 +297,7 @@ fn errors_before_a_run_name_the_host_and_what_to_try() {
     let full = with("ssh: edge");
     assert!(full.contains("dd of=") && full.contains("No space left on device"), "{full}");
     assert!(full.contains("name its path with `hoptax`"), "{full}");
-    // Nothing of a run that did not start remains.
+    // Nothing remains of a run that did not start.
     for name in MACHINES {
         network.assert_nothing_runs(name, Instant::now());
     }
@@ -325,7 +327,7 @@ fn a_connection_that_breaks_costs_a_trial_and_not_the_run() {
     let Some(network) = Network::make(&MACHINES) else { return };
     let (trials, said) = disturbed(&network, LONG, |lost| {
         network.plug("edge", false);
-        // What ran there ends by itself, although nobody can tell it to.
+        // The processes on `edge` must end by themselves, because hoptax cannot reach them.
         wait_until("the load ends", PATIENCE, || lost.elapsed() > Duration::from_secs(12));
         network.assert_nothing_runs("edge", lost);
         network.plug("edge", true);

@@ -1,4 +1,4 @@
-//! `hoptax import`: a log that the real nginx wrote gives its mix back, and the plan is measured on real
+//! `hoptax import`: the plan from a log of the real nginx must contain the log's mix, and must work with real
 //! gateways.
 
 use crate::load::load;

@@ -172,7 +172,8 @@ fn a_service_that_does_not_answer_is_described_at_once() {
             run(&Scratch::new(), &plan(&format!("url: \"http://{}\"", upstream.address), &gateway, ""), &[]);
         let said = text(&output.stderr) + &text(&output.stdout);
         assert!(said.contains(part) && !said.contains("os error"), "{url}: {part}\n{said}");
-        // The former time limit of 30 s would be noticed, a slow machine would not.
+        // An earlier version waited for 30 s. The test fails if hoptax does so again, but not if the machine
+        // is slow.
         assert!(begun.elapsed() < Duration::from_secs(30), "{url}: {:?}", begun.elapsed());
     }
 }
@@ -253,7 +254,7 @@ fn findings(report: &Json) -> Vec<(String, String)> {
     all.map(|finding| (text(finding, "code"), text(finding, "severity"))).collect()
 }
 
-/// Requests are counted by nobody here. The answers themselves, or the upstream's CPU time, show that they
+/// No ledger counts requests here. The answers themselves, or the upstream's CPU time, show that the answers
 /// come from a cache.
 #[test]
 fn a_cache_is_found_without_a_ledger() {
@@ -310,7 +311,8 @@ fn a_queue_of_the_gateway_is_recognised() {
     command.arg("-db").arg("-f").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut haproxy = command.spawn().expect("haproxy starts");
     wait_until("haproxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
-    // 2 requests at a time for 20 ms each: 100/s with any number of connections.
+    // The gateway forwards two requests at a time, and each takes 20 ms. This is 100/s with any number of
+    // connections.
     let plan = format!(
         "name: queue
 upstream: {{ port: {}, delay: 20ms }}
@@ -338,7 +340,7 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     }
     let upstream = Server::start(|_| Response::text("hello"));
     let [address, _] = two_ports();
-    // nginx rejects with 503, also the second of two requests within 10 ms.
+    // nginx rejects requests above the limit with 503, even the second of two requests within 10 ms.
     let _nginx = Nginx::start(
         address,
         &format!(

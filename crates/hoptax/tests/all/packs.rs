@@ -310,9 +310,9 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
     panic!("the other port is not reported");
 }
 
-/// Such a gateway may accept connections before it can answer: it is ready only when the request that its
-/// pack names gets the right status. Only the Host that the certificate names and a client certificate get
-/// this status here.
+/// A gateway that accepts only TLS may accept connections before it can answer. It is ready only when the
+/// request that its pack names gets the right status. Here, a request gets this status only with the
+/// certificate's name as Host, and with a client certificate.
 #[test]
 fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
     if is_missing("nginx") {
@@ -365,7 +365,7 @@ fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
     let mut driver = ProcessDriver::new(&plan, packs, &long).expect("a driver").with_exe(exe());
     let upstream = http_upstream("one");
     let mut sockets = BTreeSet::new();
-    // The second start finds what the first left behind.
+    // The second start finds the files of the first.
     for _ in 0..2 {
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
         let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));

@@ -18,7 +18,7 @@ trials: 6
 warmup: 300ms
 ";
 
-/// True if this machine cannot record stacks with the kernel's part. The calling test must then be left out.
+/// True if this machine cannot record the kernel's part of stacks. The calling test must then be skipped.
 #[track_caller]
 fn cannot_profile() -> bool {
     let reason = match Profiler::find() {
@@ -70,7 +70,7 @@ fn measured(report: &Json) -> Result<Figure, String> {
     Figure::read(&row["cpu_us_per_request"])
 }
 
-/// Checks that the functions of zlib are the difference, and that their time is what gzip costs.
+/// Checks that zlib's functions cause the difference, and that their time is the price of gzip.
 fn check(report: &Json) -> Result<(), String> {
     let difference = list(report, "profile_differences").first().ok_or("no difference")?;
     let whole = Figure::read(&difference["us_per_request"])?;
@@ -88,8 +88,8 @@ fn check(report: &Json) -> Result<(), String> {
     if !whole.overlaps(price) {
         return Err(format!("frames do not add up to the measured difference: {figures}"));
     }
-    // The rest is nginx's own work for the filter, less what shorter responses save in the kernel: up to a
-    // third of zlib's time.
+    // The rest is nginx's own work for the filter, minus the kernel's time that shorter responses save. It is
+    // at most a third of zlib's time.
     if zlib.estimate < 0.6 * price.estimate {
         return Err(format!("zlib is not most of the difference: {figures}"));
     }
@@ -206,9 +206,9 @@ warmup: 300ms
     )
 }
 
-/// A gateway with a feature, profiled.
+/// A profile of a gateway with a feature.
 struct Profiled {
-    /// The functions that took most CPU time by themselves, at most 200.
+    /// The functions with the most CPU time of their own, at most 200.
     frames: Vec<Json>,
     /// Every stack.
     folded: String,
@@ -238,7 +238,7 @@ impl Profiled {
         names.filter(|name| !name.starts_with('[')).collect()
     }
 
-    /// Whether a function with this in its name is on any stack.
+    /// Whether a stack contains a function whose name contains `part`.
     fn passes(&self, part: &str) -> bool {
         self.folded.lines().any(|line| line.contains(part))
     }
@@ -249,7 +249,8 @@ fn c_functions_of_luajit_have_names() {
     if is_missing("nginx-lua") || cannot_profile() {
         return;
     }
-    // A tenth of this feature's stacks hold functions of Lua's C interface. Those of others hold few.
+    // A tenth of this feature's stacks contain functions of Lua's C interface. Stacks of other features
+    // rarely do.
     let profiled = Profiled::new("nginx-lua", "jwt-hs256");
     let stacks = profiled.folded.lines().count();
     assert!(
@@ -261,7 +262,7 @@ fn c_functions_of_luajit_have_names() {
 
 #[test]
 fn functions_that_a_runtime_compiles_have_names() {
-    // A part of the names of functions that every request passes.
+    // The third text is a part of the names of functions that every request calls.
     let gateways = [
         ("express-gateway", "cors", "/express/lib/router/"),
         ("spring-cloud-gateway", "header-rewrite", "reactor."),
@@ -279,7 +280,8 @@ fn functions_that_a_runtime_compiles_have_names() {
         let profiled = Profiled::new(pack, feature);
         let names = profiled.names_of("generated code");
         assert!(profiled.passes(passed), "{pack}: no stack has {passed}; generated code has {names:?}");
-        // Node runs the body of a module once, at the start. Its memory is used again for other functions.
+        // Node runs the body of a module only once, at the start. It then reuses the memory of this code for
+        // other functions, so the name of the body must not appear.
         let body = names.iter().find(|name| name.ends_with(".js:1:1"));
         assert_eq!(body, None, "{pack}: no request passes it: {names:?}");
         let is_new_map = |name: &String| name.starts_with("perf-") && !before.contains(name);

@@ -168,7 +168,7 @@ fn prometheus_and_proc_agree_about_an_external_gateway() {
     assert!(shown.contains("no series matches `absent_metric`"), "{shown}");
     let shown = refused("edge_cpu{", "2s");
     assert!(shown.contains("says: ") && shown.contains("parse error"), "{shown}");
-    // Before there are two samples, another message comes.
+    // While Prometheus has fewer than two samples, hoptax prints another message.
     wait_until("Prometheus has samples", PATIENCE, || {
         let shown = refused("edge_cpu_seconds_total", "150ms");
         shown.contains("too rare for trials of 150ms") && shown.contains("Write `duration: ")

@@ -63,7 +63,8 @@ fn every_connection_begins_with_its_addresses_as_curl_sends_them() {
         let mut curl = Command::new("curl");
         curl.args(["-s", "--haproxy-protocol", "-A", "", "-H", "accept:"]);
         assert!(curl.arg(&url).status().expect("curl runs").success());
-        // Before a load, hoptax may look whether the server accepts connections.
+        // Before a load, hoptax may check whether the server accepts connections. Skip the connection of this
+        // check.
         let next = || loop {
             let seen = seen.recv_timeout(PATIENCE).expect("a connection");
             if !seen.0.is_empty() {
@@ -234,8 +235,8 @@ timeout: 30s
     }
 }
 
-/// In most of these gateways, `ip-allow` holds for the address in the header, which the proof of the feature
-/// invents.
+/// In most of these gateways, `ip-allow` checks the address in the header. The proof of `proxy-protocol`
+/// sends an invented address.
 #[test]
 fn packs_prove_it_together_with_ip_allow() {
     let packs = ["nginx", "haproxy", "envoy", "apache", "trafficserver"].map(|pack| (pack, is_missing(pack)));

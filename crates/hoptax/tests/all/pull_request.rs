@@ -17,7 +17,8 @@ const GH: &str = include_str!("pull_request/gh.py");
 const HEAD: &str = "aaaa";
 const BASE: &str = "bbbb";
 
-/// Text of the example's gateway, and what a pull request makes of it: the service gets each request twice.
+/// A text of the example's gateway, and the text that replaces it in a pull request. With the new text, the
+/// service gets each request twice.
 const ROUTE: &str = "        location / {\n";
 const MIRRORED: &str = "        location = /again { internal; proxy_pass http://service/; }\n        \
     location / {\n            mirror /again;\n";
@@ -51,7 +52,8 @@ fn repository() -> Runner {
     });
     runner.program("gh", GH);
     runner.program("sudo", "#!/bin/sh\nexit 0\n");
-    // `install: source` compiles. This takes minutes, and the binary under test was compiled already.
+    // `install: source` would compile hoptax, which takes minutes. This `cargo` copies the binary under test
+    // instead.
     let built = "target=$(echo \"$*\" | sed 's/.*--target-dir //')\nmkdir -p \"$target/demo\"\n";
     runner.program(
         "cargo",
@@ -116,7 +118,7 @@ fn a_change_that_costs_nothing_passes_and_is_commented_once() {
     assert!(text.contains("| kept | pr, ") && text.contains("main → pr"), "{text}");
     assert!(text.contains("(https://github.com/acme/proxy/actions/runs/99#artifacts)"), "{text}");
 
-    // A newer push: the figures are no longer those of the pull request.
+    // After a newer push, the figures are no longer those of the pull request.
     runner.context.insert("github.event.workflow_run.head_sha".into(), "cccc".into());
     assert_eq!(runner.job(&write), Some(true), "{}", runner.printed);
     assert!(runner.printed.contains("no longer the head"), "{}", runner.printed);
@@ -139,7 +141,8 @@ fn a_change_that_asks_the_service_twice_fails_and_the_comment_says_so() {
     assert!(text.contains("extra upstream requests") && !text.contains("| kept |"), "{text}");
 }
 
-/// hoptax, but in its first run the gateway of the pull request refuses most requests: such a run is void.
+/// Runs hoptax. During its first run, the gateway of the pull request refuses most requests, so that this run
+/// is void.
 const VOID_FIRST: &str = r#"#!/bin/sh
 set -e
 if [ "$1" = run ] && mkdir "$HOME/first" 2>/dev/null; then
@@ -213,7 +216,7 @@ fn a_build_that_fails_leaves_no_comment_and_no_second_failure() {
     assert_eq!(new_comments(&runner), [""; 0]);
 }
 
-/// A plan that is wrong: the log of the run is kept, and the job says why it failed.
+/// If a plan is wrong, the log of the run is kept, and the job says why it failed.
 #[test]
 fn a_wrong_plan_fails_with_its_own_message() {
     let mut runner = repository();
@@ -226,7 +229,8 @@ fn a_wrong_plan_fails_with_its_own_message() {
     );
 }
 
-/// The step that comments, alone: with the text of an artifact, and the right to comment or without it.
+/// Runs only the job that comments, with `text` as the comment in the artifact. Returns whether the job
+/// succeeded.
 fn commented(runner: &mut Runner, text: &str) -> bool {
     fs::create_dir_all(runner.path("artifacts/tax")).expect("made");
     fs::write(runner.path("artifacts/tax/comment.md"), text).expect("written");

@@ -7,7 +7,7 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::packs::manifest::ReadyPort;
 use hoptax_lab::process::ProcessDriver;
 
-/// A script that starts its gateway twice must not have the first instance measured.
+/// If a start script starts its gateway twice, hoptax must not measure the first instance.
 #[test]
 fn a_background_child_of_the_start_script_that_answers_is_refused() {
     if is_missing("nginx") {

@@ -245,7 +245,8 @@ fn a_signal_ends_the_run_with_a_report() {
     assert_eq!(times_of_starts(&directory), [""; 0]);
 }
 
-/// Names of files in the logs that are no logs, but have the times at which services started.
+/// Names of the files in the directory of logs that are not logs, but contain the times at which services
+/// started.
 fn times_of_starts(directory: &Path) -> Vec<String> {
     let files = std::fs::read_dir(directory.join("logs")).expect("logs").flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());

@@ -172,7 +172,7 @@ fn a_run_in_progress_is_served() {
         KilledOnDrop(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
     let mut first = String::new();
     let mut said = BufReader::new(process.0.stderr.take().expect("piped"));
-    // Before that comes a warning if another test runs hoptax at the same time.
+    // If another test runs hoptax at the same time, a warning precedes this line.
     while !first.starts_with("Live: ") {
         first.clear();
         assert!(said.read_line(&mut first).expect("a line") > 0, "no address");

@@ -65,8 +65,8 @@ fn arguments_are_found_across_lines() {
     assert_eq!(arguments(text, "Random::stream("), ["clock::unix(),u64::from(id()),"]);
 }
 
-/// `deny.toml` accepts an advisory for this reason: the time of signing or decrypting depends on the private
-/// key.
+/// `deny.toml` accepts an advisory that the time of signing or decrypting depends on the private key. This is
+/// safe only as long as hoptax uses `rsa` only to make keys.
 #[test]
 fn rsa_only_makes_keys() {
     let rules =

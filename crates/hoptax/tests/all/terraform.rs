@@ -39,7 +39,7 @@ output "edge_address" {
 struct Site {
     scratch: Scratch,
     interrupted: AtomicBool,
-    /// A signal arrives when a line contains this text.
+    /// `interrupted` is set when a line of progress contains this text.
     interrupt_at: Option<&'static str>,
     lines: RefCell<Vec<String>>,
 }
@@ -91,7 +91,7 @@ impl Site {
         self.with(plan, down).map_err(|error| format!("{error:#}"))
     }
 
-    /// What has happened to the machine.
+    /// The log of what happened to the machine.
     fn history(&self) -> String {
         std::fs::read_to_string(self.infra().join("history")).unwrap_or_default().replace('\n', " ")
     }

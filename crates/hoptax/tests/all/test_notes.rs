@@ -95,7 +95,7 @@ fn retries_are_counted_and_limited() {
     assert!(code == Some(1) && reported.contains("FAILED: a::b was retried 3 times"), "{reported}");
 }
 
-/// One run cannot tell a fault in 30 % of the attempts from a disturbed machine.
+/// A single run cannot show whether a fault or a disturbed machine caused a retry. Several runs can.
 #[test]
 fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
     let runs = Runs::new();
@@ -109,7 +109,8 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
         code == Some(1) && reported.contains("FAILED: a::b needed a retry in 3 of its last 10 runs"),
         "{reported}"
     );
-    // Runs without this test say nothing about it. Eight runs without a retry leave two of the last ten.
+    // Runs without this test do not count. After eight runs without a retry and one with a retry, two of the
+    // last ten runs have a retry.
     for _ in 0..20 {
         assert_eq!(runs.run("", 0, false).0, Some(0));
     }
@@ -119,7 +120,7 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
     }
     let (code, reported) = retried(&runs);
     assert!(code == Some(0) && reported.contains("in 2 of its last 10 runs"), "{reported}");
-    // The first of these two pushes the oldest retry out of the last ten runs.
+    // After the first of these two runs, the oldest retry is no longer among the last ten runs.
     assert_eq!((retried(&runs).0, retried(&runs).0), (Some(0), Some(1)));
     assert_eq!(runs.command(&["--forget", "a::b"], None, false).0, Some(0));
     let (code, reported) = retried(&runs);

@@ -180,7 +180,7 @@ fn a_commit_that_does_not_build_is_an_error_that_quotes_its_log() {
     assert!(text(&output.stderr).contains("has no commit `nowhere`"), "{}", text(&output.stderr));
 }
 
-/// The build starts a process that would go on for long, and waits for it.
+/// The build starts a process that would run for a long time, and waits for this process.
 #[test]
 fn a_build_that_is_interrupted_leaves_no_process() {
     let lab = Lab::new("first");
@@ -212,14 +212,14 @@ fn a_build_that_is_interrupted_leaves_no_process() {
             && builds[0]["bytes"].as_u64() > Some(0)
             && builds[0]["commit"] == lab.commit("first")
     };
-    // The lock ends with the guard.
+    // The lock of the build is released when the guard ends.
     wait_until("an interrupted build", PATIENCE, interrupted);
     let removed = lab.hoptax(&["builds", "rm", "--all"]).output().expect("it runs");
     assert!(removed.status.success(), "{}", text(&removed.stderr));
     assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(0));
 }
 
-/// The state's number of measurements.
+/// Number of measurements in the state of the search.
 fn measurements(lab: &Lab) -> usize {
     let entries = fs::read_dir(lab.scratch.path()).expect("there").flatten();
     let states = entries.map(|entry| entry.path().join("bisect.json"));
@@ -254,7 +254,7 @@ fn a_search_finds_the_commit_even_after_an_interruption() {
     let change = found["change"]["estimate"].as_f64().expect("a number");
     assert!((2500.0..8000.0).contains(&change), "3 ms were planted: {found}");
 
-    // With the answer known, the same command only prints it.
+    // The search has its answer, so the same command only prints the answer.
     let began = Instant::now();
     let output = lab.bisect(&[]).output().expect("it runs");
     assert!(output.status.success() && began.elapsed() < Duration::from_secs(20));

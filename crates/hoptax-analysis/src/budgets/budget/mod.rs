@@ -156,11 +156,12 @@ impl Judge<'_> {
     /// Judges a figure in its own unit.
     fn of_value(&self, budget: &Budget, case: &Case, value: &Estimate) -> LimitOutcome {
         let limits = Limits { max: budget.max, min: budget.min };
-        // "No errors" can only be seen, because no interval of a share above zero ends at zero.
+        // A limit of no errors is compared with the value itself, because an interval of a share never ends
+        // at zero.
         if budget.metric == Metric::ErrorShare && budget.max == Some(0.0) {
             return LimitOutcome::of(limits.judge(&Estimate::bare(value.estimate, 1)));
         }
-        // All of a share's interval comes from its rounds.
+        // The interval of a share comes entirely from its rounds.
         let is_share = budget.metric == Metric::ErrorShare;
         let own = in_run(budget.metric, case, self.side).filter(|_| !is_share);
         let of_rounds = own.and_then(|one| one.half_width());
@@ -196,7 +197,7 @@ impl Judge<'_> {
         change(&first, &second, true)
     }
 
-    /// The change since a baseline run. What the machine may have changed widens the interval.
+    /// The change since a baseline run. Its interval also covers what the machine may have changed.
     fn change_since(&self, baseline: &Baseline<'_>, case: &Case, metric: Metric) -> ChangeResult {
         let unknown = unknown(baseline.name);
         let load = case.load.index;
@@ -227,9 +228,9 @@ impl Judge<'_> {
     }
 }
 
-/// Takes back what chance may have exceeded: equal runs exceed one limit in twenty by chance, and a budget
-/// has many limits. Looks only at changes since a baseline run, because a pipeline compares with it again and
-/// again.
+/// Makes an exceeded limit inconclusive if chance may explain it. Equal runs exceed one limit in twenty by
+/// chance, and a plan has many limits. Looks only at changes since a baseline run, because a pipeline makes
+/// this comparison again and again.
 pub(crate) fn allow_for_chance(results: &mut [BudgetResult]) {
     let is_between = |result: &&mut BudgetResult| {
         let is_only_limit = result.max.is_none() && result.min.is_none();
@@ -251,7 +252,7 @@ pub(crate) fn allow_for_chance(results: &mut [BudgetResult]) {
     }
 }
 
-/// Why a baseline cannot decide about a metric: the machine was another one. `None` if it can.
+/// Why a baseline cannot decide about a metric: CPUs were placed differently. `None` if it can.
 fn incomparable(metric: Metric, baseline: &Baseline<'_>, side: &Side<'_>) -> Option<String> {
     let (there, here) = placed_differently(baseline.side, side).filter(|_| is_of_speed(metric))?;
     let [cpu, neighbor] = here.cpus;
@@ -304,7 +305,7 @@ impl LimitOutcome {
         }
     }
 
-    /// The part that decides about several limits together.
+    /// Of the outcomes of several limits, the worst one. It decides about all of them together.
     pub(crate) fn worst(parts: Vec<Self>) -> Self {
         let outcome = together(parts.iter().map(|part| part.outcome));
         parts.into_iter().find(|part| part.outcome == outcome).unwrap_or_else(|| Self::of(outcome))
@@ -331,7 +332,7 @@ fn p_value(change: &ChangeResult) -> Option<f64> {
     max.or_else(|| change.min.filter(|min| high < *min).map(|min| beyond(min, high)))
 }
 
-/// Judges the change. `value` is the measured one.
+/// Judges a change. `value` is the measured change.
 pub(crate) fn judge_change(change: &ChangeResult, value: &Estimate, measured_s: Option<f64>) -> LimitOutcome {
     if let Some(reason) = &change.incomparable {
         return LimitOutcome::inconclusive(reason);

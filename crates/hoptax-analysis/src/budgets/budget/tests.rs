@@ -78,7 +78,8 @@ fn one_of_many_limits_may_be_exceeded_by_chance() {
         allow_for_chance(&mut results);
         results.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
     };
-    // As two equal nginx had it once in 90 pairs: +152 % (+13.7 to +403), with twenty limits.
+    // In one of 90 measured pairs, two equal nginx differed like this by chance: +152 % (+13.7 to +403), with
+    // twenty limits.
     let by_chance = result(1.52, 0.137);
     assert_eq!(outcomes(vec![by_chance.clone()]), [Outcome::Exceeded]);
     let kept = std::iter::repeat_n(result(0.0, -0.05), 19);
@@ -164,7 +165,7 @@ fn a_baseline_run_on_a_slower_machine_is_inconclusive() {
     let result = against_baseline(&base, &slower, Metric::P50);
     assert_eq!(result.outcome, Outcome::Inconclusive, "{result:?}");
     assert!((result.change.expect("relative").drift - 0.2).abs() < 0.02);
-    // A gateway that became much faster is within the limit on any of these machines.
+    // A gateway that became much faster is within the limit, even if the machine may have changed.
     let faster = Run::steady(5, 100, &[("nginx", 110)]);
     assert_eq!(against_baseline(&base, &faster, Metric::P50).outcome, Outcome::Kept);
 }

@@ -43,8 +43,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Findings about a plan with `path_split` whose hosts have different clocks: one for each host that sends
-/// such a load. hoptax then takes no timestamps.
+/// Findings about a plan with `path_split` whose hosts have different clocks, so that hoptax takes no
+/// timestamps. There is one finding for each host that sends such a load.
 fn switched_off(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for (case, trials) in subject.measured().filter(|_| subject.run.plan.path_split == PathSplit::On) {
@@ -224,7 +224,7 @@ mod tests {
             names.map(|name| name.as_str().expect("a name").to_owned()).collect()
         };
         assert_eq!(hosts(&run), ["host client (generator)", "host edge (generator, gateway)"]);
-        // The clock of `edge` is that of the upstream.
+        // `edge` and the upstream have the same clock.
         for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
             let stamped = via(&trial.contender, 0).paths_us(20, 30).0;
             trial.load_record.as_mut().expect("measured").stamps =

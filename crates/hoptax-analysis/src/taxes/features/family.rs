@@ -22,7 +22,7 @@ pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
 }
 
 /// Leaves `tls` out of the features of a gateway that the plan contains only with `tls`. Some gateways cannot
-/// do without it, and then the gateway with `tls` alone is the one that others are compared with.
+/// run without TLS. Their other variants are then compared with the gateway that has `tls` alone.
 fn without_common_tls(all: &mut [PackGateway<'_>]) {
     let has_tls = |one: &PackGateway<'_>| one.features.contains(&Feature::Tls);
     let is_common = |one: &PackGateway<'_>| all.iter().filter(|other| one.is_sibling(other)).all(has_tls);

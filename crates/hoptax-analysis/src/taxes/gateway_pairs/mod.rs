@@ -3,8 +3,8 @@
 //!
 //! The intervals of two taxes say little about the difference of the taxes: both contain the scatter of
 //! direct, and both contain what disturbed a whole round. Here each draw takes whole rounds with the trials
-//! of both gateways, so both cancel. Direct's percentile cancels in a difference of added times, so only a
-//! throughput ratio needs rounds with trials of direct.
+//! of both gateways, so direct's scatter and such disturbances cancel. Direct's percentile cancels in a
+//! difference of added times, so only a throughput ratio needs rounds with trials of direct.
 //!
 //! Of many pairs, some differ by chance. The p-values are therefore adjusted with Holm's method. The family
 //! of an adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a
@@ -247,8 +247,8 @@ fn judge(load: &Load, gateways: &[Gateway<'_, '_>], compared: Vec<Compared>) -> 
     compared.into_iter().zip(p_values).map(pair).collect()
 }
 
-/// The p-value of each pair, adjusted for its family: the pairs in the same metric in which both gateways
-/// compete for the answer, or all other pairs in the same metric.
+/// The p-value of each pair, adjusted within its family. Each metric has two families: the pairs in which
+/// both gateways compete for the answer, and all other pairs.
 fn adjusted_p_values(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec<Option<f64>> {
     let mut families: BTreeMap<(Metric, bool), Vec<(usize, f64)>> = BTreeMap::new();
     for (index, one) in compared.iter().enumerate() {

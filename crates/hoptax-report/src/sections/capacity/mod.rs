@@ -43,8 +43,8 @@ fn cells(one: &Capacity) -> [String; 4] {
     [rate, of_direct, confirmed, limit]
 }
 
-/// Rates of longer trials, how many of these trials held the objective, and how many there were. The lowest
-/// rate comes last.
+/// For each rate of longer trials: the rate, the number of trials in which the objective held, and the number
+/// of trials. The lowest rate comes last.
 fn longer_trials(one: &Capacity) -> Vec<(f64, u32, u32)> {
     let mut rates: Vec<(f64, u32, u32)> = Vec::new();
     for step in one.steps.iter().filter(|step| step.purpose == StepPurpose::Confirm) {
@@ -136,7 +136,7 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
 }
 
 /// Formats the searches for a terminal. Each search has a block, with a table for each objective. Empty if
-/// there are no searches. searches.
+/// there are no searches.
 pub(crate) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {

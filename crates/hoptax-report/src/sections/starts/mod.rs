@@ -20,7 +20,7 @@ const FIRST: &[&str] = &["listening", "ready", "1st request", "10th", "100th", "
 const LOADED: &[&str] =
     &["settled", "requests", "extra wait", "p50 then", "CPU", "memory", "timed out", "failed", "unanswered"];
 
-/// What the figures of both tables are.
+/// Explains the figures of both tables.
 pub(crate) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the \
      creation of the gateway's process, or from the beginning of the reload. Listening: it accepts a \
      connection. Ready: it has answered rightly. Settled: from then on, it is as fast as later under the \
@@ -110,7 +110,7 @@ fn time(median: Option<&StartMedian>) -> Cell {
 
 fn cell(median: Option<&StartMedian>, scale: fn(f64) -> Scale) -> Cell {
     let Some(median) = median else { return none() };
-    // A median of zero has no unit of its own.
+    // A median of zero does not determine a unit, so the upper end of its interval does.
     let largest =
         [median.at_least(), median.high.unwrap_or_default()].into_iter().find(|value| *value != 0.0);
     let scale = scale(largest.unwrap_or_default());
@@ -122,7 +122,7 @@ fn cell(median: Option<&StartMedian>, scale: fn(f64) -> Scale) -> Cell {
 }
 
 /// The interval of a median: `4.9–5.6`, or `4.1 to > 10` if its upper end is only known to exceed a bound.
-/// Empty if that holds for both ends.
+/// Empty if both ends are only known to exceed a bound.
 fn interval(median: &StartMedian, scale: Scale, more: &str) -> String {
     match (median.low, median.high) {
         _ if !median.has_interval() => "no interval".into(),
@@ -180,8 +180,8 @@ pub(crate) fn html(model: &Model) -> Vec<Value> {
     tables(model).into_iter().map(of).collect()
 }
 
-/// The figures as CSV: a line of headings, then a line for each kind of start of each contender. An empty
-/// cell is not known: if `more_than` has a value, the figure exceeds it.
+/// The figures as CSV: a line of headings, then a line for each kind of start of each contender. If a cell is
+/// empty, its figure is unknown. If `more_than` has a value, the figure exceeds this value.
 pub(crate) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
     let kind = |kind| match kind {
         StartKind::Direct => "direct",

@@ -15,9 +15,9 @@ pub(crate) fn rounds(analysis: &Analysis) -> u32 {
     analysis.starts.iter().map(|one| rounds(&one.figures)).max().unwrap_or(0)
 }
 
-/// Which gateway is ready first, and which takes longest until it has settled. It claims only an order in
-/// which intervals do not overlap. `None` with a `void` finding, or if fewer than two gateways have
-/// intervals.
+/// Says which gateway is ready first, and which takes longest until it has settled. It puts gateways in an
+/// order only if their intervals do not overlap. `None` with a `void` finding, or if fewer than two gateways
+/// have intervals.
 pub(crate) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|one| one.severity == Severity::Void && one.concerns.answer) {
         return None;
@@ -82,7 +82,7 @@ fn last_settled(all: &[Times<'_>]) -> Option<String> {
     })
 }
 
-/// Sentences about each gateway, the one that is ready first before the others.
+/// Sentences about each gateway. The gateway that is ready first comes first.
 pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let of = |label: &str, kind: StartKind| {
         let all = analysis.starts.iter().map(|one| &one.figures);
@@ -143,10 +143,11 @@ fn about_reload(reload: &StartFigures) -> Option<String> {
     Some(format!("After a reload, it answers rightly after {ready}{settled}."))
 }
 
-/// When a gateway is as fast as later, in words.
+/// Says in words when a gateway has settled.
 fn as_fast(load: &StartUnderLoad) -> Option<String> {
     let settled_us = &load.settled_s?.times(1e6);
-    // The times of two medians can differ by chance, even if the gateway is never slower than later.
+    // Zero requests until it had settled mean that the gateway was never slow. The medians of its ready time
+    // and its settled time can still differ by chance.
     let is_at_once = load.settled_requests.is_some_and(|one| one.estimate == Some(0.0));
     Some(match settled_us.estimate {
         Some(_) if is_at_once => "as fast as later at once".into(),

@@ -30,7 +30,7 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
                 }
                 None => about(&contender.label, analysis),
             };
-            // An answer says it for all gateways.
+            // If there is an answer, it already says for all gateways what changes with the load.
             if !has_answer && let Some((load, _)) = median(&contender.label, analysis) {
                 details.extend(over_load::of_gateway(analysis, load, &contender.label));
             }
@@ -74,7 +74,8 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     (format!("{gateway} {added}."), details)
 }
 
-/// Requests that a gateway makes in addition to the client's, or that do not reach the upstream.
+/// A sentence about requests that a gateway makes in addition to the client's requests, or about requests
+/// that do not reach the upstream. `None` if they are few, or not distinguishable from noise.
 fn extra_part(extra: &Difference) -> Option<String> {
     let of = &extra.estimate;
     if !extra.distinguishable || of.estimate.abs() < 0.005 {
@@ -232,7 +233,7 @@ fn throughput_part(case: &Case, latency_case: &Case, limit: &str) -> Option<Stri
     (!parts.is_empty()).then(|| format!("{at} it {}.", parts.join(and)))
 }
 
-/// The end of a figure that could be zero.
+/// Follows a figure that could be zero.
 const NOISE: &str = ", not distinguishable from noise";
 
 fn taken(ratio: &Difference) -> String {

@@ -1,5 +1,5 @@
-//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over. A
-//! planted warm-up is spent here too.
+//! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over.
+//! This module also spends the CPU time of a planted warm-up.
 
 use super::holds::Timer;
 use super::proxy::Proxy;

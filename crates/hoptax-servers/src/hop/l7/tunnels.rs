@@ -71,7 +71,7 @@ impl Proxy {
         let Some(client) = self.tunnels.unreachable(token) else { return };
         self.peers.take(token);
         self.tokens.give_back(token);
-        // What the client has sent for the tunnel is not read.
+        // The hop ignores bytes that the client has already sent for the tunnel.
         let peer = Client { ended: client.ended, ..Client::default() };
         self.peers.put(client.token, Peer::Client(Box::new(peer)));
         io.resume(client.token);

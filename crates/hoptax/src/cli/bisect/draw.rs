@@ -20,10 +20,10 @@ pub(super) struct Document<'a> {
     schema: u32,
     /// `found`, `unchanged` or `unclear`.
     outcome: &'static str,
-    /// One of these commits made the change. There are several only if some of them cannot be measured, and
-    /// none if none was found.
+    /// One of these commits made the change. There are several only if some of them cannot be measured. The
+    /// list is empty if no commit was found.
     commits: Vec<Named<'a>>,
-    /// How sure the search is that it is one of `commits`.
+    /// Probability that one of `commits` made the change.
     probability: Option<f64>,
     metric: Metric,
     /// The change with its 95 % interval, in the metric's unit, with the CPUs placed as in the last
@@ -54,7 +54,7 @@ struct Suspect<'a> {
     probability: f64,
 }
 
-/// What the search begins or continues with.
+/// Text at the start of a search, or of its continuation.
 pub(super) fn begin(question: &Question, state: &State) -> String {
     let known = match state.measurements().len() {
         0 => String::new(),
@@ -103,7 +103,8 @@ pub(super) fn after(question: &Question, state: &State, situation: &Situation) -
     text
 }
 
-/// Says that the hypervisor moved a CPU to a placement that the search has not met. `None` if it did not.
+/// Says that the hypervisor moved a CPU, if the placement of the CPUs is new in this search. Otherwise
+/// `None`.
 fn moved(measurements: &[Measurement]) -> Option<String> {
     let (now, before) = measurements.split_last()?;
     if states(before).contains(states(measurements).last()?) {

@@ -1,4 +1,4 @@
-//! Measures one commit against the good commit, in a run of its own.
+//! Measures one commit against the good commit. Each measurement is a separate run.
 
 use super::super::run::world::polling;
 use super::question::{Question, git_of};
@@ -39,7 +39,7 @@ pub(super) struct Measurer<'a> {
 pub(super) enum Measured {
     /// The commit against the good commit.
     Figures(Measurement),
-    /// The commit does not build, or does not run. This is the reason.
+    /// The commit does not build, or does not run, for this reason.
     Impossible(String),
     /// A signal arrived.
     Interrupted,
@@ -48,8 +48,8 @@ pub(super) enum Measured {
 /// Maximum number of runs of a commit in a row that have `void` findings.
 const MOST_VOID: u32 = 3;
 
-/// Number of failures of a commit to start, or to serve, after which it is skipped. A single failure can be
-/// the machine's.
+/// A commit is skipped after it has failed this many times to start or to serve. The machine may have caused
+/// a single failure.
 const MOST_FAILURES: u32 = 2;
 
 /// A gateway that was not measured.
@@ -60,8 +60,8 @@ struct Failed {
 }
 
 impl Failed {
-    /// The first of the gateways that was not measured. One that failed only in some trials counts if the run
-    /// has no figures.
+    /// The first of the two gateways that failed, with its failure. If a gateway failed only in some trials,
+    /// this counts only if the run has no figures.
     fn of(run: &ReadRun, [good, suspect]: [&str; 2], has_figures: bool) -> Option<Self> {
         [good, suspect].into_iter().find_map(|label| {
             let contender = run.record.contenders.iter().find(|one| one.label == label);
@@ -77,7 +77,7 @@ impl Failed {
     fn end(&self, count: u32) -> Option<anyhow::Result<Measured>> {
         let reason = in_words(&self.failure);
         match self.failure.stage {
-            // The program was built, and now it is gone.
+            // The program was built, but no longer exists.
             Stage::Missing => Some(Err(anyhow::anyhow!(reason))),
             _ if count < MOST_FAILURES => None,
             _ if self.is_good => Some(Err(anyhow::anyhow!("the good commit cannot be measured: {reason}"))),
@@ -100,14 +100,14 @@ fn void_codes(findings: &[Finding], metric: Metric) -> String {
     codes.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The events of a run are not shown.
+/// Ignores the events of a run.
 struct Quiet;
 
 impl Progress for Quiet {}
 
 impl Measurer<'_> {
-    /// Measures the commit with this number. A commit that does not start is measured once more, and so is a
-    /// run with `void` findings, up to [`MOST_VOID`] runs.
+    /// Measures the commit with this number. A commit that does not start is measured once more. A run with
+    /// `void` findings is repeated, up to [`MOST_VOID`] runs.
     ///
     /// # Errors
     /// If the good commit cannot be measured, or the machine has a problem that says nothing about the
@@ -171,7 +171,7 @@ impl Measurer<'_> {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The figures of a run. `None` if it has none with an interval.
+    /// The figures of a run. `None` if the run has no figure with an interval.
     fn figures(
         &self,
         analysis: &Analysis,

@@ -1,8 +1,8 @@
 //! `hoptax bisect`: finds the commit that moved a figure.
 //!
-//! Each step measures one commit against the good commit, in the same rounds of a run of its own, and writes
+//! Each step measures one commit against the good commit, in the same rounds of a separate run, and writes
 //! the result to disk. [`steps`] decides from all results so far which commit comes next, so an interrupted
-//! search goes on where it was.
+//! search continues where it stopped.
 
 mod draw;
 mod measure;

@@ -1,4 +1,4 @@
-//! What is searched: a gateway, its commits, and a metric.
+//! The subject of a search: a gateway, its commits, and a metric.
 
 use hoptax_lab::builds::{Commit, commit_of, commits_between, refs_of};
 use hoptax_plan::units::{self, UnitError};
@@ -18,7 +18,7 @@ const METRICS: [Metric; 6] = [
 /// Number of digits of a commit that texts and labels show.
 const SHOWN: usize = 10;
 
-/// What is searched.
+/// The subject of a search.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     /// The gateway of the plan, whose driver is built from some commit.
@@ -30,7 +30,7 @@ pub(super) struct Question {
     pub(super) metric: Metric,
     /// Whether the plan starts each gateway again for each trial.
     pub(super) isolated: bool,
-    /// Differs between two searches with other commits, metrics or plans.
+    /// Digest of the commits, the metric and the plan. Another search has another digest.
     pub(super) digest: String,
 }
 
@@ -133,7 +133,8 @@ impl Question {
             ));
         }
         let mut rest = plan.clone();
-        // Another number or order of trials and other gateways do not make measurements useless.
+        // Earlier measurements can still be used if only these settings of the plan change, so leave them
+        // out.
         (rest.seed, rest.gateways, rest.budget) = (None, Vec::new(), Vec::new());
         (rest.replacements, rest.cpu_profile) = (Vec::new(), None);
         rest.trials = Trials::Fixed(1);

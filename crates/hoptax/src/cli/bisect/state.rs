@@ -135,7 +135,8 @@ impl State {
         })?;
         let state = Self { directory, earlier: kept.measurements.len(), kept };
         if again {
-            // An interruption before the first measurement must not bring the earlier ones back.
+            // If the search is interrupted before its first measurement, the earlier measurements must not
+            // return.
             state.write()?;
         }
         Ok(state)

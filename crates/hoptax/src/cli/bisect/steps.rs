@@ -24,12 +24,13 @@ pub(super) enum Step {
     Found {
         /// The commits. The last one can be measured.
         commits: Range<usize>,
-        /// How sure the search is.
+        /// Probability that one of `commits` made the change.
         probability: f64,
     },
-    /// The bad commit's figure is that of the good one, up to the smallest change to look for.
+    /// The figures of the bad commit and of the good commit differ by less than the smallest change to look
+    /// for.
     Unchanged,
-    /// Too many measurements in this invocation, and still no answer. Another invocation continues.
+    /// There are too many measurements in this invocation, and no answer yet. Another invocation continues.
     Unclear,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Situation {
     /// Number of commits after the good one.
     pub(super) commits: usize,
     pub(super) measured: Vec<Measured>,
-    /// How many of these measurements earlier invocations made.
+    /// Number of these measurements that earlier invocations made.
     pub(super) earlier: usize,
     /// Commits that cannot be measured.
     pub(super) skipped: BTreeSet<usize>,
@@ -82,8 +83,8 @@ impl Situation {
         }
     }
 
-    /// Measures the bad commit until the change is clear, and once in each further state of the machine.
-    /// `None` once it is.
+    /// Measures the bad commit until the change is clear, and once in each new state of the machine. Returns
+    /// `None` if the change is clear, so that the search can begin.
     fn before_search(&self, last: usize) -> Option<Step> {
         let of_bad = self.measured.iter().filter(|one| one.commit == last);
         let of_bad: Vec<Measured> = of_bad.map(|one| Measured { commit: 0, ..*one }).collect();
@@ -94,7 +95,8 @@ impl Situation {
         let states: BTreeSet<usize> = of_bad.iter().map(|one| one.state).collect();
         let is_clear = |(_, low, high): (f64, f64, f64)| {
             let is_larger = low > self.least || high < -self.least;
-            // The change may be exactly as large as the bound.
+            // A change of exactly `least` would never count as larger. So after many measurements, a change
+            // that is not zero is enough.
             let is_close = of_bad.len() >= MOST_OF_BAD && (low > 0.0 || high < 0.0);
             is_larger || is_close
         };
@@ -113,8 +115,8 @@ impl Situation {
         self.measured.get(self.earlier..).unwrap_or_default()
     }
 
-    /// The commits, each with those before it that cannot be measured, because no measurement can distinguish
-    /// them.
+    /// Groups of commits that no measurement can distinguish. Each group has a commit that can be measured,
+    /// and the commits directly before it that cannot.
     pub(super) fn groups(&self) -> Vec<Range<usize>> {
         let mut first = 0;
         let mut groups = Vec::new();

@@ -40,7 +40,7 @@ pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
     ]
 }
 
-/// Says which checks are missing, because this machine says nothing about the others.
+/// Says that the other checks are left out, because this machine says nothing about the plan's hosts.
 fn elsewhere(plan: &Plan) -> Fitness {
     let roles: Vec<String> =
         plan.each_role().into_iter().map(|(role, host)| format!("{role} on {host}")).collect();
@@ -106,7 +106,7 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     good("source-ports", seen)
 }
 
-/// What idle CPUs would do during a run of `plan`.
+/// How idle CPUs behave during a run of `plan`.
 fn idle(plan: &Plan, host: &Host) -> Idle {
     plan.idle.unwrap_or(if host.can_poll.is_ok() { Idle::Poll } else { Idle::Sleep })
 }

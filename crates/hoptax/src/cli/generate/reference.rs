@@ -24,7 +24,8 @@ All commands and options. `hoptax help COMMAND` prints the same. `make docs` gen
 Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.
 ";
 
-/// An argument or option that this many commands describe alike is described once for all.
+/// If at least this many commands describe an argument or option in the same words, the page describes it
+/// only once.
 const SEVERAL: usize = 3;
 
 /// Print a generated page of hoptax's documentation

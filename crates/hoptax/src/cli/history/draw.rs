@@ -102,7 +102,7 @@ fn is(run: &Entry) -> &str {
     }
 }
 
-/// What the run counts.
+/// The unit of the numbers in [`trials`].
 fn kind(run: &Entry) -> &'static str {
     if run.starts { "starts" } else { "trials" }
 }

@@ -54,8 +54,8 @@ enum Verb {
 
 /// Remove the machines and pods that hoptax created for a plan and that a run has left
 ///
-/// Machines of Terraform that hoptax keeps (`destroy: never`), and what remains after `kill -9` or an error.
-/// Never removes what somebody else has created, or what a run in progress uses.
+/// These are machines of Terraform that hoptax keeps (`destroy: never`), and machines and pods that remain
+/// after `kill -9` or an error. Never removes what somebody else has created, or what a run in progress uses.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 nothing remains; 1 something cannot be removed, or a run in progress uses \
@@ -69,10 +69,10 @@ struct Down {
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// A host, and what it has for the plan.
+/// A host, with its gateways and limits.
 struct Found {
     host: HostDescription,
-    /// The gateways, if it has that role.
+    /// The programs of the plan's gateways, if the host runs them.
     gateways: Vec<Program>,
     limits: Inspection,
 }

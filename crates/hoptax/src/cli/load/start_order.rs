@@ -1,12 +1,12 @@
-//! The order to begin, for a part of a load. It comes on standard input, after the load spec and a zero byte:
-//! one line with the moment at which all parts begin, in nanoseconds of this machine's monotonic clock.
+//! The order to begin, for a part of a load. It is one line on standard input, after the load spec and a zero
+//! byte. It contains the moment at which all parts begin, in nanoseconds of this machine's monotonic clock.
 
 use std::io::{self, BufRead as _};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-/// Waits for the order on a thread of its own. If standard input ends before, or the line is no number, the
-/// channel closes.
+/// Waits for the order on a separate thread. If standard input ends before the order arrives, or the line is
+/// not a number, the channel closes.
 pub(super) fn listen() -> Receiver<u64> {
     let (sender, start) = mpsc::channel();
     thread::spawn(move || {

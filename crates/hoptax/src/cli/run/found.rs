@@ -1,4 +1,4 @@
-//! What the machines of a run have for the plan, before the run starts.
+//! Inspects the machines of a run before the run starts: installed gateways, limits, and the profiler.
 
 use super::world::this_program;
 use anyhow::Context as _;
@@ -36,13 +36,13 @@ pub(in crate::cli) fn connect(plan: &Plan, interrupted: &AtomicBool) -> anyhow::
     Ok(Connected { hosts: Some(hosts), up })
 }
 
-/// Directory for what hoptax keeps of hosts that it creates.
+/// Directory for hoptax's data about the hosts that it creates.
 pub(in crate::cli) fn home() -> anyhow::Result<PathBuf> {
     programs::data_directory().context("no directory for hoptax's data: set HOME or HOPTAX_HOME")
 }
 
 impl Connected {
-    /// The plan with the hosts that were found. Without hosts, the plan itself.
+    /// The plan with the hosts that were found. If all roles are on this machine, this is the plan itself.
     pub(in crate::cli) fn located(&self, plan: &Plan) -> Plan {
         if self.hosts.is_some() { self.up.located(plan) } else { plan.clone() }
     }
@@ -50,16 +50,16 @@ impl Connected {
     /// Ends the agents, and removes what was created.
     ///
     /// # Errors
-    /// What remains, and how to remove it.
+    /// If something cannot be removed. The error says what remains, and how to remove it.
     pub(in crate::cli) fn end(mut self) -> anyhow::Result<()> {
         self.hosts = None;
         self.up.end(&|line| eprintln!("{line}"))
     }
 }
 
-/// What the machines have.
+/// Result of the inspection.
 pub(super) struct Found {
-    /// What the gateways' machine has.
+    /// Result for the machine of the gateways.
     pub(super) gateways: Inspection,
     /// The limits of all machines on the number of connections.
     pub(super) limits: LoadLimits,
@@ -100,10 +100,10 @@ impl Found {
         Ok(())
     }
 
-    /// Checks before the run that stacks can be recorded after it, if the plan wants that.
+    /// If the plan has a profile, checks before the run that stacks can be recorded after it.
     ///
     /// # Errors
-    /// If they cannot.
+    /// If stacks cannot be recorded.
     pub(super) fn can_profile(&self) -> anyhow::Result<()> {
         match &self.gateways.profiler {
             Some(Err(error)) => anyhow::bail!("cannot record stacks{}: {error}", self.place),

@@ -161,7 +161,7 @@ impl Args {
         } else {
             watch_signals().context("cannot install signal handlers")?
         };
-        // A signal since the builds.
+        // A signal may have arrived during the preparation.
         interrupted.fetch_or(prepared.early.load(Ordering::Relaxed), Ordering::Relaxed);
         let needs = Needs {
             plan: &prepared.connected.located(prepared.plan),
@@ -282,12 +282,13 @@ pub(super) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Whether hoptax builds commits or creates machines before the run. A signal must then end what has begun.
+/// Whether hoptax builds commits or creates machines before the run. If so, a signal must stop and undo this
+/// work.
 fn has_long_preparation(plan: &Plan) -> bool {
     !builds::refs_of(plan).is_empty() || plan.hosts.iter().any(|host| !host.kind.is_known())
 }
 
-/// Sets this flag at a signal, instead of ending the process.
+/// Makes signals set this flag instead of ending the process.
 pub(super) fn catch_signals(flag: &Arc<AtomicBool>) -> anyhow::Result<()> {
     for signal in SIGNALS {
         signal_hook::flag::register(signal, Arc::clone(flag)).context("cannot install signal handlers")?;

@@ -6,8 +6,8 @@ use std::path::Path;
 /// Verbs that send load.
 const VERBS: [&str; 4] = ["run", "profile", "bisect", "load"];
 
-/// A warning for each other `hoptax` that measures on this machine. `proc` is `/proc`, and `own` this
-/// process.
+/// A warning for each other `hoptax` that measures on this machine. `proc` is `/proc`, and `own` is the id of
+/// this process.
 pub(super) fn warnings(proc: &Path, own: u32) -> Vec<String> {
     let ancestors = ancestors(proc, own);
     let mut found: Vec<(u32, String)> = fs::read_dir(proc)
@@ -27,8 +27,8 @@ pub(super) fn warnings(proc: &Path, own: u32) -> Vec<String> {
     found.into_iter().map(words).collect()
 }
 
-/// The command line of a process if it is a `hoptax` that measures. A generator of a run gets its load from
-/// standard input, and is a part of that run.
+/// The command line of a process if it is a `hoptax` that measures. A generator with `--spec` does not count,
+/// because it is a part of a run.
 fn measuring(proc: &Path, pid: u32) -> Option<String> {
     let line = fs::read(proc.join(pid.to_string()).join("cmdline")).ok()?;
     let words: Vec<String> =
@@ -38,7 +38,7 @@ fn measuring(proc: &Path, pid: u32) -> Option<String> {
     (is_hoptax && measures).then(|| format!("hoptax {}", words[1..].join(" ").trim_end()))
 }
 
-/// The process and those that started it: `hoptax bisect` starts runs.
+/// This process, and the processes that started it. For example, `hoptax bisect` starts runs.
 fn ancestors(proc: &Path, own: u32) -> Vec<u32> {
     let mut found = vec![own];
     while let Some(parent) = parent(proc, found[found.len() - 1]).filter(|parent| !found.contains(parent)) {
@@ -47,7 +47,8 @@ fn ancestors(proc: &Path, own: u32) -> Vec<u32> {
     found
 }
 
-/// The fourth field of `/proc/PID/stat`. The second, the name, is in parentheses and may contain spaces.
+/// The fourth field of `/proc/PID/stat`. The second field is the name. It is in parentheses and may contain
+/// spaces.
 fn parent(proc: &Path, pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a run does its work with. Dropping it lets idle CPUs sleep again.
+/// The driver, the traffic and the machines of a run. Dropping this value lets idle CPUs sleep again.
 pub(super) struct World {
     pub(super) driver: Box<dyn Driver>,
     pub(super) traffic: Box<dyn Traffic>,
@@ -31,7 +31,7 @@ pub(super) struct World {
     _polling: Option<Polling>,
 }
 
-/// What is needed to make a world.
+/// Inputs of [`World::new`].
 pub(super) struct Needs<'a> {
     pub(super) plan: &'a Plan,
     pub(super) packs: &'a PackSet,
@@ -60,7 +60,8 @@ impl World {
         let traffic = LocalTraffic::new()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let cpus = driver.cpus().clone();
-        // If only the gateway's CPUs would be left, no CPUs are avoided.
+        // If the generator and the upstream share CPUs, the other CPUs may all belong to the gateway. Then
+        // this program's threads may use all CPUs.
         let busy = if cpus.generator == cpus.upstream { Vec::new() } else { cpus.generator.clone() };
         Ok(Self {
             driver: Box::new(driver),
@@ -96,9 +97,9 @@ impl World {
     }
 }
 
-/// Makes idle CPUs poll until the returned value is dropped, if the plan wants it and this user may do it.
-/// Without a wish in the plan, a failure is not an error: the run then measures with CPUs that sleep, and
-/// records so.
+/// Makes idle CPUs poll until the returned value is dropped, unless the plan has `idle: sleep`. If the plan
+/// says nothing about idle CPUs, a failure is not an error. The run then measures with CPUs that sleep, and
+/// its record says so.
 pub(in crate::cli) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
     match plan.idle {
         Some(Idle::Sleep) => Ok(None),

@@ -94,7 +94,7 @@ fn a_lost_host_that_samples_ends_the_load() {
     let begun = Instant::now();
     let loaded = services.load(&plan, &mut ready.traffic, &mut |update| {
         if matches!(update, TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, .. })) {
-            // `unshare` does not pass on its death, so all processes of the host are killed.
+            // If `unshare` is killed, its child keeps running. So the test kills all processes of the host.
             for (pid, _) in site.processes() {
                 signal(pid, Signal::KILL);
             }
@@ -125,7 +125,7 @@ fn an_agent_that_is_silent_is_given_up() {
     let failure = loaded.failed.expect("the host is silent");
     assert!(failure.message.contains("has sent nothing for 8 s"), "{failure:?}");
     assert!(silent >= Duration::from_secs(7) && silent < Duration::from_secs(40), "{silent:?}");
-    // The command was killed, and it was the agent itself.
+    // hoptax killed the host's command. This command is the agent itself.
     assert_nothing_runs(&site, Instant::now());
 }
 

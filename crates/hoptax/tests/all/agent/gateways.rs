@@ -215,7 +215,8 @@ fn stacks_are_recorded_on_the_gateways_host() {
     assert!(!recorded.stacks.slices[0].is_empty(), "on the right clock");
 }
 
-/// A network namespace with an address of its own, connected with ours. It is removed when it is dropped.
+/// A network namespace with its own address, connected to the test's namespace. It is removed when it is
+/// dropped.
 pub(super) struct Network {
     pub(super) name: String,
     pub(super) ours: IpAddr,
@@ -223,8 +224,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same
-    /// time.
+    /// `None` if this user cannot create a network namespace. `number` must differ from the numbers in tests
+    /// that run at the same time.
     #[track_caller]
     pub(super) fn make(number: u8) -> Option<Self> {
         let name = format!("hoptax-{}-{number}", std::process::id());
@@ -282,13 +283,14 @@ fn hosts_in_network_namespaces_have_addresses_and_counters_of_their_own() {
     assert_eq!(loaded.failed, None);
     let record = loaded.record.expect("measured");
     assert!(record.counts.ok > 0 && record.counts.ok == record.counts.completed, "{:?}", record.counts);
-    // It is one machine, so our sampler sees all processes; but the counters of the networks are two.
+    // Both hosts are the same machine, so our sampler sees all processes. But each host has its own network
+    // counters.
     assert!(loaded.usage.gateway.is_some_and(|gateway| gateway.cpu_ns > 0));
     let other = &loaded.usage.hosts["lab"];
     assert_eq!(other.usage, None);
     let sent =
         |usage: &Option<hoptax_record::NetworkUsage>| usage.as_ref().map_or(0, |one| one.segments_sent);
-    // Each answer of the hop takes a segment there, and so do the requests to its upstream.
+    // In this network, each answer of the hop takes a segment, and so does each request to its upstream.
     assert!(sent(&other.network) > record.counts.ok, "{other:?}");
     assert!(sent(&loaded.usage.network) > 0);
     let none = ready.traffic.look(&WatchedRoles::default());

@@ -1,4 +1,4 @@
-//! Several generators: they begin together, their results add up, and a lost one costs only its trial.
+//! Several generators: they begin together, their results add up, and if one is lost, only its trial fails.
 
 use super::Silent;
 use super::faults::assert_nothing_runs;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Generators on hosts with these names, and the services on this machine.
+/// A run with these generators, whose gateway and upstream are on the host `services`.
 fn hosts(generators: Vec<HostRef>, services: HostRef) -> Hosts {
     let mut generators = generators.into_iter();
     let generator = generators.next().expect("at least one");
@@ -31,7 +31,7 @@ fn hosts(generators: Vec<HostRef>, services: HostRef) -> Hosts {
     }
 }
 
-/// Sites with an agent each: `clients-1`, `clients-2`, …
+/// Hosts named `clients-1`, `clients-2` and so on, each with an agent at its own site.
 fn clients(sites: &[Site]) -> Vec<HostRef> {
     let client =
         |(index, site): (usize, &Site)| HostRef::Remote(site.near(&format!("clients-{}", index + 1)));
@@ -105,7 +105,7 @@ fn two_and_three_generators_send_one_load() {
         }
         assert_eq!(ledger().since(&before).requests, record.lifetime.sent, "the upstream's own count");
         assert!((begun..clock::now()).contains(&record.started_ns));
-        // All agents are on this machine: the first generator samples it.
+        // All agents are on this machine, so the first generator samples all of them.
         let all = usage.generator.expect("sampled");
         assert_eq!(all.processes, count as u32);
         assert_eq!(
@@ -148,8 +148,8 @@ fn generators_with_different_clocks_begin_together() {
     assert!(far.usage.as_ref().is_some_and(|usage| usage.idle < 1.0), "a machine of its own: {far:?}");
 }
 
-/// Checks that all requests were answered. On a busy machine, the end can come before the last ones are sent
-/// or answered.
+/// Checks that all requests were answered, except the last ones. On a busy machine, the load can end before
+/// the last requests are sent or answered.
 fn assert_all_but_the_last(counts: &Counts, scheduled: u64) {
     assert_eq!(
         (counts.scheduled, counts.ok + counts.in_flight + counts.unsent),

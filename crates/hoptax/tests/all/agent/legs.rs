@@ -1,4 +1,5 @@
-//! The network between hosts: its legs are measured, and the report says how much of a tax it is.
+//! The network between hosts: hoptax measures its legs, and the report says which part of a tax the network
+//! causes.
 
 use super::Silent;
 use super::gateways::ip;
@@ -29,8 +30,8 @@ struct Wire {
 }
 
 impl Wire {
-    /// `None` if this user cannot make one. `number` must differ from those of tests that run at the same
-    /// time.
+    /// `None` if this user cannot create a network namespace. `number` must differ from the numbers in tests
+    /// that run at the same time.
     #[track_caller]
     fn make(number: u8) -> Option<Self> {
         let name = format!("hoptax-{}-{number}", std::process::id());

@@ -42,12 +42,12 @@ impl Site {
         Self { scratch: Scratch::new(), run: RunId::new("this test") }
     }
 
-    /// The run of its hosts.
+    /// Id of the run that the site's hosts take part in.
     pub(super) fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// A command that leads to an agent, in the way that `prefix` says.
+    /// The command of an agent. It begins with the words of `prefix`, such as `unshare`.
     pub(super) fn command(&self, prefix: &[&str]) -> Vec<String> {
         let temporary = format!("TMPDIR={}", self.scratch.path().display());
         let agent = ["env".to_owned(), temporary, exe().display().to_string(), "agent".to_owned()];
@@ -59,8 +59,8 @@ impl Site {
         self.connect(name, &[])
     }
 
-    /// A host that is a machine of its own to its agent: with processes of its own, and with another clock.
-    /// `None` if this user cannot make one.
+    /// A host that looks like another machine to its agent: it has its own processes and another clock.
+    /// `None` if this user cannot create the necessary namespaces.
     #[track_caller]
     pub(super) fn elsewhere(&self, name: &str) -> Option<Arc<Host>> {
         let seconds = (AHEAD_NS / clock::SECOND).to_string();
@@ -102,7 +102,7 @@ impl Site {
         self.prepare_all(plan, hosts, packs, false)
     }
 
-    /// Like [`Self::try_prepare`], with the reports for a live view.
+    /// Like [`Self::try_prepare`], but the figures of each second are also reported, for a live view.
     pub(super) fn try_prepare_live(&self, plan: &Plan, hosts: &Hosts) -> anyhow::Result<Ready> {
         self.prepare_all(plan, hosts, &packs(), true)
     }

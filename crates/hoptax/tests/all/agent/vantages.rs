@@ -42,7 +42,7 @@ fn measured(loaded: &Loaded) -> &LoadRecord {
 #[test]
 fn each_host_that_sends_load_has_its_own_clock_and_samples() {
     let (site, other) = (Site::new(), Site::new());
-    // Its clock is ahead of ours.
+    // The clock of `far` is ahead of ours.
     let Some(far) = other.elsewhere("far") else { return };
     let plan = two_loads();
     let hosts = hosts(site.here(), HostRef::Remote(far));
@@ -65,7 +65,7 @@ fn each_host_that_sends_load_has_its_own_clock_and_samples() {
     assert!(unknown.failed.is_some_and(|failure| failure.message.contains("host nowhere")));
 }
 
-/// A host that is lost fails only the loads that it sends, and those only until it can be reached again.
+/// If a host is lost, only the loads that it sends fail, and only until it can be reached again.
 #[test]
 fn a_lost_host_does_not_touch_the_loads_of_others() {
     let (site, other) = (Site::new(), Site::new());
@@ -81,7 +81,7 @@ fn a_lost_host_does_not_touch_the_loads_of_others() {
     let here = load(&plan, &services, &mut ready.traffic, None);
     assert_eq!(here.failed, None);
     assert!(measured(&here).counts.ok > 0 && begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
-    // Its next load connects again.
+    // The next load from `far` connects again.
     let there = load(&plan, &services, &mut ready.traffic, Some("far"));
     assert!(measured(&there).counts.ok > 0, "{:?}", there.failed);
 }

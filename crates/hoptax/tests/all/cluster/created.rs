@@ -257,7 +257,8 @@ fn after_kill_9_the_pods_are_removed() {
     }
 }
 
-/// The lease of a deployment ends by itself, and the cluster then removes what belongs to it.
+/// The lease of a deployment expires by itself. The cluster then removes everything that belongs to the
+/// deployment.
 #[test]
 fn the_cluster_removes_pods_that_everybody_has_forgotten() {
     let Some(site) = Site::new() else { return };
@@ -265,7 +266,7 @@ fn the_cluster_removes_pods_that_everybody_has_forgotten() {
     let HostKind::Workload(workload) = &mut host.kind else { panic!("a workload") };
     workload.at_most = Duration::from_secs(15);
     let plan = plan("pods-forgotten", vec![host], "local");
-    // Not dropped, so that nothing removes them.
+    // This value is not dropped, so hoptax does not remove the pods.
     let forgotten = std::mem::ManuallyDrop::new(site.up(&plan).unwrap_or_else(|error| panic!("{error}")));
     assert_eq!(forgotten.hosts().len(), 1);
     wait_until("everything is gone", PATIENCE, || objects(&plan, ALL).is_empty());

@@ -12,14 +12,15 @@ use std::path::Path;
 
 /// The application's port that is intercepted, as in the pack.
 const INTERCEPTED: u16 = 8080;
-/// Its port that interception leaves out.
+/// The application's port that is not intercepted.
 const LEFT_OUT: u16 = 8081;
 /// The sidecar's port.
 const SIDECAR: u16 = 15006;
 
-/// A program of this machine, as a command in a container that sees this machine's files below /host.
+/// The command that runs a program of this machine in a container. The container has this machine's files
+/// below /host.
 fn of_this_machine(program: &Path, arguments: &[&str]) -> Vec<String> {
-    // Absolute links lead to other files there.
+    // In the container, absolute links would lead to other files.
     let there = |path: &Path| format!("/host{}", path.canonicalize().expect("it is there").display());
     let loader = there(Path::new("/lib64/ld-linux-x86-64.so.2"));
     let libraries = there(Path::new("/lib/x86_64-linux-gnu"));
@@ -38,7 +39,8 @@ fn configuration(scratch: &Scratch) -> String {
     let (_, after) = shown.split_once("==> envoy.yaml").expect(&shown);
     let (_, file) = after.split_once('\n').expect(after);
     let file = file.split("\n==> ").next().expect("a file");
-    // The run's namespace has this address. A pod has its own one, so the administration listens on loopback.
+    // A run's namespace has this address. A pod has another address, so here the administration port listens
+    // on loopback.
     file.replace("address: 198.18.0.2, port_value: 15000", "address: 127.0.0.1, port_value: 15000")
 }
 

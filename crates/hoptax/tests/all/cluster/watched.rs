@@ -81,7 +81,7 @@ fn control_groups_and_proc_agree_about_a_gateway_in_a_pod() {
         let (known, really) = (number(&usage["cpu_ns"]) as f64, used(&truth, from, from + measured) as f64);
         println!("control group: {known} ns, /proc: {really} ns");
         assert!((known / really - 1.0).abs() < 0.15, "control group: {known} ns, /proc: {really} ns");
-        // Pages of the program that several containers use count for the first of them.
+        // If several containers use the same pages of a program, only the first container counts these pages.
         let memory = number(&usage["rss_bytes_max"]);
         assert!((100 << 10..1 << 30).contains(&memory), "{memory}");
     }
@@ -114,7 +114,7 @@ fn a_pod_without_a_shell_is_an_error_that_names_prometheus() {
     let waits = ["/hoptax", "agent", "--wait", "600s"];
     let containers = [container("bare", "docker.io/lab/bare:1", &waits)];
     let (_bare, _) = Object::pod("bare", json!({ "containers": containers }));
-    // The gateway is the upstream itself: only the pods matter.
+    // The upstream itself serves as the gateway, because only the pods matter here.
     let shown = text(&run(&scratch, &plan(&at.to_string(), at, "selector: app=bare", "1s"), &[]).stderr);
     for part in ["cannot read the control group of pod bare: ", "write watch: { prometheus: "] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -83,7 +83,7 @@ fn reads_its_standalone_file() {
     }
 }
 
-/// By default APISIX adds a charset to the Content-Type of texts, so that no run passes verification.
+/// By default, APISIX adds a charset to the Content-Type of texts. Then no run would pass verification.
 #[test]
 fn adds_no_charset() {
     for case in cases("apisix") {
@@ -120,7 +120,7 @@ fn has_its_plugins_on_every_route() {
         assert_eq!(rewrite["regex_uri"].is_array(), case.has("path-rewrite"), "{}", case.what);
         assert_eq!(rewrite["headers"].is_object(), case.has("header-rewrite"), "{}", case.what);
         if case.has("rate-limit") {
-            // Without a group, each route counts for itself.
+            // Without a group, each route has its own count.
             assert!(routes[0]["plugins"]["limit-count"]["group"].is_string(), "{}", case.what);
             limits += 1;
         }
@@ -145,8 +145,8 @@ fn verifies_upstreams() {
     }
 }
 
-/// `apisix/cli/ngx_tpl.lua`: `apisix.proxy_protocol` listens on every address. So a listener of the snippet
-/// takes the place of APISIX's own, which go to other addresses.
+/// `apisix/cli/ngx_tpl.lua`: `apisix.proxy_protocol` would listen on every address. So the pack adds its own
+/// listener in a snippet, and moves APISIX's listeners to other addresses.
 #[test]
 fn reads_the_proxy_protocol_on_its_one_address() {
     let mut proxied = 0;

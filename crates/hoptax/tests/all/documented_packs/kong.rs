@@ -96,7 +96,7 @@ fn reads_its_declarative_file() {
     }
 }
 
-/// By default Kong adds a charset to the Content-Type of texts, so that no run passes verification.
+/// By default, Kong adds a charset to the Content-Type of texts. Then no run would pass verification.
 #[test]
 fn adds_no_charset() {
     for case in cases("kong") {

@@ -36,8 +36,8 @@ fn accepts_its_cluster() {
     }
 }
 
-/// The first instance answers as the measured one does. So it listens on another address, and hoptax cannot
-/// verify it.
+/// The first instance gives the same answers as the measured instance. It listens on another address, so that
+/// hoptax cannot verify the wrong instance.
 #[test]
 fn the_first_instance_has_an_address_of_its_own() {
     for case in cases("kubegateway") {

@@ -105,7 +105,8 @@ fn services_answer_at_an_ipv6_address() {
     all_answer_at(IPV6, gateways);
 }
 
-/// Launched services are not awaited: the caller must know where they will listen.
+/// hoptax does not wait until launched services are ready. So the caller must know in advance where they will
+/// listen.
 #[test]
 fn launched_services_answer_at_their_address() {
     let mut gateways = vec![hop("hop-l7", HopKind::L7)];

@@ -1,6 +1,6 @@
-//! Machines for tests: each has a network address, processes, a host name, a home directory and a `/tmp` of
-//! its own, and a real `sshd`. They are namespaces of this machine, and a switch connects them. One of them
-//! has no `sshd`: there hoptax runs.
+//! Machines for tests. Each machine has its own network address, processes, host name, home directory and
+//! `/tmp`, and a real `sshd`. The machines are namespaces of this machine, and a switch connects them. hoptax
+//! runs on one of them, which has no `sshd`.
 
 use crate::support::{PATIENCE, Scratch, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// Makes the keys of the user and of the machines, and what `ssh` of the runner needs.
+    /// Creates the keys of the user and of the machines, and the configuration of the runner's `ssh`.
     fn write_keys(&self) {
         let at = |name: &str| self.scratch.path().join(name);
         for key in ["user", "host", "stranger"] {
@@ -118,7 +118,7 @@ impl Network {
             config +=
                 &format!("Host {name}\n  HostName {address}\n  IdentityFile {}\n", at("user").display());
         }
-        // A name whose machine is off, and one whose machine does not know the key.
+        // The machine of `nowhere` is off. The machine of `stranger` does not know the key.
         config += "Host nowhere\n  HostName 10.77.0.99\n";
         if let Some(first) = self.names.first() {
             let (address, key) = (self.address(first), at("stranger"));
@@ -192,7 +192,7 @@ impl Network {
         });
     }
 
-    /// The process id on our machine of the first process of a machine: its `sshd`.
+    /// The first process of a machine, which is its `sshd`: its process id on our machine.
     pub(super) fn first_process(&self, name: &str) -> u32 {
         let machines = self.machines.borrow();
         let machine = machines.iter().find(|machine| machine.name == name).expect("it runs");
@@ -221,8 +221,8 @@ impl Network {
         ip(&words);
     }
 
-    /// Makes packets between two machines take this long in each direction. Those to and from other machines
-    /// are not delayed. `None` if this user cannot do it. The delay ends when the result is dropped.
+    /// Delays packets between two machines by this long in each direction. Packets to and from other machines
+    /// are not delayed. `None` if this user cannot delay packets. The delay ends when the result is dropped.
     #[track_caller]
     pub(super) fn delay(&self, one: &str, other: &str, ms: u64) -> Option<Delay> {
         let (near, far) = (format!("to-{other}"), format!("to-{one}"));

@@ -278,8 +278,8 @@ fn idle_connections(to: SocketAddr) -> Vec<TcpStream> {
     (0..128).map(asked).collect()
 }
 
-/// Longest time that a client waits if others occupy all slots. They have a grace of 0.25 s; the rest is for
-/// a slow machine.
+/// Longest time that a client waits if other clients occupy all slots. Those clients have a grace of 0.25 s,
+/// and the remaining time is for a slow machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 #[test]
@@ -422,7 +422,7 @@ fn reports_that_take_for_ever_block_no_page_and_are_stopped() {
     let server = Server::start(Options { exe, ..options(history.path(), None, access) }).expect("it listens");
     let to = server.address();
     let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count();
-    // More than are drawn at once, in each way.
+    // The test sends more of these requests than the server draws at the same time.
     let paths = [
         "/runs/20261101T000000Z-nightly/report.html",
         "/api/v1/runs/20261101T000000Z-nightly/report",
@@ -444,7 +444,7 @@ fn reports_that_take_for_ever_block_no_page_and_are_stopped() {
     for path in ["/", "/api/v1/tags", "/metrics", "/trends", "/runs/20261101T000000Z-nightly"] {
         assert_eq!(get(to, path).status, 200, "{path}");
     }
-    // A client that goes away stops what was drawn for it, and the next one has its turn.
+    // When a client disconnects, the server stops drawing for it, and begins to draw for the next client.
     drop(clients);
     let ends = |pid: &str| !std::path::Path::new("/proc").join(pid).exists();
     wait_until("all are stopped", PATIENCE, || {

@@ -42,12 +42,13 @@ pub(super) fn not_successes(spec: &LoadSpec, record: &LoadRecord) -> Option<Doub
     if failed == 0 || failed as f64 <= FAILED * counts.completed as f64 {
         return None;
     }
-    // The status is the reason only if no more responses have it than failed, and it is most of them.
+    // A status is reported as the reason only if its count is at most the number of failures, and more than
+    // half of that number.
     let statuses = counts.status.iter().filter(|(status, count)| **count <= failed && **status >= 300);
     let status = statuses.max_by_key(|(_, count)| **count).filter(|(_, count)| 2 * **count > failed);
     let status = status.map(|(status, _)| *status);
     if status == Some(MISDIRECTED) {
-        // It has a warning of its own.
+        // This status has a separate warning.
         return None;
     }
     let proxied = spec.proxy_protocol.is_some();

@@ -1,13 +1,14 @@
-//! Open loops that did not keep their schedule, and why: what was counted decides, not a guess.
+//! Explains why an open loop did not keep its schedule. The explanation is based on counts and is not a
+//! guess.
 
 use super::{Decoded, Doubt, is_busy, paused};
 use hoptax_analysis::thresholds::{LATE, REACHED};
 use hoptax_format::histogram::{rank, value_at_rank};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::{LoadSpec, Shape};
-/// Part of the late or missing requests that a cause must explain.
+/// Minimum share of the late or missing requests that a cause must explain.
 const EXPLAINS: f64 = 0.5;
-/// Share of connections that may be busy on average, for the advice about their number.
+/// Maximum share of connections that are busy on average, for the advice about the number of connections.
 const OCCUPIED: f64 = 0.8;
 
 /// Why requests were sent late or not completed.

@@ -1,7 +1,7 @@
-//! Warnings about results of a load that users easily misread. Each warning has advice that follows from what
-//! was seen.
+//! Warnings about results of a load that users easily misread. Each warning has advice that follows from the
+//! observation.
 //!
-//! Limits that findings have too are in [`hoptax_analysis::thresholds`].
+//! Limits that findings also use are in [`hoptax_analysis::thresholds`].
 
 mod failing;
 mod lateness;
@@ -19,7 +19,8 @@ const KEPT: u64 = 10;
 /// Maximum share of failed requests. If more requests fail, the response times do not show the requested load
 /// but a lighter load.
 const FAILED: f64 = 0.01;
-/// A silence matters if it is at least this long, and is this share of the measured time or [`LONG`].
+/// A silence matters if it lasts at least `SILENT` ns. It must also last at least `LONG` ns, or at least the
+/// share `SILENT_SHARE` of the measured time.
 const SILENT: u64 = 250_000_000;
 const SILENT_SHARE: f64 = 0.05;
 const LONG: u64 = 1_000_000_000;
@@ -34,7 +35,7 @@ pub(super) enum Doubt {
     GeneratorPaused { for_ns: u64 },
     /// The generator established fewer connections (`stood`) than requested (`asked`).
     ConnectionsShort { asked: u64, stood: u64 },
-    /// Some connections got no response, the others `median` each.
+    /// Some connections got no response. `median` is the median number of responses on the other connections.
     Unserved { unanswered: u64, asked: u64, median: u64 },
     /// Requests were in flight, and no response arrived for a long time.
     Stalled { silence: Silence, is_open: bool },
@@ -88,7 +89,7 @@ pub(super) fn of(spec: &LoadSpec, record: &LoadRecord, times: Decoded<'_>) -> Ve
     doubts.extend(keep_alive(spec, record));
     doubts.extend(failing::misdirected(spec, record));
     let never_answered = failing::never_answered(spec, record);
-    // Its advice is the same, but without what is known of TLS.
+    // The general warning about failures would give the same advice, but without the facts about TLS.
     if never_answered.is_none() {
         doubts.extend(failing::failures(record));
     }
@@ -110,7 +111,7 @@ fn generator(record: &LoadRecord) -> Option<Doubt> {
     paused(record).map(|for_ns| Doubt::GeneratorPaused { for_ns })
 }
 
-/// How long the generator did not run, if that matters and it was not busy.
+/// How long the generator did not run. `None` if this time does not matter, or if the generator was busy.
 fn paused(record: &LoadRecord) -> Option<u64> {
     let longest = record.occupancy.as_ref()?.longest_turn_ns;
     (matters(longest, record.measured_ns) && is_busy(record).is_none()).then_some(longest)

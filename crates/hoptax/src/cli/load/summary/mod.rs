@@ -214,7 +214,7 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-/// How requests ask a forward proxy.
+/// How requests use a forward proxy. `None` if they do not.
 fn proxy(spec: &LoadSpec) -> Option<&'static str> {
     let has_whole_url = spec.targets.first().is_some_and(|target| target.path.starts_with("http://"));
     match (&spec.tunnel, has_whole_url) {

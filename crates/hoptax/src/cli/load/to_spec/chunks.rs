@@ -28,7 +28,7 @@ pub(super) fn given(args: &RequestArgs, has_body: bool) -> Result<Option<Chunked
 /// Refuses chunks with HTTP/1.0, too many chunks, and uploads that take longer than the timeout.
 ///
 /// # Errors
-/// The first of them.
+/// The first of these problems.
 pub(super) fn check(targets: &[TargetSpec], http: HttpVersion, timeouts: Timeouts) -> Result<(), BadInput> {
     let chunked = targets.iter().filter_map(|target| Some((target, target.chunked?)));
     for (target, chunked) in chunked {

@@ -55,8 +55,9 @@ impl Proxy {
         Ok(Self { tls, host: host.to_owned(), port: port.unwrap_or(default), credentials })
     }
 
-    /// Makes `targets` requests to the proxy. Returns the tunnel if connections need one: for https, and
-    /// `always` (`--proxy-tunnel`). The TLS settings of the connection to the proxy are missing in it.
+    /// Changes `targets`, so that their requests ask the proxy for whole URLs. If connections need a tunnel
+    /// instead (for https, or with `always`, which is `--proxy-tunnel`), returns the tunnel. The caller adds
+    /// the TLS settings of the connection to the proxy.
     pub(super) fn apply(&self, url: &Url, always: bool, targets: &mut [TargetSpec]) -> Option<Tunnel> {
         let authorization = self.credentials.as_deref().map(basic);
         if url.tls || always {
