@@ -13,8 +13,8 @@ const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// While this value exists, idle CPUs poll for work instead of sleeping.
 ///
-/// An idle CPU of a virtual machine halts, and the hypervisor gives it to others. It then takes 30 to 150 µs
-/// until the CPU runs again: as long as a gateway needs for a request. How often a request waits for this
+/// An idle CPU of a virtual machine halts, and the hypervisor gives it to other guests. Waking it up takes 30
+/// to 150 µs, about as long as a gateway needs for a request. How often a request waits for a CPU to wake up
 /// depends on where the kernel happens to place threads, so it differs from trial to trial.
 ///
 /// The kernel withdraws the request when the file is closed, so also when this process dies.

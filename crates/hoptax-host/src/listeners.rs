@@ -19,8 +19,8 @@ pub fn addresses(processes: &BTreeSet<u32>) -> BTreeSet<SocketAddr> {
     all().into_iter().filter(|one| held.contains(&one.inode)).map(|one| one.address).collect()
 }
 
-/// A process that listens on `address` and is not one of `ours`. `None` if there is none, or if its sockets
-/// cannot be read, because it belongs to another user.
+/// A process that listens on `address` and is not one of `ours`. `None` if there is no such process, or if it
+/// belongs to another user, so that its sockets cannot be read.
 pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
     let own: BTreeSet<u64> = ours.iter().flat_map(|pid| sockets(*pid)).collect();
     let foreign: BTreeSet<u64> = at(address, all()).filter(|inode| !own.contains(inode)).collect();
@@ -36,9 +36,10 @@ pub fn stranger(address: SocketAddr, ours: &BTreeSet<u32>) -> Option<u32> {
 const FORWARDERS: [&str; 8] =
     ["docker-proxy", "rootlessport", "slirp4netns", "pasta", "conmon", "kubectl", "ssh", "socat"];
 
-/// The process whose tree serves `address` on this machine, and its name. `None` if the address is elsewhere,
-/// if no single tree listens there, if its sockets cannot be read because it belongs to another user, if it
-/// only forwards, or if this process runs below it.
+/// The process whose tree serves `address` on this machine, and its name. `None` if the address is on another
+/// machine, or if not exactly one tree listens on it. Also `None` if the process belongs to another user, so
+/// that its sockets cannot be read, if the process only forwards traffic, or if hoptax itself runs in its
+/// tree.
 pub fn owner(address: &Address) -> Option<(u32, String)> {
     let inodes: BTreeSet<u64> = match address {
         Address::Tcp(address) => {
@@ -70,15 +71,15 @@ pub fn described(pid: u32) -> String {
 fn at(address: SocketAddr, all: Vec<Listening>) -> impl Iterator<Item = u64> {
     let of_port: Vec<Listening> =
         all.into_iter().filter(|one| one.address.port() == address.port()).collect();
-    // A socket of IPv6 may listen on an address of IPv4.
+    // An IPv6 socket may listen on an IPv4 address.
     let ip = |one: &Listening| one.address.ip().to_canonical();
     let has_own = of_port.iter().any(|one| ip(one) == address.ip());
     let receives = move |ip: IpAddr| if has_own { ip == address.ip() } else { ip.is_unspecified() };
     of_port.into_iter().filter(move |one| receives(ip(one))).map(|one| one.inode)
 }
 
-/// The sockets that receive connections to this path. A connection has the path of its listener, but is
-/// connected.
+/// The sockets that listen on this path. Accepted connections have the same path. They are left out, because
+/// their state is connected.
 fn at_path(path: &Path) -> BTreeSet<u64> {
     let entries = procfs::net::unix().into_iter().flatten();
     let listening = entries

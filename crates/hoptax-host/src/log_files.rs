@@ -70,7 +70,8 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Command, Stdio};
 
-    /// A shell that appends to `log`, with this standard error, after it has said that it runs.
+    /// Starts a shell that appends a line to `log`. `errors` is its standard error. Returns once the shell
+    /// has printed that it is ready.
     fn shell(log: &std::path::Path, errors: Stdio) -> std::process::Child {
         let script =
             format!("exec 3>>{}; echo line >&3; echo ready; exec >/dev/null; read stop", log.display());

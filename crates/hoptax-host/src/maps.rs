@@ -12,8 +12,8 @@ const DIRECTORY: &str = "/tmp";
 /// Inaccuracy of the time at which a process started. The kernel counts it in ticks of 10 ms.
 const INACCURACY: Duration = Duration::from_secs(1);
 
-/// Largest map that is read, in bytes. Names of V8 have 100 bytes on average, so these are more than a
-/// million functions.
+/// Largest map that is read, in bytes. V8's names have 100 bytes on average, so this is enough for more than
+/// a million functions.
 const LARGEST: u64 = 128 << 20;
 
 /// Removes the maps of processes that have ended. Errors are ignored, because most processes have no map.
@@ -30,9 +30,9 @@ fn remove_in(directory: &Path, pid: u32) {
 
 /// The names of a process's generated code, by address.
 ///
-/// perf can read the same map, but it may give the name of a function that has ended long ago: runtimes use
-/// the memory of removed functions again, V8 adds a line for each new function, and perf does not know which
-/// line is the last.
+/// perf can read the same map, but it may report the name of a function that was removed long ago. Runtimes
+/// reuse the memory of removed functions. V8 adds a line for each new function, and perf does not know which
+/// line is the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// First address → first address after it, and the name. Functions do not overlap.
@@ -40,8 +40,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Reads the map of a process. Absent if there is none, or if it is older than the process, which has
-    /// then another process's names.
+    /// Reads the map of a process. Absent if there is no map, or if the map is older than the process. An
+    /// older map has the names of another process.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::read_in(Path::new(DIRECTORY), pid)
     }

@@ -19,15 +19,16 @@ pub fn temporary(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     Builder::new().prefix(prefix).permissions(Permissions::from_mode(ONLY_OWNER)).tempdir_in(parent)
 }
 
-/// Creates a directory with this name. An existing one is accepted only if it belongs to this user, and only
-/// this user may read or enter it.
+/// Creates a directory with this name. An existing directory is accepted only if it belongs to this user, and
+/// only this user may read or enter it.
 ///
 /// # Errors
 /// If it cannot be created, or if something else has its name.
 pub fn create(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(ONLY_OWNER).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // In a shared directory such as /tmp, another user may have created it, or a link, first.
+            // In a shared directory such as /tmp, another user may have created this directory, or a link
+            // with its name.
             let found = std::fs::symlink_metadata(directory)?;
             let is_ours = found.uid() == rustix::process::geteuid().as_raw();
             if found.is_dir() && is_ours && found.mode() & 0o077 == 0 {

@@ -55,8 +55,7 @@ pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     output_until(command, bound, bound, |_| false)
 }
 
-/// Runs a command to its end, and returns its status and its output. Its input is what `command` says, by
-/// default nothing.
+/// Runs a command to its end, and returns its status and its output. `command` determines its standard input.
 ///
 /// # Errors
 /// If it cannot be started. If it has not ended after `bound`, it is killed, and the error's kind is
@@ -78,7 +77,7 @@ pub fn output_within(command: &mut Command, bound: Duration) -> std::io::Result<
     }
 }
 
-/// Kills a command that leads a process group, and what it has started in this group. Does not wait for its
+/// Kills a command that leads a process group, and all other processes of this group. Does not wait for their
 /// end.
 pub fn kill_group(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);

@@ -25,7 +25,7 @@ pub struct Options {
     pub keep_queries: bool,
     /// Whether request bodies of HAR files are copied. Otherwise only their sizes are kept.
     pub keep_bodies: bool,
-    /// Factor by which the log's rate is multiplied.
+    /// Factor to multiply the rate of the log by.
     pub scale: f64,
     /// Seconds into which the time of the log is compressed.
     pub seconds: f64,

@@ -75,10 +75,11 @@ pub fn resolve_for(plan: &Plan, allowed: &[u32], idle: Idle, roles: Roles) -> Cp
 /// both sides of each request. A generator needs about half as much CPU time as the built-in upstream and a
 /// light gateway need together. Each role gets neighboring CPUs, because neighboring CPUs share caches.
 ///
-/// With two or three CPUs, the gateway gets the last one, and generator and upstream share the first one if
-/// there are two. Where the kernel places threads is then the same in each trial. Each request wakes threads
-/// on other CPUs, which takes long if CPUs sleep, so `auto` does this only if idle CPUs poll. It does not do
-/// it either if a gateway has several workers, which one CPU would slow down.
+/// With three CPUs, each role gets one. With two CPUs, the gateway gets the last one, and generator and
+/// upstream share the first one. Threads then run on the same CPUs in each trial. `auto` does this only if
+/// idle CPUs poll: each request wakes threads on other CPUs, which takes long if these CPUs sleep. `auto`
+/// also leaves the roles unpinned if a gateway has several workers, because a single CPU would slow them
+/// down.
 pub fn resolve(plan: &Plan, allowed: &[u32], idle: Idle) -> CpuSets {
     match &plan.cpus {
         CpuPlan::Pinned(sets) => sets.clone(),

@@ -24,7 +24,7 @@ pub fn limit() -> u64 {
 /// How many descriptors a process of each role can open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Each generator. Of several generators, the one that can open the fewest.
+    /// Each generator. If the limits of several generators differ, this is the lowest one.
     pub generator: u64,
     /// Number of generators, which divide the connections.
     pub generators: u64,

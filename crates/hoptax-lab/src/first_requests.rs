@@ -10,8 +10,8 @@ use hoptax_servers::http_client::{HttpClient, HttpConnection};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Pause between two connects while nothing listens. Starts are known to within this time and the time of a
-/// connect.
+/// Pause between two connects while nothing listens. The measured time of a start is accurate to this pause
+/// plus the time of a connect.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Interval at which the caller is asked whether the gateway has ended. The answer needs some milliseconds of
@@ -81,8 +81,8 @@ impl FirstRequests {
         self.change.redact(text)
     }
 
-    /// Sends the requests. Calls `has_ended` now and then until the first right answer; if it returns true,
-    /// nothing more is sent. Calls `ready` right after the first right answer.
+    /// Sends the requests. Calls `has_ended` repeatedly until the first right answer, and stops sending if it
+    /// returns true. Calls `ready` right after the first right answer.
     pub fn send(&self, has_ended: &mut dyn FnMut() -> bool, ready: &mut dyn FnMut()) -> FirstAnswers {
         let mut answers = FirstAnswers::default();
         let Some(connection) = self.await_right(&mut answers, has_ended) else { return answers };

@@ -71,8 +71,8 @@ impl LoadLimits {
 pub struct NothingFits(String);
 
 /// Marks the load points of the plan whose connections do not fit, for the generator, for a gateway or for
-/// the built-in upstream. Such a load point is left out for every contender, so that its others have nothing
-/// to be compared with. Returns a line for each of them.
+/// the built-in upstream. Such a load point is left out for every contender, because the contenders that
+/// could be measured would have nothing to be compared with. Returns a line for each of them.
 ///
 /// # Errors
 /// If no load point fits.

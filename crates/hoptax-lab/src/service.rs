@@ -80,10 +80,10 @@ pub trait Service {
     }
 
     /// CPU time and memory of a service that runs elsewhere, between two moments of
-    /// [`hoptax_format::clock::now`]. `None` if nobody monitors it for hoptax.
+    /// [`hoptax_format::clock::now`]. `None` if the plan names no source of these values.
     ///
     /// # Errors
-    /// If they are not known for this time. The error is the reason as text.
+    /// If the values are not known for this time. The error is the reason as text.
     fn used(&self, from_ns: u64, to_ns: u64) -> Option<Result<RoleUsage, String>> {
         let _ = (from_ns, to_ns);
         None
@@ -158,7 +158,8 @@ pub struct Facts {
     pub counters: Vec<Counter>,
     /// Digest of each rendered file, by file name.
     pub rendered: BTreeMap<String, String>,
-    /// Which addresses of the service's name are used, in words. Absent if it has only one.
+    /// A note that says which addresses of the service's name are used. Absent if the name has only one
+    /// address.
     pub address_note: Option<String>,
     /// The changes that requests to the service need.
     pub change: Change,

@@ -1,9 +1,9 @@
 //! How far two CPUs are from each other: the time that a cache line takes from one CPU to the other and back.
 //!
-//! What one process sends to another on another CPU travels in cache lines. Within a group of cores that
-//! share a cache, a round trip takes about 80 ns, between groups 200 to 400 ns, between sockets longer. A
-//! hypervisor may move the CPUs of a virtual machine between cores at any time, and this is the only trace of
-//! it that the machine can see.
+//! Data between processes on different CPUs travels in cache lines. Within a group of cores that share a
+//! cache, a round trip takes about 80 ns, between groups 200 to 400 ns, between sockets longer. A hypervisor
+//! may move the CPUs of a virtual machine between cores at any time. Only this round trip shows the machine
+//! that its CPUs have moved.
 
 use crate::cpus;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Round trips of one try.
 const ROUND_TRIPS: u32 = 400;
-/// The fastest try counts, because an interrupt can only make a try slower. The first one also waits for the
-/// other thread.
+/// Number of tries. The fastest one counts, because an interrupt can only make a try slower. The first try
+/// also waits for the other thread to start.
 const TRIES: u32 = 4;
 /// If the CPUs are busy, the measurement ends without a result after this time.
 const BOUND: Duration = Duration::from_millis(20);

@@ -8,9 +8,10 @@
 //!
 //! - Round trips: the sender writes a message and reads the answer, again and again, until it closes the
 //!   connection.
-//! - There: the sender writes messages. The receiver counts for the given time, and answers with bytes and
-//!   nanoseconds.
-//! - Back: the receiver writes messages until the sender, which counts, closes the connection.
+//! - There: the sender writes messages. The receiver counts their bytes for the given time, and answers with
+//!   the number of bytes and of nanoseconds.
+//! - Back: the receiver writes messages. The sender counts their bytes for the given time, and closes the
+//!   connection.
 
 use hoptax_format::clock::{self, MILLISECOND, SECOND};
 use hoptax_format::random;
@@ -31,20 +32,21 @@ const HEAD: usize = 40;
 const ROUND_TRIPS_NS: u64 = 800 * MILLISECOND;
 /// Number of batches in this time, if a round trip is shorter than a batch. Their medians show the scatter.
 const BATCHES: u64 = 10;
-/// Time for round trips that do not count, ns. In it, both CPUs wake up and the path is looked up.
+/// Time for round trips that do not count, ns. During this time, both CPUs wake up and the kernels look up
+/// the route.
 const WARMING_NS: u64 = 20 * MILLISECOND;
 /// Time for the bandwidth in one direction, ns. Its first half does not count, because a connection begins
 /// slowly.
 const BANDWIDTH_NS: u64 = 400 * MILLISECOND;
 
-/// Longest message of a round trip, bytes. It fits into one packet of an Ethernet network. Of longer bodies,
-/// a gateway may forward the begin before it has the end, so their transfer is not a part of every round
-/// trip.
+/// Longest message of a round trip, bytes. It fits into one packet of an Ethernet network. A gateway may
+/// forward the beginning of a longer body before it has received the end. So the time to transfer such a body
+/// is not a part of every round trip.
 pub const ONE_PACKET: u64 = 1400;
-/// Shortest message for the bandwidth, bytes. With shorter ones, system calls would be measured instead of
-/// the network.
+/// Shortest message for the bandwidth, bytes. With shorter messages, system calls instead of the network
+/// would limit the bandwidth.
 pub const LEAST_MESSAGE: u64 = 16 << 10;
-/// Longest message for the bandwidth, bytes. A longer one would only need more memory.
+/// Longest message for the bandwidth, bytes. Longer messages would only need more memory.
 pub const LONGEST_MESSAGE: u64 = 1 << 20;
 
 /// Time limit for connecting, and for each step of the protocol.
@@ -78,7 +80,7 @@ enum LegStep {
     End = 3,
 }
 
-/// Answers senders until one of them says that it was the last one, or `limit` has passed.
+/// Answers senders until a sender says that it is the last one, or until a time limit has passed.
 #[derive(Debug)]
 pub struct Receiver {
     listener: TcpListener,
@@ -97,7 +99,7 @@ impl Receiver {
         Ok(Self { at: ReceiverAddress { address: listener.local_addr()?, token }, listener })
     }
 
-    /// Where it is.
+    /// Address and token of this receiver.
     pub fn at(&self) -> ReceiverAddress {
         self.at
     }
@@ -120,7 +122,8 @@ impl Receiver {
     }
 }
 
-/// Measures the leg to a receiver: round trips in 0.8 s, and the bandwidth in 0.8 s if `with_bandwidth`.
+/// Measures the network to a receiver: round trips for 0.8 s and, if `with_bandwidth`, the bandwidth for
+/// another 0.8 s.
 ///
 /// # Errors
 /// If there is no connection, or the round trips fail. If only a bandwidth cannot be measured, the result
@@ -140,7 +143,8 @@ pub fn measure(to: ReceiverAddress, messages: Messages, with_bandwidth: bool) ->
     Ok(LegLook { round_trips, there: known(there), back: known(back), failed })
 }
 
-/// The kernel reports the end of a time limit for reading as if the socket did not block.
+/// Explains an error. If a read takes too long, the kernel reports the same error as for a socket that does
+/// not block.
 fn in_words(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -151,7 +155,7 @@ fn in_words(error: io::Error) -> io::Error {
     }
 }
 
-/// Connects to a receiver, and says which part follows.
+/// Connects to a receiver, and names the part of the protocol that follows.
 fn begin(to: ReceiverAddress, part: LegStep, sent: u64, answered: u64) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&to.address, TIMEOUT)?;
     prepare(&stream)?;
@@ -212,8 +216,7 @@ fn there(to: ReceiverAddress, message_bytes: u64) -> io::Result<Link> {
     let sending = thread::spawn(move || while sender.write_all(&message).is_ok() {});
     let mut counted = [0; 16];
     let result = stream.read_exact(&mut counted);
-    // Messages that are still queued would delay what is measured next. With a linger time of zero they are
-    // dropped.
+    // Messages that are still queued would delay the next measurement. A linger time of zero drops them.
     let _ = sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
     let _ = stream.shutdown(Shutdown::Write);
     let _ = sending.join();
@@ -236,8 +239,8 @@ fn link(message_bytes: u64, (bytes, ns): (u64, u64)) -> io::Result<Link> {
     Ok(Link { message_bytes, bytes_per_second })
 }
 
-/// Reads for the time of a bandwidth. Returns the bytes of the second half of this time, and how long that
-/// was, ns.
+/// Reads messages for [`BANDWIDTH_NS`]. Returns the number of bytes of the second half of this time, and the
+/// length of this half, ns.
 fn count(stream: &mut TcpStream, message_bytes: u64) -> io::Result<(u64, u64)> {
     let mut room = vec![0; message_bytes as usize];
     let mut read = || match stream.read(&mut room) {
@@ -263,7 +266,7 @@ fn count(stream: &mut TcpStream, message_bytes: u64) -> io::Result<(u64, u64)> {
     }
 }
 
-/// Answers one connection. Returns the part that it was for.
+/// Answers one connection. Returns the part of the protocol that the sender asked for.
 fn answer(mut stream: TcpStream, token: u64) -> io::Result<LegStep> {
     prepare(&stream)?;
     let mut head = [0; HEAD];
@@ -286,8 +289,8 @@ fn answer(mut stream: TcpStream, token: u64) -> io::Result<LegStep> {
         LegStep::There => {
             let (bytes, ns) = count(&mut stream, sent)?;
             stream.write_all(&[bytes.to_be_bytes(), ns.to_be_bytes()].concat())?;
-            // A side that closes a connection with unread data resets it, and the figures could be lost. So
-            // what is still on its way is read until the sender closes.
+            // Closing a connection with unread data resets it, and the sender might not receive the figures.
+            // So read the remaining data until the sender closes the connection.
             drain(&mut stream);
         }
         LegStep::Back => {
@@ -299,7 +302,7 @@ fn answer(mut stream: TcpStream, token: u64) -> io::Result<LegStep> {
     Ok(part)
 }
 
-/// Reads and forgets until the other side closes the connection, for at most [`TIMEOUT`].
+/// Reads and discards data until the other side closes the connection, for at most [`TIMEOUT`].
 fn drain(stream: &mut impl Read) {
     let deadline = clock::now() + TIMEOUT.as_nanos() as u64;
     let mut room = vec![0; 64 << 10];

@@ -13,16 +13,17 @@ struct Listed {
     name: String,
     /// CPU time so far, in ticks of the kernel.
     ticks: u64,
-    /// CPU time of its children that have ended, in ticks.
+    /// CPU time of the process's children that have ended, in ticks.
     of_ended: u64,
 }
 
-/// CPU time of other processes over a time.
+/// CPU time that other processes used between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Others {
-    /// CPU time of all of them, nanoseconds.
+    /// CPU time of all these processes together, nanoseconds.
     pub cpu_ns: u64,
-    /// The one that used most: its name and its CPU time in nanoseconds. `None` if none used a whole tick.
+    /// Name and CPU time, in nanoseconds, of the process that used most. `None` if no process used a whole
+    /// tick.
     pub busiest: Option<(String, u64)>,
 }
 
@@ -53,8 +54,8 @@ impl Processes {
         found
     }
 
-    /// What all processes but `ours` used since `before`. A process that began and ended in between counts
-    /// through its parent.
+    /// CPU time that all processes except `ours` used since `before`. The time of a process that began and
+    /// ended in between is included, because the kernel adds it to the time of its parent's ended children.
     pub(super) fn others_since(&self, before: &Self, ours: &BTreeSet<i32>) -> Others {
         let tick_ns = hoptax_format::clock::SECOND / procfs::ticks_per_second();
         let none = Listed::default();

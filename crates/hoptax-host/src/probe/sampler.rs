@@ -35,7 +35,8 @@ pub struct Seen {
     pub time_wait_max: u64,
     /// The one-minute load average at the end of the measured time.
     pub load_average: Option<f64>,
-    /// CPU time of the processes outside of the watched trees in the measured time. Absent if it did not end.
+    /// CPU time that processes outside of the watched trees used in the measured time. Absent if the measured
+    /// time did not end.
     pub others: Option<Others>,
 }
 

@@ -94,10 +94,10 @@ impl Timeline {
         &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
-    /// Activity of the host in `[from, to)`. Busy time is foreign if neither the watched trees nor the
-    /// sampling process used it, but at most `others_ns`: the CPU time of all other processes. The kernel
-    /// counts busy time in ticks of 10 ms. Requests that are due every millisecond may all be served at the
-    /// time of the tick, and then the CPU seems to be always busy.
+    /// Activity of the host in `[from, to)`. Foreign time is the busy time that neither the watched trees nor
+    /// the sampling process used. It is at most `others_ns`, the CPU time of all other processes. This limit
+    /// is needed because the kernel counts busy time in ticks of 10 ms. If requests are due every
+    /// millisecond, one may be in progress at each tick, and the CPU then seems to be always busy.
     pub fn host(&self, from: u64, to: u64, others_ns: Option<u64>) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();

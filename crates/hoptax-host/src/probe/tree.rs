@@ -51,8 +51,8 @@ impl Tree {
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
-    /// Every process that was ever a member. A process can end while a sample is taken, and what it used is
-    /// not another program's work.
+    /// Every process that was ever a member. Members that have ended are included, because a process can end
+    /// while a sample is taken, and its CPU time must not count as another program's.
     pub(super) fn members(&self) -> impl Iterator<Item = i32> {
         self.cpu_ns.keys().chain(&self.alive).copied()
     }

@@ -1,4 +1,4 @@
-//! Adds up the stacks that perf by slice of time.
+//! Adds up the stacks that perf recorded, by slice of time.
 
 use super::folded::{Folded, Span};
 use super::script::{Address, Entry, Thread};
@@ -6,7 +6,7 @@ use crate::maps::Names;
 use hoptax_record::profile::{Callers, Frame, FrameKind, PassKind};
 use std::collections::BTreeMap;
 
-/// Longest name of a function, in characters. Templates of C++ can have thousands.
+/// Longest name of a function, in characters. Names of C++ templates can have thousands.
 const LONGEST_NAME: usize = 240;
 
 /// A number in the name of a file with at least this many digits is random. Versions and dates have fewer.
@@ -45,10 +45,10 @@ pub(super) struct Fold<'a> {
 #[derive(Debug)]
 struct Away {
     since_ns: u64,
-    /// Where it was. Absent until its sample has been read.
+    /// Index of the stack that the thread had when it left the CPU. Absent until its sample has been read.
     stack: Option<u32>,
-    /// Whether it was taken off its CPU although it could have gone on. Absent until the record of the switch
-    /// has been read.
+    /// Whether the kernel took the CPU away although the thread was ready to run. Absent until the record of
+    /// the switch has been read.
     ready: Option<bool>,
     thread: Thread,
 }
@@ -102,7 +102,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The sums. Threads that are still away have waited until the end of the last slice.
+    /// Returns the sums. Threads that are still away count as waiting until the end of the last slice.
     pub(super) fn finish(mut self) -> Folded {
         let end_ns = self.spans.last().map_or(0, |span| span.to_ns);
         for away in std::mem::take(&mut self.away).into_values() {
@@ -122,9 +122,10 @@ impl<'a> Fold<'a> {
         self.spans.iter().position(|span| (span.from_ns..span.to_ns).contains(&at_ns))
     }
 
-    /// The entry of a thread that leaves its CPU. A sample and a switch of the same moment belong together,
-    /// in any order. `lacks` says whether an entry still lacks this half. If the thread already was away, the
-    /// record of its return was lost. Nobody knows how long it waited then, so that wait does not count.
+    /// The entry of a thread that leaves its CPU. perf reports this as a sample and as the record of a
+    /// switch, in any order, at about the same time. `lacks` returns true if an entry still lacks the half
+    /// that is to be added. If the thread was already away, the record of its return was lost. That wait does
+    /// not count, because its length is unknown.
     fn away(&mut self, thread: Thread, at_ns: u64, lacks: fn(&Away) -> bool) -> &mut Away {
         let id = thread.id;
         let is_same = |away: &mut Away| lacks(away) && at_ns.abs_diff(away.since_ns) <= SAME_SWITCH_NS;
@@ -134,7 +135,7 @@ impl<'a> Fold<'a> {
         self.away.get_mut(&id).expect("it was there or is there now")
     }
 
-    /// Adds the time that a thread was away to the slices in which it was.
+    /// Adds the time for which a thread was away to the slices that overlap it.
     fn back(&mut self, away: Away, until_ns: u64) {
         let stack = match (away.stack, away.ready) {
             (_, Some(true)) => {
@@ -148,7 +149,7 @@ impl<'a> Fold<'a> {
                 number(&mut self.stacks, path)
             }
             (Some(stack), _) => stack,
-            // Without a sample, nothing is known about the reason.
+            // Without a sample, the reason for the wait is unknown.
             (None, _) => return,
         };
         self.samples += 1;
@@ -160,9 +161,9 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// The frames that can be trusted. Waiting stacks have callers from frame pointers only, because perf
-    /// would copy a whole stack for each switch otherwise. If the program has none, only the kernel's frames
-    /// and the function that called it are right.
+    /// The frames that can be trusted. In passes of waiting, perf finds callers only by frame pointers,
+    /// because it would otherwise have to copy a whole stack at each switch. If the program has no frame
+    /// pointers, only the kernel's frames and the function that called the kernel are right.
     fn trusted(&self, mut frames: Vec<Address>) -> Vec<Address> {
         if self.callers == Callers::Dwarf {
             let first_of_program = frames.iter().position(|frame| !is_kernel(frame));
@@ -171,7 +172,7 @@ impl<'a> Fold<'a> {
         frames
     }
 
-    /// Index of a stack, whose frames come with the innermost first.
+    /// Index of a stack. `frames` begins with the innermost frame.
     fn stack(&mut self, thread: &Thread, frames: &[Address]) -> u32 {
         let mut path = vec![self.thread_frame(thread)];
         for frame in frames.iter().rev() {
@@ -226,7 +227,8 @@ fn is_kernel(frame: &Address) -> bool {
     frame.address >> 63 == 1
 }
 
-/// The process id in the name of a map, `/tmp/perf-PID.map`. perf gives it as the file of generated code.
+/// The process id in the name of a map, `/tmp/perf-PID.map`. perf reports this map as the file of generated
+/// code.
 fn process_of_map(module: &str) -> Option<u32> {
     let file = module.rsplit('/').next()?;
     file.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
@@ -370,11 +372,11 @@ mod tests {
         let entries = [
             sample(1, 10 * ms, &stack("read")),
             left(1, 10 * ms + 900),
-            // Its return is lost. The next switch comes with its halves in the other order.
+            // The record of its return is lost. In the next switch, the record comes before the sample.
             left(1, 60 * ms),
             sample(1, 60 * ms + 900, &stack("write")),
             Entry::Came { thread: thread(1), at_ns: 65 * ms },
-            // A half of a switch and a return are lost.
+            // The record of the first switch and that of the return are lost.
             sample(2, 20 * ms, &stack("read")),
             left(2, 70 * ms),
             sample(2, 70 * ms, &stack("write")),

@@ -47,7 +47,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// Path of the file that is a process's standard input, even if it was removed.
 const STDIN: &str = "/proc/self/fd/0";
 
-/// Interval at which perf is looked after.
+/// Interval at which hoptax checks whether perf records or has ended.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Maximum time for printing the samples of a pass.
@@ -61,7 +61,7 @@ const VERSION_TIME: Duration = Duration::from_secs(10);
 const SEES_KERNEL: i64 = 1;
 
 /// Highest value of `kernel.perf_event_paranoid` at which all users may profile their processes. Debian and
-/// Ubuntu know higher values.
+/// Ubuntu also have higher values.
 const SEES_PROGRAM: i64 = 2;
 
 /// Maximum time that writing the names of a process's generated code may take.
@@ -245,7 +245,7 @@ fn frequency() -> u64 {
     limit.filter(|limit| *limit > 0).map_or(FREQUENCY, |limit| limit.min(FREQUENCY))
 }
 
-/// perf while it records, under a guard. If it is dropped, perf is killed and what it recorded is removed.
+/// perf while it records, under a guard. Dropping this value kills perf and removes its data.
 #[derive(Debug)]
 pub struct Recording {
     profiler: Profiler,
@@ -254,8 +254,8 @@ pub struct Recording {
     /// The processes that were recorded from the beginning.
     processes: Vec<u32>,
     perf: Guarded,
-    /// perf's data, once it records. The guard removes the file when perf ends, and hoptax still reads this
-    /// one.
+    /// perf's data; absent until perf records. The guard removes the file when perf ends, but hoptax can
+    /// still read it through this open file.
     data: Option<File>,
     /// perf's messages.
     messages: File,
@@ -381,7 +381,8 @@ impl Files {
         Ok(files)
     }
 
-    /// The directory in it that the guard removes, and then this one, because it is empty.
+    /// The directory for all files. The guard removes it, and then the private directory, which is empty
+    /// then.
     fn inner(&self) -> PathBuf {
         self.0.path().join("perf")
     }

@@ -59,8 +59,8 @@ pub fn commit_of(repository: &Path, reference: &str) -> Result<String, String> {
     }
 }
 
-/// The commits after `good` up to `bad`, oldest first. Of a merge, only the merge itself counts: its other
-/// parents were never the state of the branch.
+/// The commits after `good` up to `bad`, oldest first. A merge counts as one commit. The commits of the
+/// merged branch are left out, because they were never the state of this branch.
 ///
 /// # Errors
 /// If git fails, or `good` is not an ancestor of `bad`.

@@ -6,9 +6,9 @@
 //! - `tree`: a clone of the repository with the commit checked out. It borrows the repository's objects, and
 //!   the repository itself is not changed. The build leaves the program there.
 //! - `build.log`: the output of git and of the build command.
-//! - `begun.json`: what is built. It is written first.
-//! - `build.json`: the outcome. Without it, the build did not end, and is done again.
-//! - `used`: an empty file. Its time of change says when a run last used the build.
+//! - `begun.json`: the commit and the command of the build. It is written first.
+//! - `build.json`: the outcome. If it is missing, the build did not end, and hoptax builds again.
+//! - `used`: an empty file. Its modification time is the time at which a run last used the build.
 
 mod git;
 mod plan;

@@ -7,8 +7,8 @@ use hoptax_record::Failure;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looks up the refs of the plan, and builds each of their commits once. `report` receives what is being
-/// built. Returns the labels of the gateways that do not build, with the reasons.
+/// Looks up the refs of the plan, and builds each of their commits once. `report` receives a message about
+/// each build. Returns the labels of the gateways that cannot be built, with the reasons.
 ///
 /// # Errors
 /// If git is not installed, or a repository or a ref does not exist. The message says what to do.

@@ -298,14 +298,15 @@ impl Builds {
             fs::write(directory.join(name), text).map_err(written)
         };
         write(BEGUN, &built)?;
-        // The build's processes inherit the lock. If hoptax is killed, it ends when the guard has killed the
-        // last of them.
+        // The build's processes inherit the lock. If hoptax is killed, the lock ends when the guard has
+        // killed the last of these processes.
         rustix::io::fcntl_setfd(lock, FdFlags::empty()).map_err(|error| written(error.into()))?;
         let began = Instant::now();
         let (log, tree) = (directory.join(LOG), directory.join(TREE));
         let run = |in_directory: &Path, words: &[&str]| {
             let ended = self.run(in_directory, words, &log, interrupted);
-            // A command that a signal ended, such as the clone, may have removed what the next one needs.
+            // A signal may have ended the command. An interrupted clone, for example, removes the files that
+            // the next command needs.
             if interrupted.load(Ordering::Relaxed) {
                 return Err(ended_early(git));
             }

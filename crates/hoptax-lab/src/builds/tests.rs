@@ -38,8 +38,8 @@ fn repository(scratch: &Path) -> PathBuf {
     directory
 }
 
-/// Builds in the scratch directory. Their guard only runs the command: the real one is tested with the whole
-/// program.
+/// Builds in the scratch directory. Their guard only runs the command. Tests of the whole program use the
+/// real guard.
 fn builds(scratch: &Path) -> Builds {
     let guard = scratch.join("guard");
     let script = "#!/bin/sh\nuntil [ \"$1\" = -- ]; do shift; done\nshift\nexec \"$@\"\n";
@@ -62,7 +62,7 @@ fn never() -> AtomicBool {
     AtomicBool::new(false)
 }
 
-/// Waits for a condition. A process that another test starts at the same moment can have this test's lock for
+/// Waits for a condition. A process that another test starts at the same moment can hold this test's lock for
 /// a while.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

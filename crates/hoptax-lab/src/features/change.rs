@@ -40,7 +40,8 @@ pub struct Change {
     pub tls: Option<TlsSpec>,
     /// Version of the PROXY protocol's header at the start of each connection, if there is one.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Host of requests that name none. Absent for the address that requests are sent to.
+    /// Header `host` of requests, unless the plan sets this header. Absent if it is the address that requests
+    /// are sent to.
     pub host: Option<String>,
     /// Tunnel that each connection opens first, if the gateway is a forward proxy that is asked with CONNECT.
     pub tunnel: Option<Tunnel>,
@@ -59,7 +60,7 @@ pub struct Change {
     pub ignored_headers: BTreeMap<String, String>,
     /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
-    /// Source of the headers' values; absent if no feature is enabled. It does not travel with the change:
+    /// Source of the headers' values; absent if no feature is enabled. Never sent together with the change:
     /// the host that made the credentials sends them separately, and only to hosts that need them.
     #[serde(skip)]
     pub credentials: Option<Arc<Credentials>>,
@@ -112,7 +113,8 @@ impl Change {
         change
     }
 
-    /// Asks a forward proxy for the service at `host` and `port`, to which `upstream` logs in.
+    /// Makes requests ask a forward proxy for the service at `host` and `port`. `login` has the credentials
+    /// for the proxy, and `upstream` those for the service.
     pub fn ask_proxy(&mut self, form: ProxyForm, login: &Login, (host, port): (&str, u16), upstream: &Login) {
         let tls = upstream.tls.is_some();
         let authority = units::host_header(tls, host, port);
@@ -205,7 +207,7 @@ impl Change {
         spec.proxy_protocol = self.proxy_protocol;
     }
 
-    /// A client for such requests.
+    /// A client that connects as this change requires.
     pub fn client(&self, address: impl Into<Address>, timeout: Duration) -> HttpClient<'_> {
         let proxy_header = self.proxy_protocol.map(ProxyHeader::of_client);
         let (tls, tunnel) = (self.tls.as_ref(), self.tunnel.as_ref());

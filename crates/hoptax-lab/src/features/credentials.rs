@@ -317,7 +317,7 @@ fn sha1_base64(text: &str) -> String {
 }
 
 /// Creates an authority and two certificates that it signs: one for servers, one for the client. All keys are
-/// ECDSA P-256. The two are valid for 127.0.0.1 and for `addresses`.
+/// ECDSA P-256. Both certificates are valid for 127.0.0.1 and for `addresses`.
 fn certificates(addresses: &[IpAddr]) -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

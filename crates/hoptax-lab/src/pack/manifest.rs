@@ -147,8 +147,8 @@ pub struct Difference {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profiling {
-    /// How the profiler finds the callers of a function. Unwind tables copy a part of each stack; frame
-    /// pointers cost less, but most compilers leave them out.
+    /// How the profiler finds the callers of a function. With unwind tables, the profiler copies a part of
+    /// each stack. Frame pointers cost less, but most compilers leave them out.
     pub callers: Callers,
     /// Environment variables for passes under a profiler only. They make a runtime name the code that it
     /// generates. They replace variables of the same name; values are templates.
@@ -297,12 +297,13 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Whether to send the request over TLS if the port uses TLS. The main port uses it with the feature
-    /// `tls`, and gets the credentials of the plan's clients. The admin port must always use it; its
-    /// certificate is not verified. The header Host is [`crate::features::SERVER_NAME`].
+    /// Whether to send the request over TLS if the port uses TLS. The main port uses TLS with the feature
+    /// `tls`; the request then has the credentials of the plan's clients. The admin port must always use TLS;
+    /// its certificate is not verified. The header Host is [`crate::features::SERVER_NAME`].
     #[serde(default)]
     pub tls: bool,
-    /// Whether a child of the started process may listen in its place, although it runs another program.
+    /// Whether a child of the started process may listen in its place, even if the child runs another
+    /// program.
     #[serde(default)]
     pub by_child: bool,
     /// Maximum time to wait until the gateway is ready.

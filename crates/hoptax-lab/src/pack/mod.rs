@@ -111,7 +111,8 @@ impl Pack {
     }
 
     /// Copies the pack's folder to a subdirectory of `directory` and returns its path. The copy does not say
-    /// when the pack was last run with the real gateway, because nobody has run what becomes of the copy.
+    /// when the pack was last run with the real gateway, because users change the copy, and nobody has tested
+    /// their changes.
     ///
     /// # Errors
     /// If a file cannot be written.

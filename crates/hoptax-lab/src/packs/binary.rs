@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where hoptax is developed. Only a checkout has the scripts that build gateways.
+/// URL of hoptax's repository. Only a checkout has the scripts that build gateways.
 const SOURCES: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// Time limit for a version command. Some of these commands start a virtual machine first.

@@ -26,7 +26,7 @@ static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/gateways");
 /// If `gateway.yaml` or a template is wrong or missing. The error contains the position.
 pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let pack = read(folder, text, files)?;
-    // Where no gateway can be started, the templates do not matter.
+    // On systems where no gateway can be started, the templates do not matter.
     #[cfg(target_os = "linux")]
     check::check(&pack)?;
     Ok(pack)

@@ -289,7 +289,7 @@ impl ProcessDriver {
     }
 }
 
-/// Creates a directory that every user may enter but not list. Its parent, which is created too, is like it.
+/// Creates a directory, and its parent. Every user may enter both, but not list their content.
 fn make_open_to_all(directory: &Path) -> std::io::Result<()> {
     for directory in directory.parent().into_iter().chain([directory]) {
         match std::fs::create_dir(directory) {

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// reload.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
-/// Time limit for reading a page of metrics, and the part of it that is read. Prometheus also waits 10 s.
+/// Time limit for reading a page of metrics, and the number of bytes to read of it. Prometheus also waits 10
+/// s.
 const SCRAPE_BOUND: Duration = Duration::from_secs(10);
 const MOST_METRICS: usize = 64 << 20;
 
@@ -186,7 +187,7 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
                 return Err(format!("`{}` failed ({status}): {}", command.join(" "), said.trim()));
             }
             None if Instant::now() > deadline => {
-                // Also what the command has started.
+                // This also kills processes that the command has started.
                 kill_group(&child);
                 let _ = child.wait();
                 return Err(format!("`{}` took longer than {COMMAND_BOUND:?}", command.join(" ")));

@@ -73,8 +73,8 @@ pub struct ProcessDriver {
     pub(super) private_directory: PathBuf,
     /// Directory with a short path for the gateways' sockets. It is created when the first gateway needs it.
     pub(super) socket_directory: PathBuf,
-    /// Directory for the upstream's sockets, which every user may enter, if hoptax chooses their paths. The
-    /// upstream's guard removes it with its parent.
+    /// Directory for the upstream's sockets, if hoptax chooses their paths. Every user may enter it. The
+    /// upstream's guard removes it and its parent.
     pub(super) upstream_directory: PathBuf,
     /// Addresses of the upstream's instances that use TLS; empty if no gateway needs them.
     pub(super) tls_upstreams: Vec<Address>,
@@ -171,7 +171,7 @@ impl ProcessDriver {
     }
 
     /// Makes services listen at `address`, where other hosts reach this machine. The default is 127.0.0.1.
-    /// Ports for readiness and statistics, which only this machine asks, stay at 127.0.0.1.
+    /// Ports for readiness and statistics stay at 127.0.0.1, because only this machine uses them.
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = address;
@@ -225,10 +225,10 @@ impl ProcessDriver {
         self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
     }
 
-    /// Checks that this machine has the address of its services. Each start of a service also checks that.
+    /// Checks that this machine has the address of its services. Each start of a service checks this too.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the machine does not have the address.
     pub fn check_address(&self) -> Result<(), Failure> {
         let address = self.address;
         let met = match TcpListener::bind((address, 0)) {
@@ -283,13 +283,14 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
         .collect()
 }
 
-/// Longest path of the directory for temporary files in which sockets still have short paths. A socket's path
-/// has at most 107 bytes (unix(7)), and hoptax's own directories take 43 of them.
+/// Maximum length of the path of the directory for temporary files. With a longer path, the paths of sockets
+/// would be too long. A socket's path has at most 107 bytes (unix(7)), and hoptax's own directories take 43
+/// of them.
 const LONGEST_TEMPORARY: usize = 24;
 
-/// Paths for two directories that only their owner may read, for private files and for sockets, and for one
-/// that every user may enter, for the upstream's sockets. Each is created when the first file is written to
-/// it.
+/// Paths for three directories: for private files, for sockets, and for the upstream's sockets. Only their
+/// owner may read the first two. Every user may enter the third. Each directory is created when the first
+/// file is written to it.
 fn temporary_directories() -> [PathBuf; 3] {
     let drawn = hoptax_format::random::from_system();
     let temporary = std::env::temp_dir();

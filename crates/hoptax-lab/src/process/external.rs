@@ -38,10 +38,10 @@ struct Attached {
 /// Where CPU time and memory of a service come from.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watch<'a> {
-    /// Id of the process, if it runs on this machine. If nothing else is given either, the process that
-    /// listens on the service's address is found.
+    /// Id of the process, if it runs on this machine. Without `pid`, `prometheus` and `pods`, hoptax looks
+    /// for the process that listens on the service's address.
     pub(super) pid: Option<u32>,
-    /// A process that is watched for another service.
+    /// A process that is already watched for another service. hoptax does not watch it for this one too.
     pub(super) other: Option<u32>,
     /// The Prometheus server that monitors the service, and the shortest trial.
     pub(super) prometheus: Option<(&'a Prometheus, Duration)>,
@@ -205,8 +205,9 @@ impl Service for Attached {
         }
     }
 
-    /// The size of the log files that the process has open. If it also writes to a pipe, it may log there,
-    /// unless its files have grown since hoptax's first request.
+    /// The size of the log files that the process has open. Unknown if the process also writes to a pipe,
+    /// because it may log there. But if its files have grown since hoptax's first request, the process logs
+    /// to these files.
     fn observe(&mut self) -> Observed {
         let logs = self.process.map(|process| log_files::of_tree(process.pid));
         let seen = logs.filter(|logs| !logs.elsewhere || logs.bytes > self.logs_at_start);

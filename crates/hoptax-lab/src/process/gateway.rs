@@ -202,8 +202,8 @@ impl ProcessDriver {
         if self.credentials.upstream.is_some() && !features.contains(&Feature::UpstreamTls) {
             features.push(Feature::UpstreamTls);
         }
-        // Logs may contain what the plan's requests carry, and only the guard of a private directory cleans
-        // them.
+        // Logs may contain secrets of the plan's requests. A guard removes secrets from logs only if the
+        // gateway has a private directory.
         let is_private = features::needs_credentials(&features) || !self.credentials.given.is_empty();
         Attempt {
             driver: self,
@@ -220,7 +220,7 @@ impl ProcessDriver {
             },
             shown: self.run_directory.join("rendered").join(label),
             log_directory: self.log_directory(label),
-            // Labels can be long.
+            // A digest, because a label can be too long for the path of a socket.
             socket_directory: self.socket_directory.join(digest(label)),
             features,
         }
@@ -308,7 +308,7 @@ impl Attempt<'_> {
         if self.needs_sockets(&rendered) {
             self.make_socket_directory().map_err(|error| {
                 let place = self.socket_directory.display();
-                let help = "TMPDIR can name another place";
+                let help = "set TMPDIR to use another directory";
                 self.fail(format!("cannot create its directory for sockets {place}: {error}; {help}"))
             })?;
         }
@@ -527,8 +527,8 @@ impl Attempt<'_> {
         let Program::In(container) = &self.program else { return };
         let mut directories = vec![&*self.directory, &*self.log_directory];
         directories.extend(self.needs_sockets(rendered).then_some(&*self.socket_directory));
-        // An instance that an event stops has another socket afterwards, so its directory is mounted if it is
-        // ours.
+        // After an event has stopped and started an instance, the instance has a new socket. So mount the
+        // directory of the sockets if it is ours.
         let ours = &self.driver.upstream_directory;
         let sockets: BTreeSet<&Path> = self
             .upstreams
@@ -628,7 +628,7 @@ impl Attempt<'_> {
         Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
     }
 
-    /// Words for a gateway that listens on 127.0.0.1 instead of the address of this machine's services.
+    /// A message if the gateway listens on 127.0.0.1 instead of the address of this machine's services.
     fn listens_elsewhere(&self, probe: &Probe) -> Option<String> {
         let (asked, here) = (probe.accepting, local(probe.accepting.port()));
         if self.sidecar.is_some() || asked == here {

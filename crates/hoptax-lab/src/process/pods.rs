@@ -1,11 +1,11 @@
 //! CPU time and memory of a gateway that runs in pods of a Kubernetes cluster, from the control group of its
 //! container.
 //!
-//! For each pod, `kubectl exec` starts a shell in the container once, before the run. hoptax asks it every 50
-//! ms, and the shell answers with what the kernel counts for the container. It starts no process for that.
-//! The shell belongs to the container, and uses 0.2 to 0.5 % of a CPU. So it also says its own CPU time,
-//! which is subtracted. A trial's CPU time per second is the growth from the first to the last answer within
-//! the trial.
+//! For each pod, `kubectl exec` starts a shell in the container once, before the run. hoptax asks the shell
+//! every 50 ms, and the shell answers with the kernel's counters of the container, without starting a
+//! process. The shell belongs to the container and uses 0.2 to 0.5 % of a CPU. So it also reports its own CPU
+//! time, which hoptax subtracts. A trial's CPU time per second is the growth from the first to the last
+//! answer within the trial.
 
 use super::pod_list::{container, kubectl, list, running};
 use super::samples::{LEAST_INTERVALS, Period, largest, rate, seconds};
@@ -37,11 +37,11 @@ const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl a
                       pods/exec`), and `sh` in the image. Without them, write watch: { prometheus: { url: \
                       …, cpu: …, memory: … } }";
 
-/// Answers each line with the CPU time of its container and that of the shell, ns. After the line `m`, also
-/// with the memory in use and the part of it that the kernel can take back, in bytes. Version 2 of control
-/// groups has one directory, and version 1 has one for each controller. With version 2, a container can see
-/// the directories of the whole machine; then the line of `/proc/self/cgroup` without controllers says its
-/// own.
+/// The program of the shell. It answers each line with the CPU time of the container and that of the shell,
+/// ns. For the line `m`, it also prints the memory in use, and the part of this memory that the kernel can
+/// take back, in bytes. Version 2 of control groups has one directory, and version 1 has one for each
+/// controller. With version 2, a container can sometimes see the directories of the whole machine. Then the
+/// line without controllers in `/proc/self/cgroup` names the container's own directory.
 const SCRIPT: &str = r#"
 group=/sys/fs/cgroup
 if [ -r $group/cgroup.controllers ]; then
@@ -218,7 +218,7 @@ impl Reader {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        // Also a plugin for credentials, which would keep the pipe open.
+        // This also kills a credential plugin of `kubectl`, which would keep the pipe open.
         kill_group(&self.child);
         let mut text = String::new();
         if let Some(stderr) = self.child.stderr.take() {
@@ -243,7 +243,7 @@ impl Drop for Reader {
     }
 }
 
-/// Asks the shell until it ends or this is stopped.
+/// Asks the shell for readings until the shell ends or `stop` is set.
 fn read(
     mut stdin: ChildStdin,
     mut stdout: impl std::io::BufRead,
@@ -281,7 +281,7 @@ fn read(
     readings.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
 }
 
-/// CPU time without the shell's in s, and memory in bytes if the answer contains it.
+/// CPU time without that of the shell, in s. Also memory in bytes, if the answer contains it.
 fn parsed(line: &str) -> Option<(f64, Option<f64>)> {
     let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     match numbers.as_slice() {

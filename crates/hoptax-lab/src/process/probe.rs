@@ -13,7 +13,8 @@ use std::time::Duration;
 /// Seed for random values in templates.
 const SEED: u64 = 1;
 
-/// The options of `hoptax load` that TLS errors advise, and the keys of a plan with the same meaning.
+/// Options of `hoptax load` that the advice in TLS errors names, and the keys of a plan with the same
+/// meaning.
 const KEYS: [(&str, &str); 6] = [
     ("`--ca FILE`", "`authority: FILE`"),
     ("`--insecure`", "`insecure: true`"),

@@ -113,7 +113,7 @@ impl Metrics {
         let Answer { status, body, .. } =
             answer.map_err(|error| format!("Prometheus at {url} does not answer: {error:#}"))?;
         let response: Response<T> = serde_json::from_slice(&body).map_err(|_| {
-            format!("{url} is no Prometheus server: it answers queries with status {status} and no result")
+            format!("{url} is not a Prometheus server: it answers queries with status {status} and no result")
         })?;
         match response {
             Response { data: Some(data), error: None } => Ok(data.result),

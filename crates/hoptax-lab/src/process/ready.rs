@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Pause before a second look at the processes that listen.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// The readiness request over TLS, if the pack asks for it and the port uses TLS. `change` is what the
-/// gateway's features require of requests to the main port.
+/// The readiness request over TLS, if the pack asks for it and the port uses TLS. `change` is the change that
+/// the gateway's features require in requests to the main port.
 pub(super) fn over_tls(ready: &Ready, change: &Change, path: &str) -> anyhow::Result<Option<OverTls>> {
     let change = match ready.port {
         ReadyPort::Main => Change { prefix: String::new(), ..change.clone() },
@@ -41,8 +41,8 @@ fn any_certificate() -> TlsSpec {
     }
 }
 
-/// If a process that is no descendant of `root` listens in the gateway's place, a message that names this
-/// process and the process that `guard` started. Otherwise hoptax would measure the other process.
+/// Returns a message if a process that is no descendant of `root` listens in the gateway's place, because
+/// hoptax would measure that process. The message names it, and the process that `guard` started.
 pub(super) fn answered_by_another(probe: &Probe, root: u32, guard: u32) -> Option<String> {
     let stranger = |address| listeners::stranger(address, &tree::descendants(root));
     [probe.address, probe.accepting].into_iter().find_map(|address| {
@@ -58,10 +58,11 @@ pub(super) fn answered_by_another(probe: &Probe, root: u32, guard: u32) -> Optio
     })
 }
 
-/// If only children of the process that `guard` started listen, and they run other programs, a message that
-/// names both processes. A script that starts its gateway twice, and first to configure it, would otherwise
-/// have the first instance measured. Forked workers run the program of their master, which may have closed
-/// the socket, as HAProxy's does.
+/// Returns a message if the process that `guard` started does not listen, but a child that runs another
+/// program does. The message names both processes. An example is a script that starts its gateway twice, the
+/// first time only to configure it: hoptax would measure the first instance. Forked workers are allowed,
+/// because they run the same program as their master. Their master may have closed the socket, as HAProxy's
+/// does.
 pub(super) fn answered_by_child(probe: &Probe, guard: u32) -> Option<String> {
     let own = tree::session_below(guard)?;
     [probe.address, probe.accepting].into_iter().find_map(|address| {

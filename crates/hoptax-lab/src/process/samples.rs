@@ -1,4 +1,4 @@
-//! Samples of CPU time and memory over time, and what a trial used by them.
+//! Computes the CPU time and the memory that a trial used, from samples over time.
 
 use hoptax_format::clock;
 

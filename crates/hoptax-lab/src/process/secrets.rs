@@ -1,4 +1,4 @@
-//! The secrets of a run: those that hoptax makes, and those that the plan names files for.
+//! The secrets of a run: those that hoptax makes, and those in files that the plan names.
 
 use crate::features::{Credentials, needs_credentials};
 use crate::login::Login;
@@ -41,7 +41,7 @@ impl Secrets {
         Ok(Self { credentials, upstream_login, gateway_logins })
     }
 
-    /// Secrets for a host that needs none of the run's.
+    /// Secrets for a host that needs none of the run's secrets.
     ///
     /// # Errors
     /// If the system provides no random numbers.
@@ -64,7 +64,7 @@ impl Secrets {
     }
 }
 
-/// The secret values of headers, which the plan names files for.
+/// The secret values of headers, from files that the plan names.
 fn header_values(plan: &Plan) -> anyhow::Result<Vec<String>> {
     let value = |path: &PathBuf| {
         let text = bounded::read_value(path, bounded::TOKEN);

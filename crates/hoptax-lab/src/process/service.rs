@@ -115,10 +115,10 @@ impl Service for Started {
     fn stop(&mut self) {
         self.guarded.stop();
         if let Some(file) = self.started.take() {
-            // The guard does not remove it if the service ended by itself, or if the guard was killed.
+            // The guard does not remove this file if the service ended by itself, or if the guard was killed.
             remove_started(&file);
         }
-        // The guard normally removes the secrets itself. If it was killed, they are removed here.
+        // The guard normally removes the secrets itself. If the guard was killed, hoptax removes them here.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets.secrets());
         }

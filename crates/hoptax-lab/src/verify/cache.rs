@@ -8,8 +8,8 @@ const HEADERS: [&str; 7] =
     ["age", "cache-status", "cf-cache-status", "x-cache", "x-cache-status", "x-proxy-cache", "x-varnish"];
 
 /// A header that says that a cache gave the gateway's answer, and that direct's answer does not have:
-/// `x-cache: HIT`. If the gateway's first answer has such a header but came from the upstream, `again` asks
-/// once more.
+/// `x-cache: HIT`. If the gateway's first answer has such a header but came from the upstream, `again` sends
+/// the request once more.
 pub(super) fn found(
     direct: &Answer,
     gateway: &Answer,

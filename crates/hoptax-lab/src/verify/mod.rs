@@ -52,7 +52,7 @@ const CONTENT_ENCODING: &str = "content-encoding";
 const ATTEMPTS: u32 = 3;
 
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
-/// Time for which a request is repeated that a limit rejects, although the plan knows of no limit.
+/// If a rate limit rejects a request although the plan names no limit, the request is repeated for this time.
 const LIMITED: Duration = Duration::from_secs(2);
 
 /// Seed for random values in templates, so that both sides receive the same request.
@@ -212,7 +212,7 @@ fn once(
     let deadline = Instant::now() + if is_limited { timeout } else { timeout.min(LIMITED) };
     let here = loop {
         let answer = asked.of(gateway, timeout);
-        // A limiter may count hoptax's own questions too.
+        // A limiter may also count the requests of this verification.
         let turned_away = matches!(&answer, Ok(answer) if change.may_reject_with(answer.status))
             && !change.may_reject_with(there.status);
         if !(turned_away && Instant::now() < deadline) {
@@ -270,8 +270,8 @@ fn lengths(target: &TargetSpec, there: &Answer, here: &Answer) -> Option<BodyLen
     })
 }
 
-/// Takes the headers that are not compared out of both answers. Returns those that differ. A header that only
-/// the gateway has is no difference.
+/// Removes the headers that are not compared from both answers. Returns the removed headers that differ. A
+/// header that only the gateway has is not a difference.
 fn take_ignored(
     there: &mut Answer,
     here: &mut Answer,
@@ -301,8 +301,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Both answers with decoded bodies, if the request accepts compressed ones. Then each side may compress,
-    /// or not.
+    /// Both answers with decoded bodies, if the request accepts compressed ones. Each side may then have
+    /// compressed its body.
     ///
     /// # Errors
     /// If a body cannot be decoded.

@@ -51,7 +51,7 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// Decodes both bodies, unless they are equal. One of the two sides may have compressed its body, or both.
+/// Decodes both bodies, unless they are equal. Either side may have compressed its body, or both.
 ///
 /// # Errors
 /// If a body cannot be decoded.
@@ -84,7 +84,7 @@ pub(super) fn decode(direct: &mut Answer, gateway: &mut Answer) -> Result<(), St
     match encoded {
         [false, true] => only_encoded(direct, gateway),
         [true, false] => only_encoded(gateway, direct),
-        // Two compressors make different bytes of the same body, and so different validators.
+        // Two compressors produce different bytes from the same body, so the validators differ.
         _ => as_direct(direct, gateway, "etag"),
     }
     Ok(())

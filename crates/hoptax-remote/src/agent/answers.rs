@@ -29,7 +29,7 @@ struct Open {
 }
 
 impl Answers {
-    /// Writes the greeting, and from now on beats.
+    /// Writes the greeting, and starts a thread that writes all later messages and beats.
     pub(super) fn start(mut output: File) -> Self {
         let (frames, inbox) = mpsc::channel();
         thread::spawn(move || {
@@ -40,7 +40,7 @@ impl Answers {
         Self { frames, open: Arc::default() }
     }
 
-    /// Notes a request. Returns its orders. An interruption also sets `interrupted`.
+    /// Registers a request. Returns the channel for its orders. An interruption also sets `interrupted`.
     pub(super) fn expect(&self, id: u64, interrupted: Arc<AtomicBool>) -> Receiver<Order> {
         let (orders, inbox) = mpsc::channel();
         self.lock().insert(id, Open { interrupted, orders });
@@ -57,7 +57,8 @@ impl Answers {
         let _ = request.orders.send(order);
     }
 
-    /// Interrupts all requests. Those that wait for orders notice that there will be none.
+    /// Interrupts all requests and closes their channels, so that a request that waits for orders stops
+    /// waiting.
     pub(super) fn interrupt_all(&self) {
         for request in std::mem::take(&mut *self.lock()).into_values() {
             request.interrupted.store(true, Ordering::Relaxed);
@@ -89,7 +90,7 @@ impl Answers {
     }
 }
 
-/// Writes frames, and beats when there are none, until nobody reads them.
+/// Writes frames, and a beat whenever no frame comes for [`BEAT`], until writing fails or no sender is left.
 fn send(output: &mut File, frames: &Receiver<Vec<u8>>) {
     let beat = frame::encode(&FromAgent::<()>::Beat).expect("a beat is short");
     loop {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Interval at which the reading thread looks at signals and at the runner's silence, ns.
+/// Interval at which the reading thread checks for signals and for silence of the runner, ns.
 const LOOK_NS: u64 = 200 * clock::MILLISECOND;
 
 /// A request, and how its runner can still influence it.
@@ -71,7 +71,7 @@ impl Input {
         self.jobs.iter()
     }
 
-    /// Why the input ended before its end. `None` if it ended as it should.
+    /// Why reading stopped before the end of the input. `None` if the runner closed the input.
     pub(super) fn why_ended(&self) -> Option<&str> {
         self.why.get().map(String::as_str)
     }
@@ -113,7 +113,8 @@ impl Reading {
         }
     }
 
-    /// Waits until there is something to read, or the end.
+    /// Waits at most [`LOOK_NS`]. Returns whether a read would return at once, with data or with the end of
+    /// the input.
     fn is_readable(&self) -> io::Result<bool> {
         let limit = Timespec { tv_sec: 0, tv_nsec: LOOK_NS as i64 };
         match poll(&mut [PollFd::new(&self.input, PollFlags::IN)], Some(&limit)) {

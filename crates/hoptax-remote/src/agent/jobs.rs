@@ -1,4 +1,4 @@
-//! Requests that have threads of their own, because other requests come meanwhile.
+//! Requests that have threads of their own, so that the main thread can handle other requests meanwhile.
 
 use super::answers::Answers;
 use super::input::Job;
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Maximum time to wait for [`Order::Continue`]. The runner answers at once, unless it is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The moments of [`Order::Begin`]. They end when there are no more orders.
+/// A channel with the moment of each [`Order::Begin`]. It is closed when there are no more orders.
 fn starts(orders: Receiver<Order>) -> Receiver<u64> {
     let (sender, start) = mpsc::channel();
     thread::spawn(move || {
@@ -41,7 +41,7 @@ fn starts(orders: Receiver<Order>) -> Receiver<u64> {
     start
 }
 
-/// What identifies a request, and connects it with its runner.
+/// A request, and the output for its answer.
 pub(super) struct Handle {
     job: Job,
     answers: Answers,
@@ -97,7 +97,7 @@ impl Handle {
         });
     }
 
-    /// Counts only what the kernel counts in this network namespace, until the order to end.
+    /// Reads only the network counters of this network namespace, until the order to end.
     pub(super) fn count_network(self) {
         let before = NetworkCounters::now();
         thread::spawn(move || {

@@ -1,12 +1,12 @@
-//! The agent itself: `hoptax agent`. It does on its host what a run without hosts does on the runner's: the
-//! same driver, the same generator, the same probes.
+//! The agent itself: `hoptax agent`. On its host, it uses the same driver, generator and probes that a run
+//! without other hosts uses on the runner's host.
 //!
 //! The main thread owns the services and handles requests in order. Requests that take as long as a load have
-//! threads of their own, so that others can be answered meanwhile. A further thread reads the input, and one
-//! writes the output.
+//! threads of their own, so that the main thread can handle other requests meanwhile. One more thread reads
+//! the input, and another one writes the output.
 //!
 //! When the input ends, or the runner is silent for too long, the agent stops everything that it has started.
-//! If it is killed, the guards of its services notice that, as they notice the death of a runner.
+//! If the agent is killed, the guards of its services notice this and stop the services.
 
 mod answers;
 mod input;
@@ -54,7 +54,7 @@ pub fn serve() -> anyhow::Result<()> {
 }
 
 /// Takes standard input and output away from everything else in this process, and from its children.
-/// Otherwise a child could read the runner's messages, or write between ours.
+/// Otherwise a child could read the runner's messages, or write its own text between the agent's messages.
 fn take_standard_streams() -> std::io::Result<(File, File)> {
     let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;

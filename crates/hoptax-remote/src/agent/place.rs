@@ -40,7 +40,7 @@ struct Holder {
 pub(super) enum NoPlace {
     #[error("{0}")]
     Taken(String),
-    #[error("cannot use {directory}: {error}. TMPDIR can name another place")]
+    #[error("cannot use {directory}: {error}. Set TMPDIR to use another directory")]
     Io { directory: PathBuf, error: io::Error },
 }
 
@@ -76,7 +76,7 @@ fn try_lock(base: &Path, run: &RunId) -> io::Result<Result<File, Option<Holder>>
     let path = base.join(LOCK);
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     if is_locked(&file, FlockOperation::NonBlockingLockExclusive)? {
-        // No agent runs. So what is here was left by agents that were killed.
+        // No agent runs, so the files here are from agents that were killed.
         remove_leftovers(base);
         let holder = Holder { run: run.clone(), pid: std::process::id() };
         file.set_len(0)?;

@@ -32,8 +32,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// An agent's main thread. Fields are dropped in this order: the files of services are needed until they have
-/// stopped.
+/// An agent's main thread. Fields are dropped in this order, because services need their files until they
+/// have stopped.
 pub(super) struct Session {
     answers: Answers,
     /// Interrupts starts of services.
@@ -139,7 +139,7 @@ impl Session {
             return Err(fail(what));
         }
         if self.place.is_some() {
-            return Err(fail("there was a request `Hello` before".to_owned()));
+            return Err(fail("the request `Hello` was sent twice".to_owned()));
         }
         let place = Place::take(&hello.run).map_err(|error| fail(error.to_string()))?;
         let cpus = hoptax_host::cpus::allowed()

@@ -1,6 +1,6 @@
-//! What hoptax remembers of a Terraform configuration that it has applied: a file for each directory, in the
-//! directory of data. So hoptax never destroys what somebody else has created, and finds what a run that was
-//! killed has left.
+//! Remembers which Terraform configurations hoptax has applied, in one file for each directory, below the
+//! data directory. So hoptax never destroys machines that somebody else has created, and finds machines that
+//! a killed run has left.
 
 use anyhow::{Context as _, bail};
 use ring::digest::{SHA256, digest};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What is known of a directory. While this value exists, no other hoptax can use the directory.
+/// The remembered state of one directory. While this value exists, no other hoptax can use the directory.
 #[derive(Debug)]
 pub(super) struct Applied {
     file: File,
@@ -64,8 +64,8 @@ impl Applied {
         self.content.is_some()
     }
 
-    /// Remembers that hoptax applies the configuration. Must be called before, so that it is known even if
-    /// hoptax is killed.
+    /// Remembers that hoptax applies the configuration. Call this before applying it, so that the file exists
+    /// even if hoptax is killed.
     ///
     /// # Errors
     /// If the file cannot be written.

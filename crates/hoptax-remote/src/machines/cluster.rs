@@ -29,7 +29,7 @@ impl Cluster {
         Self { context: workload.context.clone(), namespace: workload.namespace.clone() }
     }
 
-    /// `kubectl` with these words.
+    /// `kubectl` with these arguments.
     pub(super) fn kubectl(&self, words: &[&str]) -> Program {
         let first = kubectl(self.context.as_deref(), self.namespace.as_deref()).into_iter();
         Program {
@@ -52,8 +52,8 @@ impl Cluster {
     }
 }
 
-/// A process that removes objects at the end of a run, or when hoptax dies in any way: it waits for the end
-/// of a pipe.
+/// A process that removes objects at the end of a run, or when hoptax dies for any reason. It waits until
+/// hoptax's end of a pipe is closed.
 #[derive(Debug)]
 pub(super) struct Remover {
     child: Child,
@@ -70,7 +70,7 @@ impl Remover {
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new("sh");
         command.args(["-c", "cat >/dev/null; exec \"$@\"", "sh"]).args(&removes.words);
-        // A group of its own, so that Ctrl-C does not reach it.
+        // The process gets a group of its own, so that Ctrl-C does not reach it.
         command.process_group(0).stdin(Stdio::piped()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().context("cannot start sh")?;
         Ok(Self { child, removes, log })

@@ -1,7 +1,7 @@
 //! Runs the user's `terraform` and `kubectl`.
 //!
 //! Each program has a process group of its own, so Ctrl-C on the terminal reaches only hoptax. hoptax passes
-//! it on if the program may be interrupted.
+//! the interruption on to a program that may be interrupted.
 
 use anyhow::{Context as _, anyhow};
 use hoptax_host::signals;
@@ -16,17 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which hoptax looks after a program.
+/// Interval at which hoptax checks a program.
 const POLL: Duration = Duration::from_millis(50);
 /// Time for a program to end after a signal.
 const GRACE: Duration = Duration::from_secs(20);
-/// After a program has ended, output that does not arrive within this time is from a process that it has left
-/// behind.
+/// Time to wait for output after a program has ended. Later output is from a process that the program has
+/// left behind.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How a program that takes too long is ended: each signal, and the time until the next one.
+/// Signals that end a program that takes too long, each with the time until the next one.
 const TOO_LONG: [(Signal, Duration); 2] = [(Signal::TERM, GRACE), (Signal::KILL, GRACE)];
-/// How a program is interrupted. An interrupted `terraform` finishes the requests that it has begun, which
-/// may take minutes. A second signal makes it end at once, and the results of those requests are lost.
+/// Signals that interrupt a program, each with the time until the next one. An interrupted `terraform`
+/// finishes the requests that it has begun, which may take minutes. A second signal ends it at once, and the
+/// results of those requests are lost.
 const INTERRUPT: [(Signal, Duration); 3] =
     [(Signal::INT, Duration::from_secs(300)), (Signal::TERM, Duration::from_secs(60)), (Signal::KILL, GRACE)];
 /// Number of lines of a program's output that an error quotes.
@@ -194,7 +195,8 @@ impl<'a> Ending<'a> {
         (self.sent > 0).then(|| name(self.signals[self.sent].0))
     }
 
-    /// Sends the next signal if the program had its time. Returns false if there is no other signal.
+    /// Sends the next signal if the time after the last one is over. Returns false if there is no next
+    /// signal.
     fn go_on(&mut self, child: &Child, report: &mut dyn FnMut(Option<&str>)) -> bool {
         let (last, time) = self.signals[self.sent];
         if self.at.elapsed() <= time {
@@ -209,8 +211,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Waits until a program ends. Calls `meanwhile` again and again, with a sentence if a signal was not enough.
-/// `interrupt` says how to interrupt the program.
+/// Waits until a program ends. Calls `meanwhile` repeatedly, with a message if a signal was not enough.
+/// `interrupt` lists the signals that interrupt the program.
 fn wait_with(
     child: &mut Child,
     limit: Duration,
@@ -251,7 +253,7 @@ fn name(signal: Signal) -> &'static str {
     }
 }
 
-/// Sends a signal to the program and to what it has started.
+/// Sends a signal to the program and to the processes that it has started.
 fn signal(child: &Child, signal: Signal) {
     if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
         let _ = kill_process_group(group, signal);
@@ -282,7 +284,7 @@ impl Reading {
     }
 
     /// The output, after the program has ended. A process that the program has left behind may hold the pipe
-    /// open, so the end of the output is not awaited for ever.
+    /// open, so the wait for the end of the output stops after [`SILENCE`] without new output.
     fn text(self) -> String {
         let (mut length, mut grown) = (0, Instant::now());
         while !self.thread.is_finished() && grown.elapsed() < SILENCE {
@@ -300,7 +302,7 @@ fn locked(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
     bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last lines of a program's output, without empty ones, indented.
+/// The last lines of a program's output, indented. Empty lines are left out.
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(QUOTED)..];

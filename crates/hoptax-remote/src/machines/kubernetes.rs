@@ -24,11 +24,11 @@ const ANSWER: Duration = Duration::from_secs(60);
 const READY: Duration = Duration::from_secs(10 * 60);
 /// Time for which a pod may be stuck, because a second attempt to pull an image may succeed.
 const STUCK: Duration = Duration::from_secs(30);
-/// Interval at which the pods are looked at.
+/// Interval at which hoptax asks for the state of the pods.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Creates the pods of all hosts of a plan that need it, and waits until they are ready. Adds what removes
-/// them to `removers` before it creates anything. Returns the hosts, each with its pods.
+/// Creates the pods of all hosts of a plan that need pods, and waits until they are ready. Adds a [`Remover`]
+/// for them to `removers` before it creates anything. Returns the hosts, each with its pods.
 pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Result<Vec<Host>> {
     let hosts = workloads(&setup.plan.hosts);
     if hosts.is_empty() {
@@ -39,8 +39,8 @@ pub(super) fn up(setup: &Setup<'_>, removers: &mut Vec<Remover>) -> anyhow::Resu
     let directory = super::command::directory(setup.home)?;
     let clusters = clusters(&hosts);
     for cluster in &clusters {
-        // A context or a cluster that does not exist is then an error of its own, and nothing has to be
-        // removed.
+        // Check first that the context and the cluster exist. If not, the error says so, and there is nothing
+        // to remove.
         cluster.list(&objects::of_run(&run)).output(None, ANSWER)?;
     }
     for (index, cluster) in clusters.iter().enumerate() {
@@ -73,8 +73,8 @@ pub(super) fn end(removers: &mut Vec<Remover>) -> Vec<anyhow::Error> {
     removers.drain(..).filter_map(|remover| remover.remove().err()).collect()
 }
 
-/// Removes what earlier runs of this plan have left, if this user started them on this machine. Returns what
-/// is gone.
+/// Removes objects that earlier runs of this plan have left, if this user started them on this machine.
+/// Returns a list of what was removed.
 ///
 /// # Errors
 /// If the cluster cannot be asked, a run is still in progress, or somebody else has started a run.
@@ -201,7 +201,7 @@ fn await_pods(setup: &Setup<'_>, host: &Host, workload: &Workload, run: &str) ->
     }
 }
 
-/// How many pods are ready, and what the first of the others waits for.
+/// The number of pods that are ready, and what the first other pod waits for.
 fn status(pods: &[Pod], needed: usize) -> String {
     let ready = pods.iter().filter(|pod| pod.state == State::Ready).count();
     let why = pods.iter().find_map(|pod| match &pod.state {

@@ -1,7 +1,7 @@
 //! Hosts that hoptax looks up or creates before a run: machines of Terraform, pods of Kubernetes.
 //!
-//! [`up()`] turns them into hosts that a command reaches. Everything else knows only those. What was created
-//! is removed when the returned [`Up`] is dropped, and [`down()`] removes what a killed run has left.
+//! [`up()`] turns them into hosts that a command reaches. All other code knows only such hosts. Dropping the
+//! returned [`Up`] removes what was created. [`down()`] removes what a killed run has left.
 
 mod applied;
 mod cluster;

@@ -2,8 +2,8 @@
 //!
 //! A Job of generators ends by itself: its pods sleep for a limited time, and the cluster stops them at
 //! `activeDeadlineSeconds` and removes the Job `ttlSecondsAfterFinished` later. A Deployment has no such
-//! limit. So it and its Service belong to a Job without pods, the lease, which ends in this way. When the
-//! lease goes, the cluster removes what belongs to it.
+//! limit. So the Deployment and its Service belong to the lease: a Job without pods, which ends like a Job of
+//! generators. When the cluster removes the lease, it also removes the objects that belong to it.
 
 use hoptax_plan::{BuiltInUpstream, Plan, Pull, Toleration, Upstream, Workload, WorkloadKind};
 use serde_json::{Map, Value, json};
@@ -22,13 +22,14 @@ const PLAN: &str = "hoptax.io/plan";
 pub(super) const FROM: &str = "hoptax.io/from";
 pub(super) const PROCESS: &str = "hoptax.io/process";
 
-/// A finished Job remains for this time, so that its pods can be looked at, s.
+/// Time for which a finished Job remains, so that users can inspect its pods, s.
 const AFTER_END_S: u64 = 60;
 
 /// User and group of the container. The image need not know them.
 const USER: u32 = 65532;
 
-/// Length of the parts of a name. Names of pods are up to 63 characters, and Kubernetes adds up to 17.
+/// Maximum lengths of a host's part of a name, and of a label. Names of pods have up to 63 characters, and
+/// Kubernetes adds up to 17 of them.
 const HOST_PART: usize = 20;
 const LABEL: usize = 63;
 
@@ -94,7 +95,7 @@ impl Objects<'_> {
             "activeDeadlineSeconds": self.seconds(),
             "ttlSecondsAfterFinished": AFTER_END_S,
             "completionMode": "Indexed",
-            // A lost pod is not replaced, because its successor has another name. The others remain.
+            // A lost pod is not replaced, because the new pod would have another name. The other pods remain.
             "backoffLimitPerIndex": 0,
             "template": self.template("Never"),
         });
@@ -107,7 +108,7 @@ impl Objects<'_> {
         json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": self.metadata(&name, None), "spec": spec })
     }
 
-    /// What is created then: a Deployment and its Service, which belong to the lease with this identity.
+    /// What is created second: a Deployment and its Service, which belong to the lease with this identity.
     pub(super) fn second(&self, lease: &str) -> Option<Value> {
         let service = self.service()?;
         let selector = json!({ RUN: self.run, HOST: label(self.host) });
@@ -195,7 +196,7 @@ impl Objects<'_> {
             "command": command,
             "resources": { "requests": text_map(requests), "limits": text_map(limits) },
             "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
-            // The agent's directory. An image may have none, and its own file system may be slow.
+            // For the agent's directory. An image may have no `/tmp`, and its own file system may be slow.
             "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
         });
         if let Some(pull) = pull {
@@ -210,7 +211,8 @@ impl Objects<'_> {
         let spec = json!({
             "restartPolicy": restart,
             "terminationGracePeriodSeconds": 1,
-            // Then the first process of the pod collects what agents leave, and ends at a signal.
+            // The first process of the pod then reaps the processes that agents leave behind, and a signal
+            // ends it.
             "shareProcessNamespace": true,
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,

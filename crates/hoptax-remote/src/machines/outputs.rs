@@ -23,16 +23,16 @@ pub(super) fn names(terraform: &Terraform) -> impl Iterator<Item = &str> {
 }
 
 impl Outputs {
-    /// Reads what `terraform output -json` has printed.
+    /// Parses the text that `terraform output -json` has printed.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the text has another form.
     pub(super) fn read(text: &str) -> serde_json::Result<Self> {
         let outputs: BTreeMap<String, Output> = serde_json::from_str(text)?;
         Ok(Self(outputs.into_iter().map(|(name, output)| (name, output.value)).collect()))
     }
 
-    /// Those of `needed` that have no value.
+    /// The names in `needed` that have no value.
     pub(super) fn missing<'a>(&self, needed: &[&'a str]) -> Vec<&'a str> {
         let has_none = |name: &str| match self.0.get(name) {
             None | Some(Value::Null) => true,
@@ -53,7 +53,7 @@ impl Outputs {
         }
     }
 
-    /// The host with the machines that the outputs say.
+    /// The host, with its machines from the outputs.
     ///
     /// # Errors
     /// If an output has another form.

@@ -14,12 +14,12 @@ pub(super) struct Pod {
     pub(super) state: State,
 }
 
-/// How far a pod is.
+/// The state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     /// Its container runs.
     Ready,
-    /// It may become ready. The text says what it waits for; empty if Kubernetes does not say it.
+    /// It may become ready. The text is what it waits for; empty if Kubernetes does not report it.
     Waits(String),
     /// It becomes ready only if something changes: for example, an image cannot be pulled.
     Stuck(String),
@@ -27,7 +27,7 @@ pub(super) enum State {
     Failed(String),
 }
 
-/// Reasons for which a container waits and that time does not change.
+/// Reasons for a container to wait that do not go away by themselves.
 const HOPELESS: [&str; 6] = [
     "ErrImageNeverPull",
     "InvalidImageName",
@@ -37,7 +37,7 @@ const HOPELESS: [&str; 6] = [
     "CrashLoopBackOff",
 ];
 
-/// Reasons that another attempt may change.
+/// Reasons that may go away with another attempt.
 const STUCK: [&str; 2] = ["ErrImagePull", "ImagePullBackOff"];
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -108,7 +108,7 @@ struct Reason {
 /// Reads pods. Those that are being removed are left out. They are in the order of their numbers.
 ///
 /// # Errors
-/// If the text is something else.
+/// If the text is not a list of pods.
 pub(super) fn read(text: &str) -> serde_json::Result<Vec<Pod>> {
     let list: List = serde_json::from_str(text)?;
     let items = list.items.into_iter().filter(|item| item.metadata.deletion_timestamp.is_none());

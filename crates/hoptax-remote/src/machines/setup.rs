@@ -15,7 +15,8 @@ pub struct Setup<'a> {
     pub home: &'a Path,
     /// Set by a signal. What has begun then ends early.
     pub interrupted: &'a AtomicBool,
-    /// Receives a line about what happens, and the lines of `terraform` about its steps.
+    /// Receives a line for the user about each step, and the lines that `terraform` prints about its own
+    /// steps.
     pub progress: &'a dyn Fn(&str),
 }
 

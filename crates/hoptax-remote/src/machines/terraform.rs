@@ -32,19 +32,19 @@ const AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Directory {
     program: String,
-    /// As in the plan, for messages.
+    /// The directory's path as in the plan, for messages.
     shown: PathBuf,
-    /// Absolute, without links.
+    /// The directory's absolute path without links.
     dir: PathBuf,
     applied: Applied,
     destroys: bool,
 }
 
 impl Directory {
-    /// The directory of these hosts, which all have the same one.
+    /// Opens the directory that all these hosts have in common.
     ///
     /// # Errors
-    /// If there is no program, no directory, or another run uses it.
+    /// If the program or the directory does not exist, or another run uses the directory.
     fn open(home: &Path, hosts: &[&Terraform]) -> anyhow::Result<Self> {
         let shown = hosts[0].dir.clone();
         let dir = std::fs::canonicalize(&shown);
@@ -61,7 +61,7 @@ impl Directory {
         let needed: Vec<&str> = hosts.iter().flat_map(|host| super::outputs::names(host)).collect();
         let outputs = match self.outputs() {
             Ok(outputs) => outputs,
-            // A directory that was never initialised cannot be asked.
+            // Reading outputs fails if the directory was never initialised.
             Err(_) if applies => Outputs::default(),
             Err(error) => return Err(error),
         };
@@ -108,7 +108,7 @@ impl Directory {
             format!("Run `{init}` if the directory is new, and write apply: true to let hoptax do it");
         let text = program.output(None, READ)?;
         Outputs::read(&text)
-            .with_context(|| format!("`{}` printed something else than outputs", program.shown()))
+            .with_context(|| format!("`{}` printed something other than outputs", program.shown()))
     }
 
     fn apply(&mut self, setup: &Setup<'_>) -> anyhow::Result<()> {
@@ -161,7 +161,7 @@ impl Directory {
         let first = [self.program.clone(), format!("-chdir={}", self.dir.display()), verb.to_owned()];
         Program {
             words: first.into_iter().chain(options.iter().map(|word| (*word).to_owned())).collect(),
-            // The second stops a request to HashiCorp for news about versions, which nobody waits for.
+            // The second variable turns off the check for new versions, which sends a request to HashiCorp.
             variables: vec![("TF_IN_AUTOMATION", "1"), ("CHECKPOINT_DISABLE", "1")],
             advice: "Run it yourself to see the whole output".to_owned(),
         }
@@ -276,8 +276,8 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a line of `terraform` says that something begins, goes on or is complete. The others, such as the
-/// plan, are only in the log.
+/// Whether a line of `terraform` says that something begins, goes on or is complete. Other lines, such as
+/// those of Terraform's plan, are only in the log.
 fn is_step(line: &str) -> bool {
     line.contains("...") || line.contains(" complete")
 }

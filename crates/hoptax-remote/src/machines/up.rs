@@ -7,8 +7,8 @@ use super::{kubernetes, terraform};
 use anyhow::{anyhow, bail};
 use hoptax_plan::{Host, HostKind, Plan};
 
-/// The hosts of a plan, which can all be reached. Dropping it removes what was created for them, as the plan
-/// says.
+/// The hosts of a plan, which can all be reached. Dropping this value removes what was created for them,
+/// except for machines that the plan keeps.
 #[derive(Debug, Default)]
 pub struct Up {
     hosts: Vec<Host>,
@@ -41,7 +41,7 @@ pub fn up(setup: &Setup<'_>) -> anyhow::Result<Up> {
 }
 
 /// Removes what earlier runs of this plan have left: after `kill -9`, or because `terraform` or `kubectl`
-/// failed. Returns what is gone, a line for each.
+/// failed. Returns one line for each thing that was removed.
 ///
 /// # Errors
 /// If something cannot be removed, or a run still uses it.
@@ -62,15 +62,16 @@ impl Up {
         &self.hosts
     }
 
-    /// The plan with these hosts. They are found only once, so this may be the plan after a change.
+    /// A copy of `plan` with these hosts. `plan` may have changed since the hosts were found, because they
+    /// are found only once.
     pub fn located(&self, plan: &Plan) -> Plan {
         Plan { hosts: self.hosts.clone(), ..plan.clone() }
     }
 
-    /// Removes what was created, as the plan says, and waits until it is gone.
+    /// Removes what was created, except for machines that the plan keeps, and waits until it is gone.
     ///
     /// # Errors
-    /// What remains, and how to remove it.
+    /// If something cannot be removed. The error says what remains, and how to remove it.
     pub fn end(&mut self, progress: &dyn Fn(&str)) -> anyhow::Result<()> {
         let mut errors = kubernetes::end(&mut self.removers);
         errors.extend(terraform::end(&mut self.directories, progress));

@@ -15,8 +15,8 @@ const MOST: u64 = 64 << 20;
 /// Number of files that are kept.
 const MOST_FILES: usize = 2000;
 
-/// Reads the files below an agent's directory, in order of their paths. Files that cannot be read are left
-/// out, and so is all that is above the limits.
+/// Reads the files below an agent's directory, in order of their paths. Leaves out files that cannot be read,
+/// and everything beyond the limits.
 pub(crate) fn collect(directory: &Path) -> Vec<KeptFile> {
     let mut folders: Vec<_> = KEPT.map(|name| directory.join(name)).to_vec();
     let mut paths = Vec::new();
@@ -51,14 +51,18 @@ fn end_of(path: &Path, most: u64) -> io::Result<(Vec<u8>, u64)> {
     Ok((content, left_out))
 }
 
-/// Writes the files of a host to this directory. A file whose beginning is missing says so in its first line.
+/// Writes the files of a host to this directory. If the beginning of a file is missing, its first line says
+/// so.
 ///
 /// # Errors
 /// If a file cannot be written, or a path leads out of the directory.
 pub(crate) fn write(directory: &Path, files: &[KeptFile]) -> io::Result<()> {
     for file in files {
         if !file.path.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(io::Error::other(format!("{} is no path of a kept file", file.path.display())));
+            return Err(io::Error::other(format!(
+                "{} is not a path below the directory of the run",
+                file.path.display()
+            )));
         }
         let path = directory.join(&file.path);
         fs::create_dir_all(path.parent().unwrap_or(directory))?;

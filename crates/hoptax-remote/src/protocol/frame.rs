@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 /// Maximum length of a message, bytes. The longest messages contain the files that a plan names, in base64.
-/// Four letters of text are a larger number, so text that something else writes to the stream is recognised
-/// at once.
+/// Four letters of text, read as a length, are a larger number. So text that another program writes to the
+/// stream is recognised at once.
 pub const LONGEST: usize = 1 << 27;
 
 /// Length of the number before a message.

@@ -1,5 +1,5 @@
-//! The first line that an agent writes. It says the versions, in a form that never changes, so that a runner
-//! of any version can read it. A login shell may print text before it.
+//! The first line that an agent writes. It contains the versions, in a form that never changes, so that a
+//! runner of any version can read it. A login shell may print text before it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -15,11 +15,12 @@ pub struct Inspection {
     pub gateways: BTreeMap<String, Program>,
     /// The limits of the host.
     pub limits: Limits,
-    /// Whether stacks of the kernel can be recorded; an error if none can. Absent if the plan records none.
+    /// Whether recorded stacks contain the kernel's part; an error if no stacks can be recorded. Absent if
+    /// the plan records no stacks.
     pub profiler: Option<Result<bool, String>>,
 }
 
-/// What a host has of a gateway.
+/// A gateway's program on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Name of the gateway in messages.

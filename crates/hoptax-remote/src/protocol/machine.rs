@@ -10,7 +10,7 @@ pub(crate) fn machine() -> String {
     format!("{boot} {}", namespace("pid"))
 }
 
-/// Names the network namespace. It means something only on one machine.
+/// Names the network namespace. Two such names can be compared only on the same machine.
 pub(crate) fn network() -> String {
     namespace("net")
 }

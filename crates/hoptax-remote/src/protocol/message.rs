@@ -29,15 +29,15 @@ use std::time::Duration;
 /// A message to an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToAgent {
-    /// Asks for something. There is one answer.
+    /// A request. The agent sends one answer to it.
     Request {
         /// Number of the request, which its answer repeats. No two requests of a connection have the same
         /// number.
         id: u64,
-        /// What is asked for.
+        /// The request.
         request: Box<Request>,
     },
-    /// Belongs to a request that has no answer yet. An order for an answered request is ignored.
+    /// An order that belongs to a request without an answer. An order for an answered request is ignored.
     Order {
         /// Number of the request.
         of: u64,
@@ -58,7 +58,7 @@ pub enum FromAgent<T> {
         /// The answer.
         value: T,
     },
-    /// What was asked for has failed. No update follows it.
+    /// The request has failed. No update follows.
     Failed {
         /// Number of the request.
         id: u64,
@@ -83,7 +83,7 @@ pub enum Request {
     Hello(Hello),
     /// → [`super::inspection::Inspection`].
     Inspect(Box<Inspect>),
-    /// Makes ready for a run → `()`. It comes before all requests below, except for the next two.
+    /// Prepares the host for a run → `()`. It must come before all requests below, except for the next two.
     Prepare(Box<Prepare>),
     /// → [`ClockReading`].
     Clock,
@@ -102,21 +102,21 @@ pub enum Request {
         /// Whether the agent waits until the gateway is ready.
         waits: bool,
     },
-    /// Starts gateways for profilers from now on → `()`.
+    /// From now on, starts gateways so that profilers can name their frames → `()`.
     PrepareProfiles,
     /// A request about a service that the agent has started.
     Service {
         /// Number of the service.
         id: u64,
-        /// What is asked for.
+        /// The request.
         request: ServiceRequest,
     },
     /// → `Verified`.
     Verify(Box<Verify>),
     /// Sends one request to a gateway → [`RouteAnswer`].
     AskRoute(Box<AskRoute>),
-    /// → [`hoptax_lab::first_requests::FirstAnswers`]. The update [`Update::Ready`] waits for
-    /// [`Order::Continue`].
+    /// → [`hoptax_lab::first_requests::FirstAnswers`]. After the update [`Update::Ready`], the agent waits
+    /// for [`Order::Continue`].
     FirstRequests(Box<FirstRequests>),
     /// → [`hoptax_run::Look`].
     Look(WatchedRoles),
@@ -145,7 +145,7 @@ pub enum Request {
         gateway: Watched,
         /// What is recorded.
         kind: PassKind,
-        /// How.
+        /// How to record stacks of the gateway.
         profiling: Profiling,
     },
     /// Ends a recording → [`hoptax_run::Recorded`].
@@ -301,12 +301,12 @@ impl RunId {
 pub struct Welcome {
     /// Description of the machine, with CPUs that sleep while they are idle.
     pub environment: Environment,
-    /// Names the machine and what of it the agent sees. Two agents with the same value see the same
+    /// Names the machine, and the part of it that the agent sees. Two agents with the same value see the same
     /// processes.
     pub machine: String,
-    /// Names the network namespace. It means something only on one machine.
+    /// Names the network namespace. Two such names can be compared only on the same machine.
     pub network: String,
-    /// The clock. Agents with the same value have the same clock. Absent if the kernel does not say.
+    /// The clock. Agents with the same value have the same clock. Absent if the kernel does not report it.
     pub clock: Option<ClockId>,
     /// CPUs that the agent may use.
     pub cpus: Vec<u32>,
@@ -325,7 +325,7 @@ pub struct ClockReading {
     pub unix_ns: u64,
 }
 
-/// Asks what a host has for a plan.
+/// Asks which gateways, limits and profiler a host has for a plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Inspect {
     /// The plan.
@@ -369,7 +369,7 @@ pub struct Started {
     pub service: u64,
     /// Where it accepts requests.
     pub endpoints: Vec<Address>,
-    /// Facts about it. The change is without its credentials.
+    /// Facts about the service. Their `change` has no credentials.
     pub facts: Facts,
     /// Whether the change had credentials.
     pub has_credentials: bool,

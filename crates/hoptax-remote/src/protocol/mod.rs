@@ -1,4 +1,4 @@
-//! What runner and agent say to each other, over standard input and output of a command.
+//! The messages between runner and agent, over standard input and output of a command.
 
 pub(crate) mod files;
 pub mod frame;

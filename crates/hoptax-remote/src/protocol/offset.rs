@@ -25,8 +25,8 @@ pub struct RoundTrip {
 }
 
 impl Offset {
-    /// The offset from some round trips. The fastest one says most: their clock was read somewhere within it.
-    /// `None` without any round trip.
+    /// The offset, from several round trips. The fastest one is the most accurate, because the other clock
+    /// was read at some moment within it. `None` if there are no round trips.
     pub fn best(trips: &[RoundTrip]) -> Option<Self> {
         let best = trips.iter().min_by_key(|trip| trip.answered_ns.saturating_sub(trip.asked_ns))?;
         let half = best.answered_ns.saturating_sub(best.asked_ns) / 2;

@@ -1,5 +1,5 @@
-//! Receivers: the end of a leg to which messages are sent, to measure the network. Runner and agent open
-//! them.
+//! Receivers of the messages that measure the network. A receiver is at one end of a leg. Runner and agent
+//! open them.
 
 use hoptax_host::probe::leg::Receiver;
 use std::io;

@@ -12,8 +12,8 @@ pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// ended 10 s after a host was lost.
 pub(crate) const LIMIT_NS: u64 = 8 * SECOND;
 
-/// If two looks are further apart than this, ns, our own process was suspended between them. The time of the
-/// suspension says nothing about the other side.
+/// If two checks are further apart than this, ns, our own process was suspended between them. The silence
+/// during the suspension says nothing about the other side.
 const SUSPENDED_NS: u64 = SECOND;
 
 /// Decides whether the other side is silent. All times are on one monotonic clock, ns.

@@ -92,7 +92,7 @@ impl AgentChannel {
     /// Sends a request and waits for its answer.
     ///
     /// # Errors
-    /// If what was asked for failed, or there is no answer within `limit`.
+    /// If the request failed, or there is no answer within `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
         self.connection.ask(request, limit)
     }

@@ -20,7 +20,7 @@ const INSPECT: Duration = Duration::from_secs(5 * 60);
 
 impl Hosts {
     /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running
-    /// program. `report` receives what takes time.
+    /// program. `report` receives a message about each step that takes time.
     ///
     /// # Errors
     /// If a host cannot be reached, has another version of hoptax, or is used by another run.
@@ -79,14 +79,15 @@ impl Hosts {
         Ok(found)
     }
 
-    /// The limits of the roles on connections, from what [`Self::inspect`] has found.
+    /// The limits on the number of connections, from the results of [`Self::inspect`].
     pub fn limits(&self, found: &BTreeMap<String, Inspection>) -> LoadLimits {
         let of = |from| self.limits_of(found, from);
         let from = self.vantages.keys().map(|name| (name.clone(), of(Some(name)))).collect();
         LoadLimits { of_role: of(None), from }
     }
 
-    /// The limits for loads from a host, or from that of the role `generator`.
+    /// The limits for loads from the host `from`, or from the host of the role `generator` if `from` is
+    /// absent.
     fn limits_of(&self, found: &BTreeMap<String, Inspection>, from: Option<&str>) -> RoleLimits {
         let of = |host: &HostRef| found[host.name()].limits;
         let generators: Vec<Limits> = self.generators_of(from).into_iter().map(of).collect();

@@ -1,8 +1,8 @@
 //! The pipes of a command that leads to an agent: requests go to its standard input, and messages come from
 //! its standard output.
 //!
-//! Three threads serve the pipes. So a request can be made while another one waits for its answer, and a host
-//! that takes nothing more cannot block anybody.
+//! Three threads serve the pipes. So a request can be sent while another one waits for its answer, and a host
+//! that reads no more input cannot block a caller.
 
 use super::advice;
 use crate::protocol::frame::{self, Decoder};
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Time limit for the greeting. Logging in to a distant host takes some seconds.
 const CONNECT: Duration = Duration::from_secs(30);
-/// Interval at which a caller that waits looks after the connection.
+/// Interval at which a waiting caller checks the connection.
 const POLL: Duration = Duration::from_millis(50);
 /// Time for a command to exit after it has closed its output.
 const EXIT: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ const COMPLAINTS: usize = 4096;
 /// Maximum length of the output that an error quotes, characters.
 const QUOTED: usize = 200;
 
-/// Why there are no more messages if the command closed its output.
+/// The reason for the end of the messages if the command closed its output.
 const ENDED: &str = "closed its output";
 
 /// A command that leads to an agent. Dropping it closes the agent's input, and the agent stops everything
@@ -169,7 +169,7 @@ impl Connection {
     /// Sends a request and waits for its answer.
     ///
     /// # Errors
-    /// If what was asked for failed, or there is no answer within `limit`.
+    /// If the request failed, or there is no answer within `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
         let mut call = self.begin(request)?;
         let deadline = clock::now() + limit.as_nanos() as u64;
@@ -219,7 +219,7 @@ impl Call {
     /// The next message, or [`Event::Nothing`] at the moment `until` of our clock.
     ///
     /// # Errors
-    /// If what was asked for failed, or the connection has ended.
+    /// If the request failed, or the connection has ended.
     pub(super) fn wait<T: DeserializeOwned>(&mut self, until: u64) -> Result<Event<T>, Failure> {
         loop {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));
@@ -269,7 +269,7 @@ impl Call {
         self.orders().send(order);
     }
 
-    /// What sends orders that belong to this request.
+    /// A sender of orders for this request, which can be used on any thread.
     pub(super) fn orders(&self) -> Orders {
         Orders { shared: Arc::clone(&self.shared), id: self.id }
     }
@@ -350,7 +350,7 @@ impl Shared {
                 if printed.is_empty() {
                     return Err(ENDED.to_owned());
                 }
-                return Err(format!("is no agent. It printed `{printed}`, and"));
+                return Err(format!("is not an agent. It printed `{printed}`, and"));
             }
         }
     }
@@ -365,7 +365,7 @@ impl Shared {
                 Ok(None) if self.read(from, |bytes| decoder.push(bytes)) => {}
                 Ok(None) => return ENDED.to_owned(),
                 Err(error) => {
-                    let why = format!("sent something that is no message: {error}");
+                    let why = format!("sent data that is not a message: {error}");
                     self.give_up(&why);
                     return why;
                 }
@@ -421,7 +421,7 @@ impl Shared {
 
     fn put(&self, frame: Vec<u8>) {
         if let Some(sender) = &*lock(&self.outgoing) {
-            // If the sending thread has ended, the receiving thread ends too, and says so.
+            // If the sending thread has ended, the receiving thread ends too, and records the reason.
             let _ = sender.send(frame);
         }
     }
@@ -505,7 +505,8 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// Writes frames, and beats when there are none, until the connection is dropped or the command has exited.
+/// Writes frames, and a beat whenever no frame comes for [`BEAT`], until the connection is dropped or the
+/// command has exited.
 fn send(to: &mut ChildStdin, frames: &Receiver<Vec<u8>>) {
     let beat = frame::encode(&ToAgent::Beat).expect("a beat is short");
     loop {
@@ -520,7 +521,7 @@ fn send(to: &mut ChildStdin, frames: &Receiver<Vec<u8>>) {
     }
 }
 
-/// Locks a mutex. A panic leaves nothing half changed behind our mutexes.
+/// Locks a mutex, even after a panic: no panic can leave the content of our mutexes half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,7 +26,7 @@ pub struct HostDescription {
     pub environment: Environment,
     /// How much its clock is ahead of ours. Absent for the machine that runs hoptax.
     pub clock: Option<Offset>,
-    /// Whether it is fit for measurements. Absent if it does not say.
+    /// Whether it is fit for measurements. Absent if the host does not report it.
     pub look: Option<HostLook>,
 }
 

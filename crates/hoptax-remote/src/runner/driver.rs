@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Time limit for a start: a gateway may be tried three times, and each time has two minutes to become ready.
 const START: Duration = Duration::from_secs(15 * 60);
 
-/// Interval at which signals are looked at, ns.
+/// Interval at which to check for signals, ns.
 const POLL_NS: u64 = 50 * clock::MILLISECOND;
 
 /// Starts the services of a run on the hosts of their roles.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-/// Time from the decision when all generators begin until they begin. In it, the order must reach each of
-/// them.
+/// Time from the order to begin until all generators begin, ns. The order must reach each of them in this
+/// time.
 const LEAD_NS: u64 = 100 * MILLISECOND;
 
 /// Multiple of the largest uncertainty of a clock that is added to [`LEAD_NS`]. The uncertainty is half of a
@@ -131,8 +131,7 @@ fn named(failure: &Failure, host: &str) -> Failure {
     Failure { message, ..failure.clone() }
 }
 
-/// The results of all generators together. What the first generator on a machine sampled counts for the
-/// machine.
+/// The results of all generators together. For each machine, only the samples of its first generator count.
 fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
     let mut sum = Loaded::default();
     let mut records: Vec<LoadRecord> = Vec::new();
@@ -173,8 +172,8 @@ fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
     sum
 }
 
-/// The use of two processes together. Their CPUs may be those of different machines, so only those of the
-/// first one are kept.
+/// Adds the resource use of two processes. Their CPUs may be on different machines, so only the CPUs of the
+/// first process are kept.
 fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
     let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
     RoleUsage {

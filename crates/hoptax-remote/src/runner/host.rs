@@ -1,5 +1,5 @@
-//! A host of a run, as the runner sees it: the command that leads to its agent, and what the agent must be
-//! told.
+//! A host of a run, as the runner sees it: the command that leads to its agent, and the settings that the
+//! agent needs.
 
 use super::agent_channel::{AgentChannel, PROMPT};
 use crate::protocol::files;
@@ -27,8 +27,8 @@ const WAIT_AT_MOST_NS: u64 = 180 * clock::SECOND;
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A host with an agent. If its agent is lost, the next use starts another one; the services of the first one
-/// have ended by then.
+/// A host with an agent. If its agent is lost, the next use starts another agent. The services of the lost
+/// agent have ended by then.
 #[derive(Debug)]
 pub struct Host {
     name: String,
@@ -42,7 +42,7 @@ pub struct Host {
 struct State {
     link: Arc<AgentChannel>,
     prepare: Option<Prepare>,
-    /// Set by a signal: nobody waits for the host any more.
+    /// Set by a signal. It ends all waiting for the host.
     interrupted: Arc<AtomicBool>,
     /// How long trials have waited for the host in vain, ns.
     waited_ns: u64,
@@ -130,7 +130,7 @@ impl Host {
         Ok(Arc::new(link))
     }
 
-    /// Makes the host ready for a run, which `interrupted` ends.
+    /// Makes the host ready for a run. `interrupted` is the flag that ends the run.
     ///
     /// # Errors
     /// If the host cannot do what the plan needs, or it is lost.

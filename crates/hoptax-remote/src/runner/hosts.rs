@@ -29,13 +29,13 @@ use std::sync::atomic::AtomicBool;
 /// The host of each role.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Sends the load. With several generators, this is the first one: it also sends everything that is no
-    /// load, and the record of the run describes its machine.
+    /// Sends the load. With several generators, this is the first one. It also sends all requests that belong
+    /// to no load, and the record of the run describes its machine.
     pub generator: HostRef,
     /// The other generators, if there are several.
     pub more_generators: Vec<HostRef>,
-    /// The generators of loads that come from other hosts, by the name of the host in the plan. The first one
-    /// of each is like `generator` for these loads.
+    /// The generators of loads that come from other hosts, by the name of the host in the plan. For the loads
+    /// of a host, its first generator does what `generator` does otherwise.
     pub vantages: BTreeMap<String, Vec<HostRef>>,
     /// Runs the gateways.
     pub gateway: HostRef,
@@ -43,7 +43,7 @@ pub struct Hosts {
     pub upstream: HostRef,
 }
 
-/// What a run wants of its hosts.
+/// What a run needs from its hosts.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The plan.
@@ -73,7 +73,7 @@ pub struct Ready {
     pub busy: Vec<u32>,
     /// Description of the generator's machine.
     pub environment: Environment,
-    /// For the record of the run.
+    /// The hosts, by name, for the record of the run.
     pub hosts: BTreeMap<String, RunHost>,
     /// Keeps idle CPUs of our own host polling.
     pub polling: Option<Polling>,
@@ -186,7 +186,7 @@ impl Hosts {
     }
 
     /// Whether the generators that send loads from this host have the same clock as the upstream. The path
-    /// split compares moments of both.
+    /// split compares times of both clocks.
     fn shares_clock(&self, known: &BTreeMap<String, Known>, from: Option<&str>) -> bool {
         let clock = |one: &HostRef| known[one.name()].clock.as_ref();
         self.generators_of(from).into_iter().all(|one| {
@@ -259,7 +259,7 @@ impl Hosts {
         }?;
         let machine = host.machine();
         if self.all().any(|other| other.machine() != machine) {
-            // This item expects all roles on one machine.
+            // This check assumes that all roles are on one machine.
             look.items.retain(|item| item.name != CPUS);
         }
         Some(look)
@@ -282,8 +282,8 @@ impl Hosts {
     }
 
     /// Measures the network between the hosts, in about two seconds for each leg. The hosts need not be ready
-    /// for a run. The result is in `at_start` of each leg. `messages` are those of the plan's requests and
-    /// responses.
+    /// for a run. The result is in `at_start` of each leg. `messages` has the lengths of the plan's requests
+    /// and responses.
     pub fn legs(&self, plan: &Plan, messages: Messages) -> Vec<Leg> {
         self.network(plan).measure(messages)
     }
@@ -300,7 +300,7 @@ impl Hosts {
     }
 }
 
-/// Refuses a plan without the addresses of hosts that others must reach.
+/// Refuses a plan if a host that others must reach has no address.
 fn all_addresses(layout: &Layout, plan: &Plan, known: &BTreeMap<String, Known>) -> anyhow::Result<()> {
     for name in layout.dialled(Starts::of(plan)) {
         ensure!(
@@ -416,8 +416,9 @@ impl Needs<'_> {
         Ok(resolve_for(self.setup.plan, &one.allowed, self.idle(one)?, roles))
     }
 
-    /// The CPUs of each generator of a vantage point. Generators on one machine divide its CPUs, which depend
-    /// on the roles that the machine has in any load: a gateway keeps its CPUs.
+    /// The CPUs of each generator of a vantage point. Generators on one machine divide the machine's CPUs for
+    /// the role `generator`. These depend on the roles that the machine has in any load, so that a gateway
+    /// has the same CPUs in all loads.
     fn cpus_of_generators(
         &self,
         vantage: &Layout,
@@ -450,7 +451,7 @@ impl Needs<'_> {
     }
 }
 
-/// Texts of the plan's packs that are not built in, or differ from those.
+/// Texts of the plan's packs that are not built in, or that differ from the built-in packs.
 pub(super) fn own_packs(
     plan: &Plan,
     packs: &PackSet,

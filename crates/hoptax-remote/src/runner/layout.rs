@@ -16,7 +16,7 @@ pub(super) struct Seat {
     pub(super) network: String,
 }
 
-/// Which services hoptax starts. The others run already.
+/// Which services hoptax starts. All other services already run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Starts {
     /// One of the gateways.
@@ -52,7 +52,7 @@ pub(super) struct Sampling {
     pub(super) host: String,
     pub(super) gateway: bool,
     pub(super) upstream: bool,
-    /// Only the counters of its network, because another host samples its machine.
+    /// True if it reads only the counters of its network, because another host samples its machine.
     pub(super) only_network: bool,
     /// The roles in its network.
     pub(super) network_roles: Vec<Role>,
@@ -83,7 +83,8 @@ impl Layout {
         self.roles().map(|(_, seat)| seat.host.as_str())
     }
 
-    /// Whether this machine is sampled by the generator with this number: the first one on it.
+    /// Whether the generator with this number samples this machine. Only the first generator on a machine
+    /// does.
     pub(super) fn is_sampled_by(&self, machine: &str, generator: usize) -> bool {
         self.generators().position(|seat| seat.machine == machine) == Some(generator)
     }
@@ -143,8 +144,8 @@ impl Layout {
         self.roles().filter(|(_, seat)| seat.host == host).map(|(role, _)| role).collect()
     }
 
-    /// The hosts that others dial, although these see another loopback: they need an address. Nobody dials
-    /// the host of a role if hoptax starts no service of that role.
+    /// The hosts that need an address, because a host with another loopback connects to them. If hoptax
+    /// starts no service of a role, the role's host needs no address for it.
     pub(super) fn dialled(&self, starts: Starts) -> Vec<&str> {
         let shares_loopback =
             |one: &Seat, other: &Seat| one.machine == other.machine && one.network == other.network;

@@ -21,7 +21,7 @@ const RECEIVER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Legs {
     ends: BTreeMap<String, End>,
-    /// Each with the names of the host that connects and of the host that answers.
+    /// For each leg, the names of the host that connects and of the host that answers.
     legs: Vec<[String; 2]>,
 }
 
@@ -58,7 +58,8 @@ impl Legs {
     }
 
     fn look(&self, from: &str, to: &str, messages: Messages) -> Result<LegLook, String> {
-        // Hosts without an address share a loopback, or a run could not use them.
+        // A host without an address shares a loopback with the host at the other end. If it did not, a run
+        // would refuse the plan.
         let address = self.ends[to].address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let receiver: ReceiverAddress = match &self.ends[to].host {
             Some(host) => {
@@ -72,7 +73,7 @@ impl Legs {
                 at
             }
         };
-        // The way within a host has no bandwidth of interest.
+        // The bandwidth within one host is of no interest.
         let with_bandwidth = from != to;
         match &self.ends[from].host {
             Some(host) => {
@@ -89,7 +90,8 @@ fn message(failure: Failure) -> String {
     failure.message
 }
 
-/// The legs between different hosts, and the ways within a host that their split needs.
+/// The legs between different hosts, and the round trips within a gateway's host that [`extra_way`]
+/// subtracts.
 fn legs(generators: &[&str], gateway: Option<&str>, upstream: Option<&str>) -> Vec<[String; 2]> {
     let mut legs: Vec<[String; 2]> = Vec::new();
     let mut add = |leg: [String; 2]| {

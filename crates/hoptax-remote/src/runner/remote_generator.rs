@@ -15,16 +15,16 @@ use hoptax_run::{Loaded, Look, TrialUpdate, WatchedRoles};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Interval at which signals are looked at, ns.
+/// Interval at which to check for signals, ns.
 const POLL_NS: u64 = 50 * clock::MILLISECOND;
 
-/// Interval at which a gateway that starts is looked after, ns.
+/// Interval at which to check whether a starting gateway has ended, ns.
 const LOOK_NS: u64 = 100 * clock::MILLISECOND;
 
 /// Time limit for a verification. Some proofs wait 20 s.
 const VERIFY: Duration = Duration::from_secs(15 * 60);
 
-/// Time that a load may take in addition to the times of its spec. The agent kills its generator before.
+/// Time that a load may take in addition to the times of its spec. The agent kills its generator earlier.
 /// Bodies may be large, and links slow.
 const SLACK_NS: u64 = 300 * clock::SECOND;
 
@@ -64,8 +64,8 @@ pub(super) fn load(
     load_part(host, spec, roles, live, interrupted, &mut |_| {}, report)
 }
 
-/// Like [`load`], for a part of a load. Calls `accepted` when the host has the spec; what it receives must be
-/// called once the part is in the phase [`hoptax_format::record::Phase::Connected`].
+/// Like [`load`], for a part of a load. When the host has the spec, calls `accepted` with a function. Call
+/// this function once the part is in the phase [`hoptax_format::record::Phase::Connected`].
 pub(super) fn load_part(
     host: &Host,
     spec: &LoadSpec,
@@ -122,9 +122,9 @@ fn on_our_clock(mut loaded: Loaded, link: &AgentChannel) -> Loaded {
     loaded
 }
 
-/// Sends the first requests from the generator's host. Calls `has_ended` now and then until the first right
-/// answer, and `ready` after it; meanwhile the generator's host waits. The moments of the result are on our
-/// clock.
+/// Sends the first requests from the generator's host. Calls `has_ended` repeatedly until the first right
+/// answer. Then calls `ready`; the generator's host sends no further request until `ready` has returned. The
+/// moments of the result are on our clock.
 pub(super) fn first_requests(
     host: &Host,
     asked: &FirstRequests,
@@ -181,7 +181,7 @@ fn try_first_requests(
     }
 }
 
-/// What roles and host have used so far. Empty if the host is lost.
+/// Resources that the roles and the host have used so far. Empty if the host is lost.
 pub(super) fn look(host: &Host, roles: WatchedRoles) -> Look {
     let look = || {
         let link = host.link().ok()?;

@@ -65,7 +65,7 @@ impl OtherSampling {
         Ok(Self { what, on, used: None, failed: None })
     }
 
-    /// The measured time begins at this moment of our clock.
+    /// Passes on the beginning of the measured time, a moment of our clock.
     pub(super) fn align(&self, at_ns: u64) {
         match &self.on {
             On::Here(sampling) => sampling.align(at_ns),
@@ -74,7 +74,7 @@ impl OtherSampling {
         }
     }
 
-    /// The measured time has ended.
+    /// Passes on the end of the measured time.
     pub(super) fn look(&self) {
         match &self.on {
             On::Here(sampling) => sampling.look(),
@@ -83,7 +83,7 @@ impl OtherSampling {
         }
     }
 
-    /// Takes news. Must be called several times a second. Returns `false` if the host is lost.
+    /// Receives updates. Must be called several times a second. Returns `false` if the host is lost.
     pub(super) fn poll(&mut self) -> bool {
         match &mut self.on {
             On::Here(sampling) => self.used = sampling.used().or(self.used.take()),

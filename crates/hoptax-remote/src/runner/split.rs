@@ -60,8 +60,8 @@ pub(super) fn whole(spec: &LoadSpec, own: &GeneratorCpus) -> LoadSpec {
     }
 }
 
-/// Refuses a plan that its generators cannot send. `generators` is the number of generators of the loads from
-/// a host, and from that of the role `generator` if there is no name.
+/// Refuses a plan that its generators cannot send. `generators` returns the number of generators of a host,
+/// or of the role `generator` if it gets no name.
 ///
 /// # Errors
 /// If a load point is too small, or if several generators would measure starts. The text says what to do.

@@ -54,8 +54,8 @@ impl Together {
         self.seconds.into_values().filter_map(|lines| seconds::together(&lines).map(TrialUpdate::Second))
     }
 
-    /// A phase begins with the first generator. Only the last one ends with the last generator, because
-    /// before this moment requests are still sent.
+    /// A phase begins when the first generator reports it. Only [`Phase::Draining`] begins when the last
+    /// generator reports it, because until then requests are still sent.
     fn phase(&mut self, generator: usize, PhaseLine { phase, at_ns }: PhaseLine) -> Vec<TrialUpdate> {
         self.phases[generator] = Some(phase);
         let report = |at_ns| TrialUpdate::Phase(PhaseLine { phase, at_ns });
@@ -82,7 +82,7 @@ impl Together {
         seconds::together(&lines).map(TrialUpdate::Second).into_iter().collect()
     }
 
-    /// What the roles use. Of hosts with generators, the one that loses most to its hypervisor counts.
+    /// What the roles use. The steal is the largest one of all hosts with generators.
     fn used(&self) -> Used {
         let sum = |one: Option<RecentTree>, other: Option<RecentTree>| match (one, other) {
             (Some(one), Some(other)) => {

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which the other hosts are looked after during a load.
+/// Interval at which to check the other hosts during a load.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Age at which the offsets of clocks are measured again, ns. A clock that nobody corrects may drift by 1 ms
@@ -73,7 +73,8 @@ impl HostsTraffic {
         &self.vantages.of_role.layout
     }
 
-    /// The host of the role's first generator; `None` if it is our own. It sends everything that is no load.
+    /// The host of the role's first generator; `None` if it is our own. It sends all requests that belong to
+    /// no load.
     fn generator(&self) -> Option<Arc<Host>> {
         self.vantages.of_role.generator(&self.hosts)
     }
@@ -211,7 +212,7 @@ impl Traffic for HostsTraffic {
         Ok(verified)
     }
 
-    /// Between machines there is a real network, which this does not measure.
+    /// Only within one machine: between machines there is a real network, which this does not measure.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         if !self.is_one_machine {
             return None;
@@ -314,7 +315,7 @@ impl Traffic for HostsTraffic {
     }
 }
 
-/// Looks after the other hosts while a load is sent.
+/// Checks the other hosts while a load is sent.
 struct Watch<'a> {
     interrupted: &'a AtomicBool,
     others: &'a Mutex<Vec<OtherSampling>>,
@@ -346,7 +347,8 @@ impl Watch<'_> {
     }
 }
 
-/// Passes on phases to the other hosts, and adds what their roles use to what the generator's host reports.
+/// Passes phases on to the other hosts. Adds the resources that their roles use to the report of the
+/// generator's host.
 fn with_others(update: TrialUpdate, others: &[OtherSampling]) -> TrialUpdate {
     match &update {
         TrialUpdate::Phase(PhaseLine { phase: Phase::Measuring, at_ns }) => {
@@ -389,7 +391,7 @@ fn add(loaded: &mut Loaded, other: OtherSampling) {
     }
 }
 
-/// Asks a route from the generator's host.
+/// Sends requests to a route from the generator's host.
 struct RemoteAsker {
     host: Arc<Host>,
 }

@@ -1,5 +1,5 @@
-//! Vantage points: the hosts from which a plan sends its loads. Each has generators of its own; gateways and
-//! upstream are the same ones for all.
+//! Vantage points: the hosts from which a plan sends its loads. Each has generators of its own; all use the
+//! same gateways and the same upstream.
 
 use super::generators::Generator;
 use super::host::Host;
@@ -19,15 +19,15 @@ pub(super) struct Vantage {
     pub(super) layout: Layout,
     /// The CPUs of each generator.
     pub(super) cpus: Vec<GeneratorCpus>,
-    /// If this is off, loads expect no timestamps, whatever the plan says: generator and upstream have
-    /// different clocks.
+    /// Off if generator and upstream have different clocks. Loads then expect no timestamps, even if the plan
+    /// asks for them.
     pub(super) path_split: PathSplit,
 }
 
 /// All vantage points of a run.
 #[derive(Debug)]
 pub(super) struct Vantages {
-    /// The host of the role `generator`. It also sends everything that is no load.
+    /// The host of the role `generator`. It also sends all requests that belong to no load.
     pub(super) of_role: Vantage,
     /// The hosts that loads name in `from`, by name.
     pub(super) others: BTreeMap<String, Vantage>,
@@ -98,8 +98,8 @@ impl Vantage {
         }
     }
 
-    /// A load as the only generator of this vantage point sends it. `spec` has the CPUs of the role's
-    /// generator.
+    /// The load with the CPUs of this vantage point's generator, if it has only one. `spec` has the CPUs of
+    /// the role's generator.
     pub(super) fn on_own_cpus(&self, spec: &LoadSpec) -> LoadSpec {
         match &self.cpus[..] {
             [own] => split::whole(spec, own),

@@ -54,8 +54,8 @@ impl Contents {
         self.bodies.iter().map(|body| body.len() as u64).max()
     }
 
-    /// Lengths of the longest first request of a target, and of a response. What gateways and their
-    /// credentials add is not counted.
+    /// Lengths of the longest request and of the response. Only the first request of each target is counted,
+    /// without the bytes that gateways and their credentials add.
     pub fn messages(&self, plan: &Plan) -> Messages {
         let request = |spec: TargetSpec| first_request(&spec, &self.files, SEED, HttpVersion::Http11).ok();
         let requests = self.targets(&plan.targets, ANY_HOST).into_iter().filter_map(request);
@@ -75,10 +75,10 @@ impl Contents {
 
 /// Seed for the templates of the requests whose lengths are counted.
 const SEED: u64 = 1;
-/// An address that is as long as most.
+/// An address of typical length.
 const ANY_HOST: &str = "192.168.100.10:10080";
 
-/// Length of the head of a response of the built-in upstream without headers of the plan, about, bytes.
+/// Approximate length of the head of the built-in upstream's response, without headers from the plan, bytes.
 const RESPONSE_HEAD: u64 = 100;
 
 /// Size of a response's body, bytes. Absent if the upstream is not the built-in one.
@@ -98,8 +98,8 @@ pub(super) fn response_body(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Adds `content-length: 0` if the user gave a body and it is empty, unless it is sent in chunks. Without it,
-/// the engine would state the length of an empty body only for methods that usually have one.
+/// Adds `content-length: 0` for an empty body that the user gave, unless the body is sent in chunks. Without
+/// this header, the engine would state the length of an empty body only for methods that usually have one.
 pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>, is_chunked: bool) {
     const NAME: &str = "content-length";
     let is_stated = is_chunked || headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(NAME));

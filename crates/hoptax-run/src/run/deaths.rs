@@ -1,6 +1,6 @@
 //! Deaths of gateways during a run, and what follows from them.
 //!
-//! hoptax starts a gateway that died again before its next trial, so that a death costs one trial. If the
+//! hoptax restarts a dead gateway before the gateway's next trial, so that a death costs one trial. If the
 //! gateway dies twice in the same case, hoptax leaves out the rest of this case, and the other cases go on.
 
 use hoptax_record::{Contender, DEATHS_IN_CASE, Death, DeathDuring, Failure};
@@ -19,7 +19,7 @@ struct OfGateway {
 }
 
 impl Deaths {
-    /// No deaths of this many gateways.
+    /// An empty list of deaths for this many gateways.
     pub(super) fn new(gateways: usize) -> Self {
         Self((0..gateways).map(|_| OfGateway::default()).collect())
     }

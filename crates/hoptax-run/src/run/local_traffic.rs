@@ -47,7 +47,8 @@ const LINK_TIME: Duration = Duration::from_millis(300);
 pub struct LocalTraffic {
     program: std::path::PathBuf,
     is_watched: bool,
-    /// The trees of the last look, by process id. A tree remembers what processes used that have ended.
+    /// The process trees of the last reading, by process id. A tree remembers the CPU time of processes that
+    /// have ended.
     trees: BTreeMap<u32, Tree>,
 }
 
@@ -228,7 +229,7 @@ fn not_profiled(error: ProfileError) -> Failure {
 }
 
 /// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the
-/// time limit. Passes on the moment from `start` to a part of a load.
+/// time limit. If the load is a part of a larger load, also passes the moment from `start` to the generator.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
@@ -314,7 +315,7 @@ fn follow(
         polled = now;
         if interrupted.load(Ordering::Relaxed) && !is_signalled {
             is_signalled = true;
-            // From now on, it only waits for the last responses.
+            // From now on, the generator only waits for the last responses.
             limit = limit.min(now + total_ns + SLACK_NS);
             signal(child, Signal::INT);
         }

@@ -18,8 +18,8 @@ const WINDOWS: usize = 5;
 /// Shortest warm-up of a pass. It hides the start of the profiler.
 const WARMUP_NS: u64 = 500 * MILLISECOND;
 
-/// Every how many rounds threads that wait are profiled too. They are less often the question, and switches
-/// cost more to record than samples.
+/// Waiting threads are profiled once in this number of rounds. Users ask about them less often, and recording
+/// switches costs more than recording samples.
 const WAITING_EVERY: u32 = 2;
 
 /// Mixed into the seed, so that the order does not use the same random numbers as other random choices. The
@@ -79,7 +79,7 @@ fn spans_of(started_ns: u64, measured_ns: u64, windows: usize) -> Vec<Span> {
     begins.map(|begin| Span { from_ns: at(begin), to_ns: at((begin + WINDOWS).min(windows)) }).collect()
 }
 
-/// The record of a pass. `usage` is the gateway's.
+/// The record of a pass. `usage` is the gateway's use of resources.
 pub(super) fn record(
     turn: Turn,
     label: &str,

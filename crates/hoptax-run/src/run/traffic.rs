@@ -43,8 +43,8 @@ pub trait Traffic {
         change: &Change,
     ) -> Result<Verified, Failure>;
 
-    /// Asks routes of a gateway while a load is sent. `from` is the host that sends the load, as in
-    /// [`Self::load_from`].
+    /// Returns an object that sends requests to routes of a gateway while a load is sent. `from` is the host
+    /// that sends the load, as in [`Self::load`].
     fn route_asker(&self, from: Option<&str>) -> Box<dyn RouteAsker> {
         let _ = from;
         Box::new(LocalAsker)
@@ -81,7 +81,7 @@ pub trait Traffic {
         interrupted: &AtomicBool,
     ) -> FirstLoaded;
 
-    /// What the roles and the host have used so far.
+    /// Resources that the roles and the host have used so far.
     fn look(&mut self, roles: &WatchedRoles) -> Look {
         let _ = roles;
         Look::default()
@@ -130,7 +130,7 @@ pub trait RouteAsker: Send {
     ) -> Result<u16, String>;
 }
 
-/// Asks from this host.
+/// Sends the requests from this host.
 struct LocalAsker;
 
 impl RouteAsker for LocalAsker {
@@ -201,9 +201,10 @@ pub struct FirstLoaded {
     pub at_end: Look,
 }
 
-/// Sends the first requests to a gateway, which may still start, and looks at it when it is ready and at the
-/// end. `send` sends them: it calls its first argument now and then, to learn whether the gateway has ended,
-/// and its second one after the first right answer.
+/// Sends the first requests to a gateway, which may still be starting. Reads the use of resources when the
+/// gateway is ready and when all requests are answered. `send` must send the requests. It has two arguments:
+/// a function to call repeatedly, which returns true if the gateway has ended, and a function to call right
+/// after the first right answer.
 pub fn first_loaded(
     count: usize,
     upstream: Option<Watched>,
@@ -223,12 +224,12 @@ pub fn first_loaded(
     };
     let mut at_ready = Look::default();
     let answers = send(&mut has_ended, &mut || at_ready = look(&roles()));
-    // A load may follow a single request, and must not wait for another look.
+    // After a single request, a load may follow. It must not wait for another reading.
     let at_end = if count == 1 { at_ready.clone() } else { look(&roles()) };
     FirstLoaded { answers, at_ready, at_end }
 }
 
-/// What roles and host have used so far, at one moment. Empty if nothing was read.
+/// Resources that the roles and the host had used up to one moment. Empty if nothing was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
     /// The generator's machine, with two trees: the upstream, and the gateway. A role without a process on
@@ -236,13 +237,13 @@ pub struct Look {
     pub sample: Option<Sample>,
     /// The gateway's tree, if it is on another machine.
     pub gateway_elsewhere: Option<TreeSample>,
-    /// The gateway's machine, if it is another one, with its name.
+    /// Name and sample of the gateway's machine, if this is not the generator's machine.
     pub machine_elsewhere: Option<(String, Sample)>,
 }
 
 impl Look {
-    /// What the gateway has used since `before`, and its memory now. `None` if nothing was read, or the
-    /// gateway has no process.
+    /// CPU time that the gateway has used since `before`, and its memory now. `None` if nothing was read, or
+    /// the gateway has no process.
     pub fn used_since(&self, before: &Self) -> Option<UsedAtReady> {
         let here = |look: &Self| look.sample.as_ref()?.trees.get(1).copied();
         let tree = |look: &Self| look.gateway_elsewhere.or_else(|| here(look));

@@ -78,11 +78,11 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
     }
 }
 
-/// Longest time that a warm-up is made longer for the sake of each connection.
+/// Longest warm-up that is chosen only so that each connection gets a request.
 const EACH_CONNECTION_ONCE: Duration = Duration::from_secs(2);
 
-/// Warm-up before a trial. Unless the plan has a fixed one, it lasts until each connection of an open loop
-/// has had a request, because the first request on a connection costs a gateway more than the others.
+/// Warm-up before a trial. Unless the plan has a fixed warm-up, it lasts until each connection of an open
+/// loop has had a request, because the first request on a connection costs a gateway more than the others.
 fn warmup(plan: &Plan, shape: &Shape, connections: u32) -> Duration {
     match (plan.until_settled, shape) {
         (Some(_), Shape::Open { rate: Rate::Fixed(rate), .. }) => {

@@ -1,11 +1,11 @@
 //! Warms processes up before their first trial.
 //!
-//! A runtime that compiles while it runs needs seconds of load before it is as fast as it will be, and how
-//! many depends on how it is loaded: a process that never idles starves its own compiler, and at a low rate
-//! the compiler never sees that the code is hot. So each process gets short bursts of the highest load that
-//! it takes, with pauses in which the other processes have theirs. It has settled when neither its CPU time
-//! per request nor its response time falls any longer. The rule looks at each process alone and never at a
-//! tax.
+//! A process with a just-in-time compiler needs seconds of load until it reaches its full speed. How many
+//! seconds depends on the load. If the process is never idle, its compiler gets no CPU time. At a low rate,
+//! the compiler never notices that the code is hot. So each process gets short bursts of the highest load
+//! that it can take. The other processes get their bursts during its pauses. A process has settled when
+//! neither its CPU time per request nor its response time falls any longer. The rule looks at each process
+//! alone and never at a tax.
 
 use super::inputs::Run;
 use super::traffic::Loaded;
@@ -18,8 +18,8 @@ use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream}
 use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad, has_failures};
 use std::time::Duration;
 
-/// Duration of a burst. It is as short as the probes allow, so that a warm-up is known to within a few
-/// hundred requests, and so that pauses come often.
+/// Duration of a burst. It is as short as the probes allow, so that the length of a warm-up is known to
+/// within a few hundred requests, and so that pauses come often.
 pub(super) const BURST: Duration = Duration::from_millis(150);
 
 /// A process is under load for at least this long, unless it answers [`LEAST_REQUESTS`] sooner. Compilers
@@ -34,14 +34,14 @@ const LEAST_REQUESTS: u64 = 35_000;
 /// bursts, because a slow fall shows only over a longer time.
 const LEAST_BURSTS: usize = 8;
 
-/// Fall of the CPU time per request over these bursts, as a share, up to which it has stopped falling.
+/// The CPU time per request has stopped falling if it falls by at most this share over these bursts.
 const CPU_FALL: f64 = 0.02;
 
 /// The same for the response time, which scatters more.
 const TIME_FALL: f64 = 0.05;
 
-/// A fall of fewer standard errors than this may be chance. Neighboring bursts are alike, so the errors are
-/// larger than those of independent values.
+/// A fall of fewer standard errors than this may be chance. The standard errors assume independent values.
+/// But neighboring bursts are similar, so the real errors are larger.
 const FALL_IN_ERRORS: f64 = 3.0;
 
 /// A fall of this many times the limit or more is large. To miss it would be worse than to warm up for
@@ -51,17 +51,17 @@ const LARGE_FALL: f64 = 5.0;
 /// The number of standard errors for a large fall.
 const LARGE_FALL_IN_ERRORS: f64 = 2.0;
 
-/// Pause after a burst if no other process has its burst meanwhile. In it, a compiler has the CPUs for
-/// itself.
+/// Pause after a burst if no other process has a burst in between. During the pause, a compiler has the CPUs
+/// for itself.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// Smallest number of requests in a burst at the plan's rate. With fewer, the median is chance.
+/// Smallest number of requests in a burst at the plan's rate. With fewer requests, the median is random.
 const REQUESTS_AT_RATE: f64 = 20.0;
 
 /// Longest burst at the plan's rate.
 const LONGEST_BURST: Duration = Duration::from_secs(2);
 
-/// The warm-up of one process, while it goes on.
+/// The state of one process's warm-up, until the warm-up is over.
 pub(super) struct WarmingUp {
     limit: Duration,
     /// Index of the load point whose load the process gets.
@@ -76,9 +76,9 @@ pub(super) struct WarmingUp {
 
 impl WarmingUp {
     /// A warm-up that begins now, before the trial with this number. `deaths` are the load points of earlier
-    /// warm-ups that killed the process. After the first, the process gets only the plan's load. After each
-    /// further death, it does not get the load of that load point any more. Returns `None` if no load point
-    /// is left.
+    /// warm-ups that killed the process. After the first death, the process gets only the plan's load. After
+    /// each further death, it does not get the load of that load point any more. Returns `None` if no load
+    /// point is left.
     pub(super) fn new(
         plan: &Plan,
         limits: UntilSettled,
@@ -174,8 +174,8 @@ impl WarmingUp {
     }
 }
 
-/// The load that a process may get. What hoptax did not start may be in production, so it never gets more
-/// than the plan says, unless the plan allows it.
+/// The load that a process may get. A service that hoptax did not start may be in production. So it never
+/// gets more load than the plan says, unless the plan allows it.
 fn load_of(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>) -> WarmUpLoad {
     let is_external = matches!(plan.upstream, Upstream::Running(_))
         || gateway.is_some_and(|gateway| matches!(gateway.kind, GatewayKind::External { .. }));
@@ -241,8 +241,8 @@ fn fall(values: &[f64]) -> (f64, f64) {
 }
 
 /// How far the last value is below the mean of the others, and the standard error of that, as shares of the
-/// mean. A straight line hardly sees a step in the last burst, and a process that has become fast answers so
-/// many requests in that burst that it has answered [`LEAST_REQUESTS`]. 0 if there are too few values.
+/// mean. This is needed because a straight line hardly shows a step in the last burst. A process that becomes
+/// fast in this burst can then also reach [`LEAST_REQUESTS`] in it. 0 if there are too few values.
 fn fall_of_last(values: &[f64]) -> (f64, f64) {
     let Some((last, others)) = values.split_last().filter(|(_, others)| others.len() > 1) else {
         return (0.0, 0.0);
@@ -345,8 +345,8 @@ mod tests {
         assert!(halving(requests) < 52.5, "{requests}: {}", halving(requests));
     }
 
-    /// A step anywhere among the first 34,000 requests. The burst with the step has so many requests that all
-    /// of the least requests have then been answered.
+    /// The step is anywhere among the first 34,000 requests. In the burst with the step, the process answers
+    /// so many requests that it reaches [`LEAST_REQUESTS`].
     #[test]
     fn a_process_does_not_settle_in_the_burst_with_its_step() {
         for at in (2_000..34_000).step_by(500) {

@@ -115,7 +115,7 @@ impl Auto {
     }
 
     /// True if every headline tax is within the precision. If not, and if only time limits the number of
-    /// rounds, leaves out the load points whose headline taxes are.
+    /// rounds, leaves out each load point whose headline taxes are all within it.
     fn is_narrow(&mut self) -> bool {
         let is_within = |one: &Precision| match self.auto.within_us.filter(|_| one.is_time) {
             Some(limit) => one.is_within_us(limit),

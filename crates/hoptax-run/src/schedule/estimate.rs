@@ -73,8 +73,8 @@ pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     Some(none + rounds.min(auto.at_most) + of_profiles(plan))
 }
 
-/// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans.
-/// Whether a gateway can reload is known only once it runs, so all packs are counted as if they could.
+/// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans. All
+/// packs are counted as if their gateways could reload, because that is known only when a gateway runs.
 pub fn planned_starts(plan: &Plan) -> Option<usize> {
     let start = plan.start?;
     // Each kind of start is followed by requests one after the other in one turn, and by the load in another.

@@ -1,4 +1,4 @@
-//! Findings and intervals during a run. The same analysis computes those of the report.
+//! Findings and intervals during a run. The same analysis as for the report computes them.
 //!
 //! The analysis keeps a CPU busy, so hoptax runs it only between trials. The next trial has to wait for the
 //! analysis. After each analysis, hoptax waits at least [`APART`] times the duration of this analysis before

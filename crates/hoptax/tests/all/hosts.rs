@@ -284,7 +284,7 @@ fn errors_before_a_run_name_the_host_and_what_to_try() {
         "{no_program}"
     );
     let other = with("ssh: edge, hoptax: /bin/echo");
-    assert!(other.contains("is no agent. It printed `agent`"), "{other}");
+    assert!(other.contains("is not an agent. It printed `agent`"), "{other}");
     let elsewhere = error(&format!("{{ ssh: edge, address: 192.0.2.1, hoptax: {PROGRAM} }}"));
     assert!(elsewhere.contains("host edge: 192.0.2.1 is not an address of this host"), "{elsewhere}");
     // The file system has too little space for the copy.

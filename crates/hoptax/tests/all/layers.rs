@@ -50,12 +50,17 @@ const KNOWN: [(&str, &[&str], &str); 4] = [
     ),
     (
         "hoptax",
-        &["cli/load/to_spec", "cli/load/to_spec/request", "cli/load/to_spec/targets", "cli/load/to_spec/tls"],
+        &[
+            "cli/load/to_spec/mod",
+            "cli/load/to_spec/request",
+            "cli/load/to_spec/targets",
+            "cli/load/to_spec/tls",
+        ],
         "reading of files that flags name",
     ),
     (
         "hoptax",
-        &["cli/load/doubts", "cli/load/doubts/failing", "cli/load/doubts/lateness"],
+        &["cli/load/doubts/failing", "cli/load/doubts/lateness", "cli/load/doubts/mod"],
         "each kind of doubt looks for its cause in a file of its own, and may give way to another kind",
     ),
 ];

@@ -217,5 +217,5 @@ load: [{{ loop: closed, connections: 1 }}]
     let shown = text(&checked.stdout);
     assert!(shown.contains(&format!("CPU and memory from Prometheus at http://{address}")), "{shown}");
     let shown = text(&run(&scratch, &plan, &[]).stderr);
-    assert!(shown.contains(&format!("http://{address} is no Prometheus server")), "{shown}");
+    assert!(shown.contains(&format!("http://{address} is not a Prometheus server")), "{shown}");
 }

@@ -7,7 +7,7 @@ use crate::cpus;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
-/// Name of the check of their number. It expects all roles on one machine.
+/// Name of the check of the number of CPUs. The check assumes that all roles are on one machine.
 pub const CPUS: &str = "cpus";
 /// Minimum number of CPUs for `cpus: auto` to pin the roles. With fewer CPUs the roles cannot be separated.
 const APART: usize = 4;

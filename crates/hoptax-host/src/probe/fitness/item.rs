@@ -3,7 +3,7 @@
 use super::host::Host;
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// Files that show that this is a container, of Docker, Podman and Kubernetes.
+/// Files that exist only in a container: of Docker, of Podman, of Kubernetes.
 const OF_CONTAINERS: [&str; 3] = [".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io"];
 
 /// Adapts advice with `sudo` to this user: root needs no `sudo`, and a container cannot change the settings

@@ -60,7 +60,7 @@ pub enum Moment {
     End,
 }
 
-/// How long the checks of a run look at the CPU use of others, if the load average is high.
+/// Time for which the checks of a run observe the CPU use of other processes, if the load average is high.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Performs the checks of a run: only those that are fast and that affect the results.

@@ -56,7 +56,7 @@ pub(super) fn time_wait(host: &Host) -> Fitness {
     if graded(all as f64 / ports, WAITING.0, WAITING.1).is_none() {
         return good("time-wait", seen);
     }
-    // Many sockets are in TIME_WAIT. Look at where they lead to, which takes longer.
+    // Many sockets are in TIME_WAIT. Count them by destination, which takes longer.
     let waiting = most_to_one_destination(host).unwrap_or(all);
     let Some(status) = graded(waiting as f64 / ports, WAITING.0, WAITING.1) else {
         return good("time-wait", seen);
@@ -66,9 +66,10 @@ pub(super) fn time_wait(host: &Host) -> Fitness {
     doubt("time-wait", status, seen, message, "Wait a minute, or widen net.ipv4.ip_local_port_range.")
 }
 
-/// Largest number of sockets in TIME_WAIT between one local address and one destination that can still be
-/// connected to. A port in TIME_WAIT blocks only connections between the same two ends, so what earlier runs
-/// left behind, to services that have ended, does no harm. `None` if the kernel does not list its sockets.
+/// Largest number of sockets in TIME_WAIT between one local address and one destination. Leaves out
+/// destinations on this machine that nothing listens on any more: a port in TIME_WAIT blocks only connections
+/// between the same two ends, so sockets to services of earlier runs do no harm. `None` if the kernel does
+/// not list its sockets.
 fn most_to_one_destination(host: &Host) -> Option<u64> {
     let mut sockets = Vec::new();
     for table in ["proc/net/tcp", "proc/net/tcp6"] {

@@ -123,8 +123,8 @@ pub(super) fn is_high_load_average(item: &Fitness) -> bool {
     item.name == LOAD_AVERAGE && matches!(item.status, FitnessStatus::Warning | FitnessStatus::Bad)
 }
 
-/// A load average still contains what ended a minute ago, such as a build. If other processes use little CPU
-/// time now, according to `of_others`, the item becomes good.
+/// Sets the item of a high load average to good if other processes use little CPU time now, according to
+/// `of_others`. The load average still includes processes that ended a minute ago, such as a build.
 pub(super) fn excuse_load_average(items: &mut [Fitness], of_others: &[Fitness]) {
     let is_quiet =
         of_others.iter().any(|item| item.name == FOREIGN_LOAD && item.status == FitnessStatus::Good);

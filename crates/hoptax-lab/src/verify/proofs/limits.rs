@@ -71,7 +71,7 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     Err(unproved(feature, per_second, asking.answered.into_inner(), tried, errors.first()))
 }
 
-/// The state that the threads share which try to reach a rate limit.
+/// State shared by the threads that try to reach a rate limit.
 struct Asking {
     begun: Instant,
     per_second: u32,
@@ -81,8 +81,8 @@ struct Asking {
 }
 
 impl Asking {
-    /// Sends `request` again and again until the limit bites, or further requests are in vain. Connections
-    /// stay open, because handshakes would make the requests too slow to reach a limit.
+    /// Sends `request` repeatedly until the limit rejects it, or until further requests would be useless.
+    /// Connections stay open, because handshakes would make the requests too slow to reach a limit.
     fn ask(&self, scene: &Scene<'_>, request: &Request) -> anyhow::Result<()> {
         let (client, bytes) = scene.client(request)?;
         let mut kept: Option<HttpConnection> = None;
@@ -112,7 +112,8 @@ impl Asking {
     }
 }
 
-/// The failure if the limit did not bite: the limit is not on, or the requests were too slow to reach it.
+/// The failure if the limit rejected no request: the limit is not on, or the requests were too slow to reach
+/// it.
 fn unproved(
     feature: Feature,
     per_second: u32,

@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const VERSION: &str = "TLSv1_3";
 /// The header in which gateways name the client to the upstream.
 const FORWARDED_FOR: &str = "x-forwarded-for";
-/// Addresses of clients that do not exist (RFC 5737, RFC 3849). Only the header of the connection can name
-/// them.
+/// Addresses of clients that do not exist (RFC 5737, RFC 3849). An upstream can see them only if the gateway
+/// reads the PROXY protocol's header.
 const CLIENT_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const CLIENT_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7));
 /// The same version in the upstream's spelling.
@@ -61,14 +61,14 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// The gateway must pass on the source address in the header of the connection.
+/// The gateway must pass on the source address in the PROXY protocol's header.
 pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version: ProxyProtocol) -> Proof {
     let is_ipv6 = scene.gateway.tcp().is_some_and(|address| address.is_ipv6());
     let source = SocketAddr::from((if is_ipv6 { CLIENT_V6 } else { CLIENT_V4 }, 4711));
     let proxy_header = Some(ProxyHeader { version, source: Some(source) });
     let stranger = Request { proxy_header, ..scene.request("echo") };
-    // The feature `ip-allow` may hold for the address in the header. Then the refusal shows that the gateway
-    // reads the header, and the client names itself.
+    // With the feature `ip-allow`, the gateway may refuse the address in the header. The refusal shows that
+    // the gateway reads the header. The proof then continues with the client's own address, which is allowed.
     let allows_few = scene.change.features.contains(&Feature::IpAllow);
     let refused = allows_few && scene.answer(&stranger).is_ok_and(|answer| answer.status == 403);
     let (request, client) = match refused {
@@ -81,8 +81,8 @@ pub(super) fn prove_proxy_protocol(scene: &Scene<'_>, feature: Feature, version:
     let (echo, answer) = scene.echo(feature, &request)?;
     let passed_on = echo.header(FORWARDED_FOR).unwrap_or("nothing");
     let what = format!(
-        "of a connection whose header names the client {client}, the upstream received `{FORWARDED_FOR}: \
-        {passed_on}`"
+        "the header of the connection names the client {client}, but the upstream received \
+        `{FORWARDED_FOR}: {passed_on}`"
     );
     is(feature, passed_on == client.to_string(), &what, &[("it answered", &answer)])
 }

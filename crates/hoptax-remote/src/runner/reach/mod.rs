@@ -4,9 +4,9 @@
 //! directory with a random name that only its owner may enter, and a copy of an earlier run is used only if
 //! its owner, mode and SHA-256 are right. Otherwise, hoptax copies itself again.
 //!
-//! Everything runs by words that mean the same with and without a shell on the host ([`is_plain_word`]). So
-//! the host needs only `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`. With `ls`, `id` and
-//! `sha256sum`, the program is copied only once.
+//! Every command consists of words that mean the same with and without a shell on the host
+//! ([`is_plain_word`]). The host needs only `uname`, `rm`, `mkdir`, `dd` or `cp`, `chmod` and `mv`. With
+//! `ls`, `id` and `sha256sum`, the program is copied only once.
 
 use super::advice;
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -52,7 +52,7 @@ fn by_cp(file: &str) -> [String; 3] {
 }
 
 /// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report`
-/// receives what takes time.
+/// receives a message about each step that takes time.
 ///
 /// # Errors
 /// If a machine cannot be reached, or the program cannot be copied to it or does not run there. The message
@@ -91,15 +91,15 @@ fn own_path(machine: &Machine, exe: &Path) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// A machine, and the words that run a command on it.
+/// A machine, and the words to put before a command to run it there.
 struct Machine {
     name: String,
     prefix: Vec<String>,
 }
 
 impl Machine {
-    /// The path of a copy of this program below `base`. It is copied unless an earlier run has left the same
-    /// one.
+    /// Returns the path of a copy of this program below `base`. Copies the program unless an earlier run has
+    /// left the same one.
     fn with_copy(
         &self,
         base: &str,
@@ -117,7 +117,7 @@ impl Machine {
         }
         self.check_architecture()?;
         report(&format!("copying hoptax ({} MB) to host {}", bytes.div_ceil(1_000_000), self.name));
-        // An older program is of no use to this one.
+        // Copies of other versions are useless, because runner and agent need the same version.
         for directory in &own {
             self.must(&["rm", "-rf", directory], None, STEP)?;
         }
@@ -128,7 +128,7 @@ impl Machine {
         }
         let directory =
             format!("{base}/{PREFIX}{:016x}{:016x}", random::from_system(), random::from_system());
-        // Without `-p`, this fails if somebody else has created it.
+        // Without `-p`, this fails if somebody else has created the directory.
         self.must(&["mkdir", "-m", "700", &directory], None, STEP)?;
         let copied = self.copy_into(&directory, write, exe, &digest);
         if copied.is_err() {
@@ -140,7 +140,7 @@ impl Machine {
     /// Copies this program into a directory that only its owner may enter. Returns the path of the copy.
     fn copy_into(&self, directory: &str, write: Write, exe: &Path, digest: &str) -> anyhow::Result<String> {
         let program = format!("{directory}/hoptax");
-        // Under its own name, there is only a whole program.
+        // Only a complete copy gets the program's final name.
         let part = format!("{program}.part");
         let own = File::open(exe).with_context(|| format!("cannot read {}", exe.display()))?;
         self.must(&write(&part).each_ref().map(String::as_str), Some(own), COPY)?;
@@ -156,8 +156,8 @@ impl Machine {
         Ok(program)
     }
 
-    /// Directories of earlier runs with a whole program that nobody but this user can have written. Empty if
-    /// that cannot be found out.
+    /// Directories of earlier runs that contain a complete program that only this user can have written.
+    /// Empty if that cannot be found out.
     fn own_directories(&self, base: &str) -> anyhow::Result<Vec<String>> {
         let Some(names) = self.answer(&["ls", base])? else { return Ok(Vec::new()) };
         let names: Vec<&str> = names.lines().filter(|name| is_name(name)).take(MOST_DIRECTORIES).collect();
@@ -279,7 +279,7 @@ impl Machine {
     }
 }
 
-/// True for the name of a copy's directory. A name in a list of other users' files may be anything.
+/// True for the name of a copy's directory. The list may contain files of other users, with any names.
 fn is_name(name: &str) -> bool {
     let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
     name.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == 32 && digits.bytes().all(is_digit))

@@ -62,7 +62,7 @@ fn a_planted_program_is_not_run() {
     let scratch = tempfile::tempdir().expect("a directory");
     let exe = program(scratch.path());
     let base = base(&scratch);
-    // Where earlier versions looked for it, by a digest that can be calculated.
+    // Earlier versions looked for a copy here. Everybody can calculate the digest in this name.
     let mut predictable = hoptax_record::Digest::default();
     predictable.add(&std::fs::read(&exe).expect("read"));
     let predictable = format!("{base}/{}", predictable.text());
@@ -83,8 +83,7 @@ fn a_planted_program_is_not_run() {
     plant(first.trim_end_matches("/hoptax"), &planted);
     let second = copy(&there);
     assert_ne!(second, first);
-    // The right program, but others may write it, or the directory that it is in, or replace that
-    // directory.
+    // The right program, but other users may write to it or to its directory, or replace its directory.
     let directory = second.trim_end_matches("/hoptax").to_owned();
     for (path, mode, usual) in [(&second, 0o722, 0o700), (&directory, 0o777, 0o700), (&base, 0o777, 0o755)] {
         set_mode(path, mode);
@@ -94,7 +93,7 @@ fn a_planted_program_is_not_run() {
         set_mode(path, usual);
         assert_eq!(copy(&there), second, "{path} has mode {usual:o} again");
     }
-    // A sticky directory such as /tmp lets nobody replace what belongs to others.
+    // In a sticky directory such as /tmp, users cannot replace files of other users.
     set_mode(&base, 0o1777);
     assert_eq!(copy(&there), second);
     // A link to it.
@@ -110,7 +109,7 @@ fn a_copy_of_another_user_is_refused() {
     let exe = program(scratch.path());
     let base = base(&scratch);
     let copied = machine(&["env"]).with_copy(&base, by_cp, &exe, &mut |_| {}).expect("copied");
-    // For this machine, the user is another one, and the files are the same.
+    // A machine with the same files, on which `id` prints another user.
     let bin = scratch.path().join("bin");
     std::fs::create_dir(&bin).expect("made");
     let id = bin.join("id").display().to_string();

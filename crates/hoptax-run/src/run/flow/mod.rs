@@ -229,7 +229,7 @@ fn end(
 struct Flow<'a> {
     run: &'a Run<'a>,
     gateways: Vec<GatewayState>,
-    /// For each gateway of the plan, true if it can reload. Known once it was started.
+    /// For each gateway of the plan, true if it can reload. Set when the gateway is started.
     reloads: Vec<bool>,
     upstream: Box<dyn Service>,
     /// For direct and each gateway, true if its process was warmed up since its last start. Direct is first,
@@ -248,7 +248,8 @@ enum GatewayState {
     /// The gateway was started and verified.
     Up(Box<dyn Service>),
     /// The gateway was verified, and does not run now. It is started again for its next trial. With `isolate`
-    /// or `start`, a gateway runs only during its own trials or starts. Without, it has died.
+    /// or `start`, a gateway runs only during its own trials or starts. Without these options, the gateway
+    /// has died.
     Stopped,
     /// The gateway could not be started or verified, and is not measured any more.
     Failed(Failure),

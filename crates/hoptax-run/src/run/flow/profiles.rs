@@ -1,4 +1,4 @@
-//! The profiling passes after the rounds. They measure nothing that a tax is computed from.
+//! The profiling passes after the rounds. No tax is computed from their measurements.
 
 use super::{Flow, GatewayState};
 use crate::run::pass::{self, Turn};
@@ -12,7 +12,7 @@ use hoptax_record::profile::{PassKind, PassRecord};
 use hoptax_record::{DeathDuring, Failure};
 use std::collections::BTreeMap;
 
-/// Number of failed passes in a row after which passes of this kind of a gateway are left out.
+/// Number of failed passes in a row after which a gateway gets no more passes of this kind.
 const MOST_FAILURES: u32 = 2;
 
 impl Flow<'_> {

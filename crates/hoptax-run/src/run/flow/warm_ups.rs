@@ -30,7 +30,7 @@ impl Flow<'_> {
                 let death = service
                     .and_then(|service| self.put_back(index - 1, service, DeathDuring::WarmUp, 0, load));
                 if let Some(failure) = &death {
-                    // Its first trial starts it again, and warms it up alone.
+                    // The gateway's first trial starts the gateway again, and warms it up alone.
                     self.progress.failed(&self.run.plan.gateways[index - 1].label, failure);
                 } else if warming.is_over() {
                     self.is_warm[index] = true;
@@ -92,7 +92,7 @@ impl Flow<'_> {
         loaded_service.facts().change.apply(&mut spec);
         let gateway = service.and_then(Service::process);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
-        // The number of connections is that of this load point, and fits its host.
+        // The burst has as many connections as this load point, so it comes from this load point's host.
         let from = self.run.plan.load[warming.load()].from.as_deref();
         let loaded = self.traffic.load(from, &spec, &watched, self.run.interrupted, &mut |_| {});
         let role = if service.is_some() { &loaded.usage.gateway } else { &loaded.usage.upstream };

@@ -224,7 +224,7 @@ impl Starts<'_> {
         record
     }
 
-    /// Reloads a gateway that runs, and measures it as after a start.
+    /// Reloads a running gateway, and then measures the same things as after a start.
     fn reload(&mut self, in_turn: &mut InTurn<'_>) -> StartRecord {
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: in_turn.service.process() };
         let before = self.traffic.look(&roles);

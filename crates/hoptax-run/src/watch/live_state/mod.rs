@@ -13,10 +13,10 @@ use hoptax_plan::{LoadPoint, Plan, Trials};
 use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use std::time::Duration;
 
-/// Share of the starts after which their pace is known well enough to say how long the others will take.
+/// Share of the starts after which their pace is known well enough to predict the remaining time.
 const FEW_STARTS: f64 = 0.1;
 
-/// Trials that are shorter than this, s, are shown by round: they have too few seconds to show.
+/// The live view shows trials that are shorter than this, in s, by round instead of by second.
 const BY_ROUND: f64 = 2.0;
 
 /// Live state of one run. Times (`now`) are values of [`hoptax_format::clock::now`], nanoseconds.
@@ -250,8 +250,8 @@ impl LiveState {
     }
 
     /// Seconds until the run ends. The first half of the run uses the estimate for the plan. The second half
-    /// uses the pace so far. How long a gateway takes to start is unknown before it has started, so in a run
-    /// of starts the pace counts from [`FEW_STARTS`] on, if it is slower than the estimate.
+    /// uses the pace so far. In a run of starts, the pace counts from [`FEW_STARTS`] on if it is slower than
+    /// the estimate, because the time that a gateway takes to start is unknown before.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
         let estimated = self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun));
@@ -271,7 +271,7 @@ impl LiveState {
     }
 
     /// Seconds until the run ends, if the rest of the trials or starts takes as long as those so far. At
-    /// least one has ended.
+    /// least one trial or start must have ended.
     fn left_by_pace(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
         let spent = seconds(self.trial_ended.saturating_sub(self.begun));

@@ -166,7 +166,7 @@ fn errors_name_the_host_the_command_and_what_to_try() {
     assert!(
         failure
             .message
-            .contains("is no agent. It printed `This account is disabled.`, and ended with status 0"),
+            .contains("is not an agent. It printed `This account is disabled.`, and ended with status 0"),
         "{failure:?}"
     );
 }
@@ -189,7 +189,7 @@ fn an_agent_that_talks_nonsense_is_given_up() {
     let line = Versions::own().line();
     for nonsense in ["Last login: Monday", "\\2\\0\\0\\0no"] {
         let failure = refused(&sh(&format!("printf '{}\\n{nonsense}'; cat > /dev/null", line.trim_end())));
-        assert!(failure.message.contains("sent something that is no message: "), "{failure:?}");
+        assert!(failure.message.contains("sent data that is not a message: "), "{failure:?}");
     }
 }
 

@@ -26,7 +26,7 @@ fn each_trial_comes_from_the_host_of_its_load_point_in_the_same_rounds() {
     }
 }
 
-/// The load point whose connections a burst has decides where it comes from.
+/// A burst has the connections of one load point, and comes from the host of this load point.
 #[test]
 fn warm_ups_and_profiles_come_from_the_host_of_their_load_point() {
     let mut scene = scene();
