@@ -9,20 +9,73 @@
 //! or at a tax. A rule that looked at them would choose its own result. Trials that are set aside stay in the
 //! record.
 
-use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, TrialRecord};
+use crate::plan::Plan;
+use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, RunRecord, TrialRecord, WarmUp};
 use hoptax_format::record::LoadRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Marks the trials of a run that are set aside. `until_settled` says whether the run warmed processes up
-/// until they had settled. With a fixed warm-up, every trial after it counts, however slow the process still
-/// is.
-pub fn mark_aside(trials: &mut [TrialRecord], until_settled: bool) {
-    mark_disturbed(trials);
-    mark_moved(trials);
-    if until_settled {
-        mark_warming(trials);
+/// Which trials of a run are set aside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AsideRules {
+    /// True for a plan with a time limit and short trials. Disturbed and moved trials are set aside.
+    pub is_timed: bool,
+    /// True if processes were warmed up until they had settled. With a fixed warm-up, every trial after it
+    /// counts, however slow the process still is.
+    pub until_settled: bool,
+    /// Processes that became faster after their warm-up.
+    pub late_steps: Vec<LateStep>,
+}
+
+/// A process that became faster after its warm-up had ended, as a second look showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LateStep {
+    /// Label of its contender.
+    pub contender: String,
+    /// Position of the first trial after the second look.
+    pub before_trial: u32,
+    /// By how much it became faster, as a difference of logarithms.
+    pub faster_by: f64,
+}
+
+impl AsideRules {
+    /// The rules for a run of this plan, before its first trial.
+    pub fn of_plan(plan: &Plan) -> Self {
+        Self {
+            is_timed: plan.trials.time_only().is_some(),
+            until_settled: plan.until_settled.is_some(),
+            late_steps: Vec::new(),
+        }
     }
+
+    /// The rules for this run.
+    pub fn of(run: &RunRecord) -> Self {
+        let steps = run
+            .contenders
+            .iter()
+            .flat_map(|one| one.warm_ups.iter().filter_map(|warm_up| LateStep::of(&one.label, warm_up)));
+        Self { late_steps: steps.collect(), ..Self::of_plan(&run.plan) }
+    }
+}
+
+impl LateStep {
+    /// The step that this warm-up of a contender found.
+    pub fn of(contender: &str, warm_up: &WarmUp) -> Option<Self> {
+        let WarmUp { before_trial, faster_by, .. } = *warm_up;
+        Some(Self { contender: contender.to_owned(), before_trial, faster_by: faster_by? })
+    }
+}
+
+/// Marks the trials of a run that are set aside.
+pub fn mark_aside(trials: &mut [TrialRecord], rules: &AsideRules) {
+    if rules.is_timed {
+        mark_disturbed(trials);
+        mark_moved(trials);
+        if rules.until_settled {
+            mark_warming(trials);
+        }
+    }
+    rules.late_steps.iter().for_each(|step| mark_cold(trials, step));
 }
 
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs. The
@@ -136,24 +189,59 @@ const FALL_IN_ERRORS: f64 = 5.0;
 /// relation to the one that the upstream needs per request in the round's direct trials, which no gateway
 /// touches. An upstream on another machine says nothing about the gateway's.
 fn mark_warming(trials: &mut [TrialRecord]) {
-    let machine = machine_by_round(trials);
     let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
     contenders.sort();
     contenders.dedup();
     for contender in contenders.into_iter().filter(|contender| contender != DIRECT) {
-        let of = trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender);
-        let relative_to_machine = |trial: &TrialRecord| {
-            let machine = machine.get(&(trial.load, trial.round)).copied().unwrap_or(0.0);
-            let is_shared = trial.machine_of(Role::Gateway) == trial.machine_of(Role::Upstream);
-            Some(cpu_per_request(trial)?.ln() - if is_shared { machine } else { 0.0 })
-        };
-        let series: Vec<(usize, u32, f64)> =
-            of.filter_map(|(at, trial)| Some((at, trial.load, relative_to_machine(trial)?))).collect();
-        let cold = cold_count(&relative(&series));
+        let series = relative_to_machine(trials, &contender, u32::MAX);
+        let values = relative(&series);
+        let cold = cold_count(&values, values.len() / 2, FALL);
         for (at, ..) in &series[..cold] {
             trials[*at].set_aside.get_or_insert(Aside::Warming);
         }
     }
+}
+
+/// Sets aside the trials of a process before the step that a second look found. The trials may show where
+/// the step was. If they do not, it was in the second look, and all trials before it are set aside. Where no
+/// trial would remain, all count: the finding `still-warming` then says what they show.
+fn mark_cold(trials: &mut [TrialRecord], step: &LateStep) {
+    let series = relative_to_machine(trials, &step.contender, step.before_trial);
+    // Each load point has a level of its own, so the one with the most trials shows where the step was.
+    let count = |load: u32| series.iter().filter(|(_, of, _)| *of == load).count();
+    let most = series.iter().map(|(_, load, _)| *load).max_by_key(|load| (count(*load), u32::MAX - load));
+    let series: Vec<_> = series.iter().filter(|(_, load, _)| Some(*load) == most).collect();
+    let values: Vec<f64> = series.iter().map(|(.., value)| *value).collect();
+    let least = FALL.max(step.faster_by / 2.0);
+    let warm_from = match cold_count(&values, values.len().saturating_sub(2), least) {
+        0 => step.before_trial,
+        cold => trials[series[cold].0].sequence,
+    };
+    let is_warm = |trial: &TrialRecord| is_eligible(trial) && trial.sequence >= warm_from;
+    let of = |trial: &TrialRecord| trial.contender == step.contender;
+    let measured: Vec<u32> =
+        trials.iter().filter(|trial| of(trial) && is_warm(trial)).map(|trial| trial.load).collect();
+    for trial in trials.iter_mut().filter(|trial| of(trial) && is_eligible(trial)) {
+        if !measured.contains(&trial.load) {
+            trial.set_aside = trial.set_aside.filter(|why| *why != Aside::Warming);
+        } else if trial.sequence < warm_from {
+            trial.set_aside.get_or_insert(Aside::Warming);
+        }
+    }
+}
+
+/// The CPU time per request of a contender's counted trials before the trial `end`, as logarithms in relation
+/// to the machine: index, load point and value.
+fn relative_to_machine(trials: &[TrialRecord], contender: &str, end: u32) -> Vec<(usize, u32, f64)> {
+    let machine = machine_by_round(trials);
+    let of =
+        trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender && trial.sequence < end);
+    let value = |trial: &TrialRecord| {
+        let machine = machine.get(&(trial.load, trial.round)).copied().unwrap_or(0.0);
+        let is_shared = trial.machine_of(Role::Gateway) == trial.machine_of(Role::Upstream);
+        Some(cpu_per_request(trial)?.ln() - if is_shared { machine } else { 0.0 })
+    };
+    of.filter_map(|(at, trial)| Some((at, trial.load, value(trial)?))).collect()
 }
 
 /// How slow the machine was in each round of each load point: the logarithm of the upstream's CPU time per
@@ -196,8 +284,8 @@ fn relative(series: &[(usize, u32, f64)]) -> Vec<f64> {
 }
 
 /// Number of values before the last large fall of the series: the split into two parts with the least squared
-/// deviations from the means of the parts.
-fn cold_count(values: &[f64]) -> usize {
+/// deviations from the means of the parts. At most `most` are before it, and it is larger than `least`.
+fn cold_count(values: &[f64], most: usize, least: f64) -> usize {
     if values.len() < LEAST_TRIALS {
         return 0;
     }
@@ -205,14 +293,14 @@ fn cold_count(values: &[f64]) -> usize {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>())
     };
-    let splits = (2..=values.len() / 2).map(|at| {
+    let splits = (2..=most).map(|at| {
         let ((before, squares), (after, later)) = (part(&values[..at]), part(&values[at..]));
         (at, before - after, squares + later)
     });
     let Some((at, fall, squares)) = splits.min_by(|a, b| a.2.total_cmp(&b.2)) else { return 0 };
     let variance = squares / (values.len() - 2) as f64;
     let error = (variance * (1.0 / at as f64 + 1.0 / (values.len() - at) as f64)).sqrt();
-    if fall > FALL && fall > FALL_IN_ERRORS * error { at } else { 0 }
+    if fall > least && fall > FALL_IN_ERRORS * error { at } else { 0 }
 }
 
 fn is_eligible(trial: &TrialRecord) -> bool {
@@ -247,6 +335,8 @@ mod tests {
     use crate::dir::tests::trial;
     use crate::{Failure, Stage, TrialHost};
     use std::path::Path;
+
+    const TIMED: AsideRules = AsideRules { is_timed: true, until_settled: false, late_steps: Vec::new() };
 
     /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its
     /// steal.
@@ -287,7 +377,7 @@ mod tests {
             trial
         };
         let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
-        mark_aside(&mut trials, false);
+        mark_aside(&mut trials, &TIMED);
         trials.iter().map(|trial| if trial.set_aside == Some(Aside::Moved) { 'x' } else { '.' }).collect()
     }
 
@@ -380,6 +470,16 @@ mod tests {
     /// Marks the trials of a process whose trials used this much CPU time per request, in µs. Every second
     /// trial belongs to another load point, which takes twice the time.
     fn warming(cpu_us: &[u64]) -> String {
+        let mut trials = with_cpu_us(cpu_us);
+        mark_aside(&mut trials, &AsideRules { until_settled: true, ..TIMED });
+        warming_marks(&trials)
+    }
+
+    fn warming_marks(trials: &[TrialRecord]) -> String {
+        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Warming) { 'x' } else { '.' }).collect()
+    }
+
+    fn with_cpu_us(cpu_us: &[u64]) -> Vec<TrialRecord> {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/delays");
         let run = crate::dir::Run::read(&kept).expect("kept");
         let measured =
@@ -388,15 +488,31 @@ mod tests {
         let made = |(at, us): (usize, &u64)| {
             let mut trial = one.clone();
             trial.load = at as u32 % 2;
+            trial.sequence = at as u32;
             let completed = trial.load_record.as_ref().expect("measured").completed_in_time;
             trial.gateway.as_mut().expect("watched").cpu_ns =
                 us * 1000 * completed * (1 + u64::from(trial.load));
             trial.host.steal = 0.0;
             trial
         };
-        let mut trials: Vec<TrialRecord> = cpu_us.iter().enumerate().map(made).collect();
-        mark_aside(&mut trials, true);
-        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Warming) { 'x' } else { '.' }).collect()
+        cpu_us.iter().enumerate().map(made).collect()
+    }
+
+    #[test]
+    fn a_late_step_sets_the_trials_before_it_aside_unless_none_would_remain() {
+        let with_step = |before_trial: u32, cpu_us: &[u64]| {
+            let mut trials = with_cpu_us(cpu_us);
+            let step = LateStep { contender: trials[0].contender.clone(), before_trial, faster_by: 1.5 };
+            let rules = AsideRules { is_timed: false, until_settled: true, late_steps: vec![step] };
+            mark_aside(&mut trials, &rules);
+            warming_marks(&trials)
+        };
+        let (slow, fast) = ([130; 8], [28; 8]);
+        assert_eq!(with_step(8, &[slow, fast].concat()), "xxxxxxxx........", "it was in the second look");
+        let earlier = with_step(16, &[&slow[..], &[130; 4], &[28; 4], &fast[..4]].concat());
+        assert_eq!(earlier, "xxxxxxxxxxxx........", "it was in the trials");
+        assert_eq!(with_step(8, &[&slow[..], &[28]].concat()), "x.x.x.x..", "one load point has no other");
+        assert_eq!(with_step(8, &slow), "........");
     }
 
     #[test]

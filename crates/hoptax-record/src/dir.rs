@@ -2,7 +2,7 @@
 
 use super::profile::PassRecord;
 use super::start::StartRecord;
-use super::{RunRecord, SCHEMA, TrialRecord, bounded, mark_aside};
+use super::{AsideRules, RunRecord, SCHEMA, TrialRecord, bounded, mark_aside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
@@ -224,9 +224,7 @@ impl Run {
         unreadable.extend(more);
         let (profiles, more) = read_lines(path, PROFILES)?;
         unreadable.extend(more);
-        if record.plan.trials.time_only().is_some() {
-            mark_aside(&mut trials, record.plan.until_settled.is_some());
-        }
+        mark_aside(&mut trials, &AsideRules::of(&record));
         Ok(Self { path: path.to_path_buf(), record, trials, starts, profiles, unreadable })
     }
 }

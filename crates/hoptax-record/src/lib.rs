@@ -23,7 +23,7 @@ pub mod start;
 pub mod units;
 mod warm_up;
 
-pub use aside::{Placement, are_apart, has_failures, mark_aside, placements};
+pub use aside::{AsideRules, LateStep, Placement, are_apart, has_failures, mark_aside, placements};
 pub use metric::{Metric, Quantity};
 
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};

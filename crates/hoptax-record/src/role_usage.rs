@@ -38,4 +38,8 @@ pub struct RoleUsage {
     /// Absent if unknown, and in older runs.
     #[serde(default)]
     pub waiting_ns: Option<u64>,
+    /// True if a process had executable memory that belongs to no file, as runtimes have that compile while
+    /// they run. False if unknown, and in older runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub generates_code: bool,
 }

@@ -11,6 +11,14 @@ pub struct WarmUp {
     pub load: WarmUpLoad,
     /// True if the process had stopped getting faster when the warm-up ended.
     pub settled: bool,
+    /// True if the process generates code while it runs, so that it had to be loaded for longer. False in
+    /// older runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub generates_code: bool,
+    /// By how much the process became faster since the end of its previous warm-up, as a difference of
+    /// logarithms. Absent if it did not, and if this is its first warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faster_by: Option<f64>,
     /// The bursts, in order.
     pub bursts: Vec<Burst>,
 }
@@ -37,11 +45,20 @@ pub struct Burst {
     /// CPU time of the process per request, ns. For direct, this is the upstream's. Absent if it is not
     /// watched.
     pub cpu_ns_per_request: Option<f64>,
+    /// The upstream's CPU time per request in a gateway's burst, ns. Absent if it says nothing about the
+    /// gateway's machine, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_cpu_ns_per_request: Option<f64>,
 }
 
 impl WarmUp {
     /// Duration of all bursts, ns.
     pub fn load_ns(&self) -> u64 {
         self.bursts.iter().map(|burst| burst.measured_ns).sum()
+    }
+
+    /// Number of requests of all bursts.
+    pub fn requests(&self) -> u64 {
+        self.bursts.iter().map(|burst| burst.requests).sum()
     }
 }

@@ -1,5 +1,7 @@
-//! `still-warming`: a process was still getting faster when its warm-up had to end.
+//! `still-warming`: a process was still getting faster when its warm-up had to end, or became faster after
+//! its trials.
 
+use super::subject::Measured;
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::WarmUp;
 use hoptax_record::report::Case;
@@ -12,7 +14,7 @@ pub(super) fn rule() -> Rule {
         severity: "void".into(),
         when:
             "the CPU time per request or the response time of a process was still falling when its warm-up \
-               reached `at_most`"
+               reached `at_most`, or was lower in the look after the last round than in all trials"
                 .into(),
         seen: "Its figures describe a process that is faster later.",
         advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load \
@@ -22,14 +24,38 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let unsettled = |case: &Case| {
-        let contender = subject.run.contenders.iter().find(|contender| contender.label == case.gateway)?;
-        contender.warm_ups.iter().find(|warm_up| !warm_up.settled)
+    let of = |case: &Case| {
+        let contender = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
+        contender.map_or(&[][..], |contender| &contender.warm_ups)
     };
-    subject.measured().filter_map(|(case, _)| Some(finding(case, unsettled(case)?))).collect()
+    let found = |(case, trials): Measured<'_>| {
+        let unsettled = of(case).iter().find(|warm_up| !warm_up.settled).map(|one| unsettled(case, one));
+        // If trials remained after the step, those before it were set aside.
+        let is_cold = |one: &&WarmUp| trials.iter().any(|trial| trial.record.sequence < one.before_trial);
+        let late = || of(case).iter().filter(|_| case.warming == 0).filter(is_cold);
+        unsettled.or_else(|| late().find_map(|one| Some(became_faster(case, one.faster_by?))))
+    };
+    subject.measured().filter_map(found).collect()
 }
 
-fn finding(case: &Case, warm_up: &WarmUp) -> Finding {
+/// `by` is the difference of the logarithms.
+fn became_faster(case: &Case, by: f64) -> Finding {
+    let times = by.exp();
+    Finding {
+        code: CODE,
+        severity: Severity::Void,
+        concerns: Concerns::ALL,
+        case: Some(case.case.clone()),
+        evidence: evidence([("times", times.into())]),
+        message: format!(
+            "The process became faster after its trials: before, a request cost {times:.1} times as much. So \
+             its figures are those of a cold process."
+        ),
+        advice: "Measure again with more `time`, so that trials follow.".into(),
+    }
+}
+
+fn unsettled(case: &Case, warm_up: &WarmUp) -> Finding {
     let seconds = warm_up.load_ns() as f64 / 1e9;
     let requests: u64 = warm_up.bursts.iter().map(|burst| burst.requests).sum();
     let whose = if case.is_direct() { "The upstream" } else { "The process" };
@@ -65,9 +91,16 @@ mod tests {
                 requests: 90_000,
                 p50_ns: 1,
                 cpu_ns_per_request: Some(1.0),
+                upstream_cpu_ns_per_request: None,
             };
-            run.record.contenders[2].warm_ups =
-                vec![WarmUp { before_trial: 0, load: WarmUpLoad::Plan, settled, bursts: vec![burst] }];
+            run.record.contenders[2].warm_ups = vec![WarmUp {
+                before_trial: 0,
+                load: WarmUpLoad::Plan,
+                settled,
+                generates_code: false,
+                faster_by: None,
+                bursts: vec![burst],
+            }];
             let findings = raised(&run, CODE);
             insta::assert_snapshot!(texts(&findings));
             assert_eq!(findings.len(), usize::from(!settled));
@@ -75,6 +108,25 @@ mod tests {
                 findings.iter().all(|one| one.message.contains("60 s of load (90000 requests)")),
                 "{findings:?}"
             );
+        }
+    }
+
+    #[test]
+    fn raised_if_a_process_became_faster_after_all_its_trials() {
+        for (before_trial, count) in [(0, 0), (100, 1)] {
+            let mut run = Run::steady(3, 100, &[("jvm", 400)]);
+            let looked = WarmUp {
+                before_trial,
+                load: WarmUpLoad::Highest,
+                settled: true,
+                generates_code: true,
+                faster_by: Some(1.5),
+                bursts: Vec::new(),
+            };
+            run.record.contenders[1].warm_ups = vec![looked];
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), count, "{findings:?}");
+            assert!(findings.iter().all(|one| one.message.contains("4.5 times as much")), "{findings:?}");
         }
     }
 }

@@ -284,9 +284,17 @@ mod tests {
             requests: 1000,
             p50_ns,
             cpu_ns_per_request: Some(p50_ns as f64 / 5.0),
+            upstream_cpu_ns_per_request: None,
         };
         let bursts = [900_000; 3].into_iter().chain([150_000; 6]).map(burst).collect();
-        WarmUp { before_trial: 0, load: WarmUpLoad::Highest, settled: true, bursts }
+        WarmUp {
+            before_trial: 0,
+            load: WarmUpLoad::Highest,
+            settled: true,
+            generates_code: false,
+            faster_by: None,
+            bursts,
+        }
     }
 
     #[test]

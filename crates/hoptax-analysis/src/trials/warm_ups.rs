@@ -24,6 +24,12 @@ pub(crate) fn figures(run: &RunRecord, records: &[TrialRecord]) -> Vec<WarmUpFig
 
 fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
     let warm_up = contender.warm_ups.first()?;
+    let (load_s, requests) = sum(&warm_up.bursts);
+    // A process that became faster later was slow in the whole warm-up, and perhaps in a part of the second
+    // look.
+    let late = contender.warm_ups.iter().find(|one| one.faster_by.is_some());
+    let looked = late.map_or(&[][..], |late| &late.bursts);
+    let warm_up = &WarmUp { bursts: [&warm_up.bursts, looked].concat(), ..warm_up.clone() };
     let (first, bursts) = (warm_up.bursts.first()?, &warm_up.bursts);
     let last = &bursts[bursts.len().saturating_sub(LAST)..];
     let settled =
@@ -40,7 +46,6 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
         }
         None => slow(warm_up, &|burst| burst.p50_ns as f64 / 1e3, settled(&p50)? / 1e3),
     };
-    let (load_s, requests) = sum(bursts);
     // Trials that were set aside belong to the warm-up, with everything before them.
     let of = || records.iter().filter(|record| record.contender == contender.label);
     if let Some(last) =
@@ -48,8 +53,11 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
     {
         let loads =
             || of().filter(|record| record.sequence <= last).filter_map(|record| record.load_record.as_ref());
-        slow_s = load_s + loads().map(|load| load.measured_ns as f64 / 1e9).sum::<f64>();
-        slow_requests = requests + loads().map(|load| load.lifetime.completed).sum::<u64>();
+        if late.is_none() {
+            (slow_s, slow_requests) = (load_s, requests);
+        }
+        slow_s += loads().map(|load| load.measured_ns as f64 / 1e9).sum::<f64>();
+        slow_requests += loads().map(|load| load.lifetime.completed).sum::<u64>();
     }
     Some(WarmUpFigures {
         contender: contender.label.clone(),
@@ -145,9 +153,17 @@ mod tests {
             requests,
             p50_ns: (us * 2e3) as u64,
             cpu_ns_per_request: Some(us * 1e3),
+            upstream_cpu_ns_per_request: None,
         };
         let bursts = bursts.iter().map(burst).collect();
-        WarmUp { before_trial: 0, load: WarmUpLoad::Highest, settled: true, bursts }
+        WarmUp {
+            before_trial: 0,
+            load: WarmUpLoad::Highest,
+            settled: true,
+            generates_code: false,
+            faster_by: None,
+            bursts,
+        }
     }
 
     fn run(bursts: &[(u64, f64)]) -> Run {
@@ -215,5 +231,18 @@ mod tests {
         records[at].set_aside = Some(Aside::Warming);
         let completed = records[at].load_record.as_ref().expect("measured").lifetime.completed;
         assert_eq!(figures(&run.record, &records)[0].slow_requests, 12_000 + completed);
+    }
+
+    /// The step comes after 1,500 requests of the second look.
+    #[test]
+    fn a_process_that_became_faster_in_the_second_look_was_slow_until_then() {
+        let mut run = run(&[(1000, 128.0); 12]);
+        let mut looked = warm_up(&[(1000, 128.0), (1500, 78.0)]);
+        looked.bursts.extend(warm_up(&[(4000, 28.0); 8]).bursts);
+        looked.faster_by = Some(1.5);
+        run.record.contenders[1].warm_ups.push(looked);
+        let found = &figures(&run.record, &[])[0];
+        assert_eq!((found.requests, found.slow_requests), (12_000, 13_750));
+        assert_eq!(found.cpu_us_per_request, Some(Fall { first: 128.0, settled: 28.0 }));
     }
 }

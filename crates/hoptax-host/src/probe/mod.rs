@@ -8,6 +8,7 @@ mod cgroup;
 pub mod cpu_distance;
 mod environment;
 pub mod fitness;
+mod generated_code;
 mod host;
 pub mod leg;
 pub mod network;

@@ -20,6 +20,8 @@ pub struct TreeSample {
     /// Time for which the CPU limits of cgroups have throttled the process tree so far, nanoseconds. Absent
     /// if there is no limit.
     pub throttled_ns: Option<u64>,
+    /// True if a process has generated code in its memory; false unless the sample is detailed.
+    pub generates_code: bool,
 }
 
 /// One sample of the host and of all watched trees.

@@ -61,6 +61,7 @@ impl Timeline {
             cpus_allowed: Vec::new(),
             busy_threads: None,
             waiting_ns: None,
+            generates_code: self.samples.iter().any(|sample| sample.trees[index].generates_code),
         })
     }
 

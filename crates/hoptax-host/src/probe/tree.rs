@@ -1,5 +1,6 @@
 //! CPU time and memory of a process and all its descendants.
 
+use super::generated_code::has_generated_code;
 use super::threads::ThreadTimes;
 use super::{Limited, Mounts, Processes, TreeSample};
 use crate::Watched;
@@ -22,6 +23,8 @@ pub struct Tree {
     mounts: Mounts,
     /// The cgroups with a CPU limit that contain processes of the tree.
     limits: BTreeSet<Limited>,
+    /// True once a process had generated code.
+    generates_code: bool,
 }
 
 impl Tree {
@@ -33,6 +36,7 @@ impl Tree {
             alive: BTreeSet::new(),
             mounts: Mounts::find(),
             limits: BTreeSet::new(),
+            generates_code: false,
         };
         tree.rescan(processes);
         tree
@@ -83,8 +87,8 @@ impl Tree {
         sample
     }
 
-    /// Like [`look`](Self::look), but also reads two values that are expensive to read: the number of threads
-    /// and the proportional memory.
+    /// Like [`look`](Self::look), but also reads what is expensive to read: the number of threads, the
+    /// proportional memory, and whether there is generated code.
     pub fn look_closely(&mut self) -> TreeSample {
         let mut sample = self.look();
         for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {
@@ -93,6 +97,8 @@ impl Tree {
                 *sample.pss_bytes.get_or_insert(0) += bytes;
             }
         }
+        self.generates_code = self.generates_code || self.alive.iter().any(|&pid| has_generated_code(pid));
+        sample.generates_code = self.generates_code;
         sample
     }
 }

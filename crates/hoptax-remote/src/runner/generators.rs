@@ -189,6 +189,7 @@ fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
         cpus_allowed: one.cpus_allowed,
         busy_threads: one.busy_threads.zip(other.busy_threads).map(|(one, other)| one + other),
         waiting_ns: both(one.waiting_ns, other.waiting_ns),
+        generates_code: one.generates_code || other.generates_code,
     }
 }
 

@@ -6,7 +6,7 @@ use super::slot::{Director, Slot};
 use hoptax_analysis::headline::precisions;
 use hoptax_analysis::quiet;
 use hoptax_plan::{AutoTrials, LoadPoint, Plan};
-use hoptax_record::{Stopped, TrialRecord, mark_aside};
+use hoptax_record::{AsideRules, LateStep, Stopped, TrialRecord, mark_aside};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use std::time::Duration;
 /// example from 40 to 45. More checks would be expensive, because each check reads all trials. More checks
 /// would also make it more likely that the run stops at rounds that agree only by luck.
 const LOOKS_APART: u32 = 8;
+
+/// Rounds are added at most this often because a process became faster after its warm-up.
+const MOST_REPEATED: u32 = 2;
 
 /// Schedules whole rounds until every headline tax is within the requested precision. Stops earlier if the
 /// time limit or the maximum number of rounds is reached.
@@ -24,9 +27,15 @@ pub(super) struct Auto {
     auto: AutoTrials,
     /// The time limit, if nothing else limits the number of rounds.
     time_only: Option<Duration>,
-    /// Whether processes are warmed up until they have settled.
-    until_settled: bool,
+    /// Which of the trials so far do not count.
+    rules: AsideRules,
     load: Vec<LoadPoint>,
+    /// Indices of the load points without a search.
+    in_rounds: Vec<usize>,
+    /// Limits of the rounds until the next second look at the processes.
+    asked: AutoTrials,
+    /// Number of times that rounds were added.
+    repeated: u32,
     rounds: RoundMaker,
     /// Remaining slots of the current round, in order.
     slots: std::vec::IntoIter<Slot>,
@@ -52,8 +61,11 @@ impl Auto {
         Self {
             auto,
             time_only: plan.trials.time_only(),
-            until_settled: plan.until_settled.is_some(),
+            rules: AsideRules::of_plan(plan),
             load: plan.load.clone(),
+            in_rounds: in_rounds.to_vec(),
+            asked: auto,
+            repeated: 0,
             rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
             slots: Vec::new().into_iter(),
             next_look: auto.least,
@@ -121,9 +133,7 @@ impl Auto {
             Some(limit) => one.is_within_us(limit),
             None => one.is_within(self.auto.within),
         };
-        if self.time_only.is_some() {
-            mark_aside(&mut self.measured, self.until_settled);
-        }
+        mark_aside(&mut self.measured, &self.rules);
         let known = precisions(&self.load, &self.measured);
         let wide: Vec<usize> =
             known.iter().filter(|(_, one)| !is_within(one)).map(|(load, _)| *load).collect();
@@ -170,6 +180,23 @@ impl Director for Auto {
 
     fn stopped(&self) -> Option<Stopped> {
         self.stopped
+    }
+
+    fn can_measure_again(&self) -> bool {
+        self.rules.until_settled && self.stopped.is_some() && self.repeated < MOST_REPEATED
+    }
+
+    /// The rounds get their limits once more.
+    fn measure_again(&mut self, steps: Vec<LateStep>) {
+        let made = self.rounds.made();
+        self.rules.late_steps.extend(steps);
+        self.rounds.keep_only(&self.in_rounds);
+        self.auto.least = made - self.disturbed.len() as u32 + self.asked.least;
+        self.auto.most = made.saturating_add(self.asked.most);
+        self.auto.at_most = self.elapsed + self.asked.at_most;
+        self.next_look = made + self.asked.least;
+        self.repeated += 1;
+        self.stopped = None;
     }
 }
 

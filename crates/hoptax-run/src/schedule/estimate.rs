@@ -13,8 +13,9 @@ const PER_TRIAL: Duration = Duration::from_millis(75);
 /// Time from starting a service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
-/// Time that warming up a process takes if it settles at once.
-const PER_WARM_UP: Duration = Duration::from_secs(3);
+/// Time that warming up a process takes if it settles at once. nginx needs 3 s, slow gateways 13 s with their
+/// pauses.
+const PER_WARM_UP: Duration = Duration::from_secs(5);
 
 /// Time that a pass of a profile needs in addition to its measured time: warm-up, start of the profiler, and
 /// reading of its data.
@@ -116,11 +117,14 @@ fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
         isolated += f64::from(steps) * gateways;
     }
     let starts = 1.0 + if plan.isolate { isolated } else { gateways };
+    // Rounds that end early are followed by a second look at the gateways that had few requests.
+    let looks = if matches!(plan.trials, Trials::Auto(_)) && !plan.isolate { gateways } else { 0.0 };
     let seconds = once * (gateways + 2.0) * rounds
         + searching
         + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
         + PER_START.as_secs_f64() * starts
-        + plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64()) * starts;
+        + plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64())
+            * (starts + looks);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -206,7 +210,7 @@ mod tests {
         let (longest_of_ten, _) = longest("{ most: 10, at_most: 1h }").expect("no number");
         let (same, ten) = longest("{ least: 10, most: 10, at_most: 1h }").expect("no number");
         assert_eq!((longest_of_ten, same), (ten, ten));
-        let starts = 2 * (PER_START + PER_WARM_UP);
+        let starts = 2 * PER_START + 3 * PER_WARM_UP;
         assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
     }
 

@@ -1,6 +1,6 @@
 //! A slot for one trial, and the trait [`Director`], which decides which slot comes next.
 
-use hoptax_record::{DirectTrial, SearchStep, Stopped, TrialRecord};
+use hoptax_record::{DirectTrial, LateStep, SearchStep, Stopped, TrialRecord};
 use std::time::Duration;
 
 /// The place of one trial in the schedule.
@@ -34,6 +34,17 @@ pub trait Director {
     /// schedule.
     fn stopped(&self) -> Option<Stopped> {
         None
+    }
+
+    /// True if the rounds ended early, and could go on if a process became faster after its warm-up.
+    fn can_measure_again(&self) -> bool {
+        false
+    }
+
+    /// Adds rounds, because these processes became faster after their warm-up. Called after the last slot, if
+    /// [`Director::can_measure_again`].
+    fn measure_again(&mut self, steps: Vec<LateStep>) {
+        let _ = steps;
     }
 }
 

@@ -8,7 +8,7 @@
 use super::cases::HalfWidth;
 use hoptax_analysis::{Analysis, Finding, analyse};
 use hoptax_record::RunRecord;
-use hoptax_record::{TrialRecord, mark_aside};
+use hoptax_record::{AsideRules, TrialRecord, mark_aside};
 
 /// Findings about too little data. They are not shown during a run, because more data follows.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
@@ -54,9 +54,7 @@ impl LiveFindings {
     pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Found> {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;
-        if run.plan.trials.time_only().is_some() {
-            mark_aside(&mut self.trials, run.plan.until_settled.is_some());
-        }
+        mark_aside(&mut self.trials, &AsideRules::of(run));
         let analysis = analyse(run, &self.trials, &[]);
         let half_widths = half_widths(&analysis);
         let mut findings = analysis.findings;

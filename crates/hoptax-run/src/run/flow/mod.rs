@@ -2,6 +2,7 @@
 
 mod warm_ups;
 
+use self::warm_ups::Settled;
 use super::contents;
 use super::deaths::Deaths;
 use super::events::{self, EventRunner, RouteCheck};
@@ -72,6 +73,7 @@ impl Run<'_> {
                 reloads: vec![false; self.plan.gateways.len()],
                 is_warm: vec![false; self.plan.gateways.len() + 1],
                 warm_ups: Vec::new(),
+                settled: vec![Settled::default(); self.plan.gateways.len() + 1],
                 deaths: Deaths::new(self.plan.gateways.len()),
                 driver,
                 traffic,
@@ -99,7 +101,7 @@ impl Run<'_> {
 
         let measured = match self.plan.start {
             Some(start) => flow.measure_starts(start, dir, &mut record),
-            None => flow.measure(&mut *director, dir),
+            None => flow.measure(&mut *director, dir, &mut record),
         };
         // Warm-ups and deaths in passes say nothing about trials, so they are not recorded. A failed pass
         // says why it failed.
@@ -237,6 +239,8 @@ struct Flow<'a> {
     is_warm: Vec<bool>,
     /// Warm-ups that are not in the record of the run yet, with the index of their contender.
     warm_ups: Vec<(usize, WarmUp)>,
+    /// For direct and each gateway, the last warm-up of its process.
+    settled: Vec<Settled>,
     deaths: Deaths,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
@@ -342,13 +346,26 @@ impl Flow<'_> {
         &mut self,
         director: &mut dyn Director,
         dir: &mut RunDir,
+        record: &mut RunRecord,
     ) -> Result<(usize, Option<Failure>), DirError> {
         let (mut measured, mut number) = (0, 0);
         let mut last: Option<TrialRecord> = None;
-        let begun = clock::now();
+        let mut begun = clock::now();
         while !self.run.is_interrupted() {
             director.set_elapsed(Duration::from_nanos(clock::now().saturating_sub(begun)));
-            let Some(slot) = director.next(last.as_ref()) else { break };
+            let Some(slot) = director.next(last.take().as_ref()) else {
+                let looked = clock::now();
+                let steps = if director.can_measure_again() { self.look_again(number) } else { Vec::new() };
+                self.note_warm_ups(record);
+                if steps.is_empty() {
+                    break;
+                }
+                // The time of the look does not count as time of the rounds.
+                begun += clock::now().saturating_sub(looked);
+                dir.write_run(record)?;
+                director.measure_again(steps);
+                continue;
+            };
             if number > 0 {
                 self.run.pause(self.progress);
             }
@@ -360,6 +377,7 @@ impl Flow<'_> {
             self.progress.trial(number, &slot, label);
             let Some(trial) = self.trial(number, &slot, label) else { break };
             number += 1;
+            self.count_answers(&slot, &trial);
             dir.append(&trial)?;
             self.progress.recorded(&trial);
             match &trial.failed {
@@ -464,7 +482,7 @@ impl Flow<'_> {
                 return Ok(service);
             };
             let Err(failure) = service.check() else {
-                self.warm_ups.extend(warming.into_record().map(|record| (index + 1, record)));
+                self.keep_warm_up(index + 1, warming);
                 return Ok(service);
             };
             self.progress.failed(&self.run.plan.gateways[index].label, &failure);

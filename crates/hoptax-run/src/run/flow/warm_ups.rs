@@ -1,40 +1,90 @@
 //! Warm-ups of a run: which process gets a burst when.
 
-use super::{Flow, GatewayState};
+use super::{Contender, Flow, GatewayState, Slot};
 use crate::run::traffic::WatchedRoles;
-use crate::run::warm_up::{self, WarmingUp};
+use crate::run::warm_up::{self, LEAST_REQUESTS, WarmingUp};
 use hoptax_lab::Service;
 use hoptax_plan::UntilSettled;
-use hoptax_record::DeathDuring;
-use hoptax_record::RunRecord;
+use hoptax_record::{DeathDuring, LateStep, RunRecord, TrialRecord, WarmUp};
+
+/// The last warm-up of a process, and its requests since.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settled {
+    /// The warm-up, if the process had settled in it.
+    warm_up: Option<WarmUp>,
+    /// Number of requests that it has answered in trials since.
+    answered: u64,
+}
 
 impl Flow<'_> {
-    /// Warms up the upstream and every gateway that runs, in turn. While one has its burst, the others have a
-    /// pause.
+    /// Warms up the upstream and every gateway that runs, in turn.
     pub(super) fn warm_up_together(&mut self) {
         let Some(limits) = self.run.plan.until_settled else { return };
-        let gateways = self.gateways.iter().enumerate();
-        let up =
-            gateways.filter(|(_, state)| matches!(state, GatewayState::Up(_))).map(|(index, _)| index + 1);
+        let up = self.running();
         let begun = |index| Some((index, self.warming_up(index, limits, 0)?));
-        let mut cold: Vec<(usize, WarmingUp)> = std::iter::once(0).chain(up).filter_map(begun).collect();
+        let cold = std::iter::once(0).chain(up).filter_map(begun).collect();
+        self.warm_up_in_turn(cold, 0);
+    }
+
+    /// Looks once more at the processes that were warmed up, under the load of the warm-up, and finds those
+    /// that have become faster since. Leaves gateways out that answered as many requests in their trials as a
+    /// warm-up has: their trials show a step.
+    pub(super) fn look_again(&mut self, number: usize) -> Vec<LateStep> {
+        let Some(limits) = self.run.plan.until_settled else { return Vec::new() };
+        let again = |index: usize| {
+            let settled = &self.settled[index];
+            let warm_up = settled.warm_up.as_ref().filter(|_| settled.answered < LEAST_REQUESTS)?;
+            Some((index, self.warming_up(index, limits, number)?.after(warm_up)))
+        };
+        let cold = self.running().into_iter().filter_map(again).collect();
+        self.warm_up_in_turn(cold, number);
+        let labels = &self.run.plan.gateways;
+        let found =
+            self.warm_ups.iter().filter(|(index, one)| *index > 0 && one.before_trial as usize == number);
+        found.filter_map(|(index, warm_up)| LateStep::of(&labels[index - 1].label, warm_up)).collect()
+    }
+
+    /// Indices of the contenders whose gateways run.
+    fn running(&self) -> Vec<usize> {
+        let gateways = self.gateways.iter().enumerate();
+        let up = gateways.filter(|(_, state)| matches!(state, GatewayState::Up(_)));
+        up.map(|(index, _)| index + 1).collect()
+    }
+
+    /// Counts the requests that the gateway of a trial answered.
+    pub(super) fn count_answers(&mut self, slot: &Slot, trial: &TrialRecord) {
+        if let Contender::Gateway(index) = slot.contender {
+            let answered = trial.load_record.as_ref().map_or(0, |record| record.lifetime.completed);
+            self.settled[index + 1].answered += answered;
+        }
+    }
+
+    /// Keeps the warm-up of a process that is warm now.
+    pub(super) fn keep_warm_up(&mut self, index: usize, warming: WarmingUp) {
+        let warm_up = warming.into_record();
+        self.settled[index] =
+            Settled { warm_up: warm_up.clone().filter(|warm_up| warm_up.settled), answered: 0 };
+        self.warm_ups.extend(warm_up.map(|warm_up| (index, warm_up)));
+    }
+
+    /// Warms up these processes, each with the index of its contender, before the trial with this number.
+    /// While one has its burst, the others have a pause.
+    fn warm_up_in_turn(&mut self, mut cold: Vec<(usize, WarmingUp)>, number: usize) {
         while !cold.is_empty() && !self.run.is_interrupted() {
             let mut left = Vec::new();
             for (index, mut warming) in cold {
-                let service = match index.checked_sub(1).map(|gateway| self.take(gateway, 0)).transpose() {
-                    Ok(service) => service,
-                    Err(_) => continue,
-                };
+                let taken = index.checked_sub(1).map(|gateway| self.take(gateway, number)).transpose();
+                let Ok(service) = taken else { continue };
                 self.burst(index, service.as_deref(), &mut warming);
                 let load = warming.load();
                 let death = service
-                    .and_then(|service| self.put_back(index - 1, service, DeathDuring::WarmUp, 0, load));
+                    .and_then(|service| self.put_back(index - 1, service, DeathDuring::WarmUp, number, load));
                 if let Some(failure) = &death {
                     // The gateway's first trial starts the gateway again, and warms it up alone.
                     self.progress.failed(&self.run.plan.gateways[index - 1].label, failure);
                 } else if warming.is_over() {
                     self.is_warm[index] = true;
-                    self.warm_ups.extend(warming.into_record().map(|record| (index, record)));
+                    self.keep_warm_up(index, warming);
                 } else {
                     left.push((index, warming));
                 }
@@ -51,7 +101,7 @@ impl Flow<'_> {
         if !std::mem::replace(&mut self.is_warm[0], true)
             && let Some(warming) = self.warm_up_alone(0, None, number)
         {
-            self.warm_ups.extend(warming.into_record().map(|record| (0, record)));
+            self.keep_warm_up(0, warming);
         }
     }
 
@@ -95,8 +145,14 @@ impl Flow<'_> {
         // The burst has as many connections as this load point, so it comes from this load point's host.
         let from = self.run.plan.load[warming.load()].from.as_deref();
         let loaded = self.traffic.load(from, &spec, &watched, self.run.interrupted, &mut |_| {});
-        let role = if service.is_some() { &loaded.usage.gateway } else { &loaded.usage.upstream };
-        warming.add(&loaded, role.as_ref());
+        let usage = &loaded.usage;
+        let roles = &self.run.plan.roles;
+        let (role, upstream) = match service {
+            Some(_) if roles.gateway == roles.upstream => (&usage.gateway, usage.upstream.as_ref()),
+            Some(_) => (&usage.gateway, None),
+            None => (&usage.upstream, None),
+        };
+        warming.add(&loaded, role.as_ref(), upstream);
     }
 
     /// Moves the warm-ups so far to the record.

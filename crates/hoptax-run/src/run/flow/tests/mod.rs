@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::run::Contents;
-use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording};
+use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording, Usage};
 use hoptax_format::histogram::{self, Encoded};
 use hoptax_format::record as load;
 use hoptax_format::record::LoadRecord;
@@ -16,7 +16,7 @@ use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
 use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Environment, IgnoredHeader, Link};
+use hoptax_record::{Environment, IgnoredHeader, Link, RoleUsage};
 use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -49,6 +49,8 @@ struct FakeTraffic {
     windows_ns: Vec<Option<u64>>,
     /// Kills a gateway: its port, the number of connections that kill it, and how to kill it.
     kills: Option<(u16, u32, Rc<Cell<bool>>)>,
+    /// Port of a gateway that becomes faster after this many loads.
+    fast_after: Option<(u16, usize)>,
 }
 
 /// A recording of three samples.
@@ -150,7 +152,16 @@ impl Traffic for FakeTraffic {
         if self.nothing_is_due {
             record.counts = load::Counts::default();
         }
-        Loaded { record: Some(record), ..Loaded::default() }
+        let mut usage = Usage::default();
+        if let Some((port_of_cold, after)) = self.fast_after {
+            let load = format!("load {port_of_cold}");
+            let loads = self.log.borrow().iter().filter(|line| **line == load).count();
+            let is_slow = port_of_cold == port(&spec.addresses[0]) && loads <= after;
+            // Some scatter, so that intervals have a width.
+            let us = if is_slow { 128 } else { 28 } * 1000 + loads as u64 % 3 * 100;
+            usage.gateway = Some(RoleUsage { cpu_ns: us * record.counts.completed, ..RoleUsage::default() });
+        }
+        Loaded { record: Some(record), usage, ..Loaded::default() }
     }
 }
 
@@ -167,7 +178,13 @@ fn record(completed: u64) -> LoadRecord {
         gave_up: false,
         occupancy: None,
         redirected_to: None,
-        counts: load::Counts { scheduled: 100, completed, timeouts: 100 - completed, ..Default::default() },
+        counts: load::Counts {
+            scheduled: 100,
+            completed,
+            ok: completed,
+            timeouts: 100 - completed,
+            ..Default::default()
+        },
         completed_in_time: completed,
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
         connections: load::Connections::default(),
@@ -270,6 +287,7 @@ impl Scene {
 
 mod deaths;
 mod profiles;
+mod second_looks;
 mod starts;
 mod vantages;
 
