@@ -85,6 +85,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         run,
         placements: &placements,
         cases: &examined,
+        records,
         noise_floor: &noise_floor,
         starts,
         of_starts: &of_starts,

@@ -7,7 +7,7 @@ use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor};
 use hoptax_record::start::StartRecord;
-use hoptax_record::{HostLook, Placement, Role};
+use hoptax_record::{HostLook, Placement, Role, TrialRecord};
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub struct Subject<'a> {
     pub run: &'a RunRecord,
     /// Every case, with its valid trials.
     pub cases: &'a [(Case, Vec<Trial<'a>>)],
+    /// All trials, also those of searches.
+    pub records: &'a [TrialRecord],
     /// The noise floor of each load point.
     pub noise_floor: &'a [NoiseFloor],
     /// How the CPUs of the roles were placed.

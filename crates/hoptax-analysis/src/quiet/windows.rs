@@ -54,6 +54,15 @@ impl Quiet {
     }
 
     pub(super) fn by(rule: &Rule, trial: &TrialRecord) -> Option<Self> {
+        let quiet = Self::with_margins(rule, trial)?;
+        if quiet.is_enough() || !trial.machines().all(|(_, usage)| is_one_tick(quiet.windows(), usage)) {
+            return Some(quiet);
+        }
+        // In a short trial, the margins of a single tick are most of the windows.
+        Self::with_margins(&Rule { before: 0, after: 0, in_proportion: false, ..*rule }, trial)
+    }
+
+    fn with_margins(rule: &Rule, trial: &TrialRecord) -> Option<Self> {
         let windows = trial.load_record.as_ref()?.windows.len();
         if windows == 0 {
             return None;
@@ -91,6 +100,17 @@ impl Quiet {
 /// recorded. Also false for failed trials, which are handled elsewhere.
 pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
+}
+
+/// Unit in which the kernel counts steal.
+const TICK: u64 = 10 * MILLISECOND;
+
+/// True if at most one tick was taken on all CPUs together, in a trial's windows and the ones next to them.
+fn is_one_tick(windows: usize, usage: &HostUsage) -> bool {
+    let Some(stolen) = &usage.stolen else { return false };
+    let begin = (stolen.before as usize).saturating_sub(1);
+    let taken = |list: &Vec<u64>| list.iter().skip(begin).take(windows + 2).sum::<u64>();
+    stolen.ns_by_cpu.values().map(taken).sum::<u64>() <= TICK
 }
 
 /// The windows that are left out because of one machine. `None` if its steal was not recorded.
@@ -146,5 +166,6 @@ hoptax_pages::stated! {
     METHODOLOGY "shows at least {} of steal (half a tick) on any CPU in it" time(RULE.stolen_ns);
     METHODOLOGY "as the time needs, and {} more" word(RULE.before);
     METHODOLOGY "as much time is left out as it took, and at least {} window" word(RULE.after);
+    METHODOLOGY "takes at most one tick of {} from a trial" time(TICK);
     METHODOLOGY "less than {} quiet enters no quiet figure" fraction(ENOUGH);
 }

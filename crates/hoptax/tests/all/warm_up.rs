@@ -99,11 +99,10 @@ time: 8s
     for requests in cold {
         let gateway = requests.to_string();
         let cpu = tax(&gateway, "cpu_us_per_request") - tax("hop-l7", "cpu_us_per_request");
-        // 10 % of the cold requests among the others would be 10 µs.
-        assert!(cpu.abs() < 10.0, "{gateway}: {cpu} µs of CPU time more than the warm hop: {report:#}");
+        // Cold requests would add 100 µs. On a busy machine, equal hops differ by some tens.
+        assert!(cpu.abs() < 50.0, "{gateway}: {cpu} µs of CPU time more than the warm hop: {report:#}");
         let slow = of(&report, &gateway)["slow_requests"].as_f64().expect("a number");
-        let share = slow / f64::from(requests);
-        assert!((0.8..=1.3).contains(&share), "{gateway}: {slow} slow requests");
+        assert!(slow >= 0.8 * f64::from(requests), "{gateway}: only {slow} slow requests");
     }
     let found = report["findings"].as_array().expect("a list");
     assert!(found.iter().all(|one| one["code"] != "still-warming"), "{found:?}");

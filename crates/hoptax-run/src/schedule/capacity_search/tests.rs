@@ -142,6 +142,18 @@ fn bursts_widen_the_interval_and_rarely_mislead_it() {
     page_agrees("scatters by 3 %, and one trial in ten is spoilt", &single);
 }
 
+/// The finding `host-noisy` makes a search void from this share of spoilt trials on.
+#[test]
+fn a_search_is_misled_if_every_second_trial_is_spoilt() {
+    let quarter = play_often(500, 0.03, (0.25, 0.25));
+    let half = play_often(500, 0.03, (0.5, 0.5));
+    println!("quarter: {quarter:?}\nhalf: {half:?}");
+    assert!(quarter.covered >= 0.85 && quarter.too_high == 0.0, "{quarter:?}");
+    assert!(half.covered < 0.6, "{half:?}");
+    page_agrees("scatters by 3 %, and one trial in four is spoilt", &quarter);
+    page_agrees("scatters by 3 %, and every second trial is spoilt", &half);
+}
+
 /// docs/concepts/simulations.md states this limit of the method.
 #[test]
 fn coverage_is_poor_if_trials_scatter_by_a_fifth() {
