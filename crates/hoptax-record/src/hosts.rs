@@ -186,6 +186,9 @@ pub struct HostUsage {
     /// Time that the hypervisor took from each CPU in each window; absent in older runs.
     #[serde(default)]
     pub stolen: Option<Stolen>,
+    /// Stalls of the CPUs; absent if they were not measured, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Stalled>,
     /// One-minute load average at the end of the measured time; absent in older runs.
     #[serde(default)]
     pub load_average: Option<f64>,
@@ -216,6 +219,17 @@ pub struct Stolen {
     pub after: u32,
     /// Time that the hypervisor took in each window, ns. The key is the position of the CPU in the list of
     /// online CPUs in `/proc/stat`, from 0. If the hypervisor took no time from a CPU, this CPU is left out.
+    pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
+}
+
+/// Stalls: times in which a CPU ran not even a thread of real-time priority.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalled {
+    /// Number of stalls on all CPUs in the measured time.
+    pub count: u32,
+    /// The longest one, ns.
+    pub longest_ns: u64,
+    /// Time of stalls in each window, ns, by number of the CPU. A CPU without a stall is left out.
     pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 

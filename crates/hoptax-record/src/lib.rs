@@ -32,7 +32,7 @@ pub use failure::{Failure, Stage};
 pub use generator_trial::GeneratorTrial;
 pub use hosts::{
     Environment, Fitness, FitnessStatus, ForeignProcess, HostLook, HostUsage, Leg, LegLook, Link,
-    NetworkUsage, Role, RoundTrips, RunHost, Stolen, TrialHost,
+    NetworkUsage, Role, RoundTrips, RunHost, Stalled, Stolen, TrialHost,
 };
 pub use printable::printable;
 pub use role_usage::RoleUsage;

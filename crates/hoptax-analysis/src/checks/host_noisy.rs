@@ -2,10 +2,11 @@
 
 use super::{Concerns, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host};
 use crate::{Case, Trial, headline};
+use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::{GatewayKind, Upstream};
 use hoptax_record::report::Load;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{HostUsage, TrialRecord};
+use hoptax_record::{HostUsage, Stalled, TrialRecord};
 
 const CODE: &str = "host-noisy";
 /// Limit for the CPU time that the hypervisor takes during a trial, as a share of the time of all CPUs.
@@ -15,8 +16,8 @@ const STEAL: f64 = 0.05;
 const FOREIGN: f64 = 0.05;
 
 /// Share of disturbed trials above which a search finds the rate of a disturbed machine. In simulation, 95 %
-/// intervals hold the capacity in about 9 of 10 searches if one trial in four is spoilt, and in fewer than half
-/// if every second one is.
+/// intervals hold the capacity in about 9 of 10 searches if one trial in four is spoilt, and in fewer than
+/// half if every second one is.
 const SPOILT: f64 = 0.25;
 
 pub(super) fn rule() -> Rule {
@@ -29,8 +30,9 @@ pub(super) fn rule() -> Rule {
             percent(SPOILT)
         ),
         when: format!(
-            "in a trial or a start, the hypervisor took more than {} of all CPU time, or processes outside \
-             of the run used more than {}, on a host that the trial's requests pass",
+            "in a trial or a start, the hypervisor took more than {0} of all CPU time, a CPU stood still for \
+             more than {0} of the time, or processes outside of the run used more than {1} of all CPU time, \
+             on a host that the trial's requests pass",
             percent(STEAL),
             percent(FOREIGN)
         ),
@@ -99,8 +101,8 @@ fn of_rounds(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// The finding about each search. A search has no rounds in which direct and gateways are disturbed alike, and
-/// the rates that it finds are those of the machine as it was.
+/// The finding about each search. A search has no rounds in which direct and gateways are disturbed alike,
+/// and the rates that it finds are those of the machine as it was.
 fn of_searches(subject: &Subject<'_>) -> Vec<Finding> {
     let loads = Load::all(&subject.run.load);
     loads.iter().filter_map(|load| of_search(subject, load)).collect()
@@ -140,9 +142,9 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
         case: Some(load.label.clone()),
         evidence: with_host(evidence, "worst_host", subject.host_in_words(load.index, machine)),
         message: format!(
-            "The hypervisor or other processes took CPU time in {noisy} of {trials} trials of the search. In \
-             the worst trial ({}), the hypervisor took {} of all CPU time{}, and processes outside of the run \
-             used {}{}. {so}",
+            "The hypervisor or other processes took CPU time in {noisy} of {trials} trials of the search. \
+             In the worst trial ({}), the hypervisor took {} of all CPU time{}, and processes outside of \
+             the run used {}{}. {so}",
             worst.contender,
             percent(host.steal),
             subject.on_host(load.index, machine),
@@ -194,11 +196,17 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Names the busiest process outside of the run, if such processes used too much CPU time.
+/// Names the busiest process outside of the run, if such processes used too much CPU time, and the stalls of
+/// the CPUs.
 fn most_of_it(host: &HostUsage) -> String {
-    match host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN) {
-        Some(process) => format!(", most of it `{}`", process.name),
-        None => String::new(),
+    let busiest = host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN);
+    let process = busiest.map_or(String::new(), |process| format!(", most of it `{}`", process.name));
+    match host.stalled.as_ref().filter(|stalled| stalled.count > 0) {
+        Some(Stalled { count, longest_ns, .. }) => {
+            let longest = *longest_ns as f64 / 1e6;
+            format!("{process}; CPUs stood still {count} times, for up to {longest:.1} ms")
+        }
+        None => process,
     }
 }
 
@@ -244,7 +252,11 @@ fn has_noise(trial: &TrialRecord) -> bool {
 }
 
 fn is_disturbed(host: &HostUsage) -> bool {
-    host.steal > STEAL || host.foreign > FOREIGN
+    let stood_still = |windows: &Vec<u64>| {
+        windows.iter().sum::<u64>() as f64 > STEAL * (windows.len() as u64 * WINDOW_NS) as f64
+    };
+    let mut stalled = host.stalled.iter().flat_map(|stalled| stalled.ns_by_cpu.values());
+    host.steal > STEAL || host.foreign > FOREIGN || stalled.any(stood_still)
 }
 
 /// True if more than a few trials of the run, or of a case at the load point of the answer, were noisy.
@@ -324,6 +336,22 @@ mod tests {
             let mut run = Run::closed(1);
             run.push(trial);
             assert_eq!(raised(&run, CODE)[0].message.contains("used 20 %, most of it `cargo`."), named);
+        }
+    }
+
+    #[test]
+    fn raised_if_cpus_stood_still_although_there_was_no_steal() {
+        for (ms, count) in [(50, 0), (60, 1)] {
+            let mut trial = via("nginx", 0);
+            let windows = vec![ms * 1_000_000, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            let ns_by_cpu = std::collections::BTreeMap::from([(1, windows)]);
+            trial.0.host.stalled = Some(Stalled { count: 9, longest_ns: 5_700_000, ns_by_cpu });
+            let mut run = Run::closed(1);
+            run.push(trial);
+            let found = raised(&run, CODE);
+            assert_eq!(found.len(), count, "{ms} ms of a second");
+            let words = "CPUs stood still 9 times, for up to 5.7 ms";
+            assert!(found.iter().all(|one| one.message.contains(words)), "{found:?}");
         }
     }
 

@@ -4,7 +4,7 @@ use super::{Quiet, needs_repeating};
 use crate::fixture::hosts::via_edge;
 use crate::fixture::{MadeTrial, Run, via};
 use hoptax_format::clock::MILLISECOND;
-use hoptax_record::{Role, Stolen};
+use hoptax_record::{Role, Stalled, Stolen};
 use std::collections::BTreeMap;
 
 /// Shows the windows of a trial as text: `.` is a quiet window, and `x` is left out. `taken` contains one
@@ -248,4 +248,20 @@ fn an_unreadable_window_removes_its_trial_from_quiet_figures_only() {
     let analysis = run.analyse();
     let case = analysis.case("nginx", 0).expect("measured");
     assert_eq!((case.trials, case.quiet.as_ref().expect("steal is recorded").trials), (2, 1));
+}
+
+/// Steal does not show all of them.
+#[test]
+fn a_stall_leaves_out_its_windows_for_direct_and_gateways_alike() {
+    for contender in ["direct", "nginx"] {
+        let mut trial = via(contender, 0).windows_us(&vec![vec![100]; 8]).stolen_ms(&[0; 8]).0;
+        let mut marks = |cpu: u32, taken: &[u64]| {
+            let ns_by_cpu = BTreeMap::from([(cpu, taken.iter().map(|us| us * 1000).collect())]);
+            trial.host.stalled = Some(Stalled { count: 1, longest_ns: 1, ns_by_cpu });
+            drawn(&Quiet::of(&trial).expect("steal is recorded"))
+        };
+        assert_eq!(marks(1, &[0, 0, 600, 0, 0, 0, 0, 0]), "..x.....");
+        assert_eq!(marks(0, &[0, 0, 0, 90_000, 80_000, 0, 0, 0]), "...xxx..", "170 ms");
+        assert_eq!(marks(0, &[0; 8]), "........");
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Rule {
     pub(super) after: usize,
     /// If true, the time left out after a burst is at least as long as the burst.
     pub(super) in_proportion: bool,
+    /// True if times are exact, and not counted in ticks. The time after a burst is then rounded down.
+    pub(super) is_exact: bool,
 }
 
 /// The rule in use. It must never be tuned to get a certain result.
@@ -36,7 +38,12 @@ pub(super) const RULE: Rule = Rule {
     // Up to a utilisation of one half, this time is at most B. The rule must not use the utilisation, because
     // the utilisation of direct differs from that of gateways.
     in_proportion: true,
+    is_exact: false,
 };
+
+/// The rule for stalls that the stall meter saw. It sees the moment of a stall, so no window before it is
+/// left out. Each stall in the record is long enough to count.
+const STALL_RULE: Rule = Rule { stolen_ns: 1, before: 0, after: 0, in_proportion: true, is_exact: true };
 
 /// The quiet windows of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +78,10 @@ impl Quiet {
         for (_, usage) in trial.machines() {
             let of_machine = on_machine(rule, windows, usage)?;
             left_out.iter_mut().zip(of_machine).for_each(|(all, one)| *all |= one);
+            let stalls = Rule { in_proportion: rule.in_proportion, ..STALL_RULE };
+            for taken in usage.stalled.iter().flat_map(|stalled| stalled.ns_by_cpu.values()) {
+                leave_out(&stalls, taken, &mut left_out);
+            }
         }
         Some(Self { left_out })
     }
@@ -110,7 +121,8 @@ fn is_one_tick(windows: usize, usage: &HostUsage) -> bool {
     let Some(stolen) = &usage.stolen else { return false };
     let begin = (stolen.before as usize).saturating_sub(1);
     let taken = |list: &Vec<u64>| list.iter().skip(begin).take(windows + 2).sum::<u64>();
-    stolen.ns_by_cpu.values().map(taken).sum::<u64>() <= TICK
+    let stalls = usage.stalled.iter().flat_map(|stalled| stalled.ns_by_cpu.values().flatten());
+    stolen.ns_by_cpu.values().map(taken).sum::<u64>() <= TICK && stalls.sum::<u64>() <= TICK
 }
 
 /// The windows that are left out because of one machine. `None` if its steal was not recorded.
@@ -138,7 +150,12 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
         // If a burst is longer than its window, it began in an earlier window. The kernel could not count
         // time while the CPU was away.
         let earlier = windows_of(burst[0]).saturating_sub(1);
-        let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
+        let sum: u64 = burst.iter().sum();
+        let behind = match (rule.in_proportion, rule.is_exact) {
+            (true, true) => (sum / WINDOW_NS) as usize,
+            (true, false) => windows_of(sum),
+            (false, _) => 0,
+        };
         let begin = at.saturating_sub(earlier + rule.before);
         let end = (at + length + behind.max(rule.after)).min(left_out.len());
         left_out[begin.min(end)..end].fill(true);

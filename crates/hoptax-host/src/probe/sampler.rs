@@ -2,7 +2,7 @@
 
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
-use super::{HostTimes, Others, Processes, Recent, Sample, Timeline, Tree};
+use super::{HostTimes, Others, Processes, Recent, Sample, Stall, StallWatch, Timeline, Tree};
 use crate::Watched;
 use hoptax_format::clock;
 use hoptax_format::record::WINDOW_NS;
@@ -23,6 +23,7 @@ pub struct Sampler {
     orders: Sender<Order>,
     thread: JoinHandle<(Timeline, Seen)>,
     reports: Receiver<Recent>,
+    stalls: Option<StallWatch>,
 }
 
 /// Observations that are not part of the samples.
@@ -38,6 +39,8 @@ pub struct Seen {
     /// CPU time that processes outside of the watched trees used in the measured time. Absent if the measured
     /// time did not end.
     pub others: Option<Others>,
+    /// Stalls of the CPUs. Absent if they cannot be measured here.
+    pub stalls: Option<Vec<Stall>>,
 }
 
 enum Order {
@@ -56,7 +59,7 @@ impl Sampler {
         let processes = Processes::now();
         let trees = watched.iter().map(|watched| Tree::new(*watched, &processes)).collect();
         let thread = thread::spawn(move || sample(trees, &inbox, live.then_some(&sender)));
-        Self { orders, thread, reports }
+        Self { orders, thread, reports, stalls: StallWatch::begin() }
     }
 
     /// The latest report of usage; `None` if there is no new report since the last call.
@@ -80,7 +83,8 @@ impl Sampler {
     /// If the sampling thread panicked, which is a bug.
     pub fn finish(self) -> (Timeline, Seen) {
         drop(self.orders);
-        self.thread.join().expect("the sampler does not panic")
+        let (timeline, seen) = self.thread.join().expect("the sampler does not panic");
+        (timeline, Seen { stalls: self.stalls.map(StallWatch::finish), ..seen })
     }
 }
 

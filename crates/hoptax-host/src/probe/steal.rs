@@ -35,7 +35,7 @@ pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
 
 #[cfg(test)]
 hoptax_pages::stated! {
-    METHODOLOGY "at least one window. {} second on each side of the measured time" word(MARGIN / 10);
+    METHODOLOGY "whole windows, as many more are. {} second on each side of the measured time" word(MARGIN / 10);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::traffic::{Usage, Used, WatchedRoles};
 use hoptax_host::Watched;
-use hoptax_host::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
+use hoptax_host::probe::{NetworkCounters, Sampler, Seen, Timeline, network, stalls_by_window};
 use hoptax_record::{ForeignProcess, HostUsage, NetworkUsage, RoleUsage};
 use std::collections::BTreeMap;
 
@@ -101,6 +101,7 @@ impl Sampled {
         let busiest_foreign = busiest.map(|(name, cpu_ns)| ForeignProcess { name, cpu_ns });
         let others_ns = seen.others.as_ref().map(|others| others.cpu_ns);
         let host = HostUsage {
+            stalled: seen.stalls.as_deref().map(|stalls| stalls_by_window(stalls, from, to)),
             load_average: seen.load_average,
             busiest_foreign,
             ..timeline.host(from, to, others_ns)

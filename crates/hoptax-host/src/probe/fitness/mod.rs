@@ -19,6 +19,7 @@ pub use cpu::CPUS;
 pub use host::Host;
 pub use noise::Snapshot;
 
+use super::Stall;
 use crate::idle;
 use hoptax_format::clock as time;
 use hoptax_record::{Fitness, HostLook};
@@ -81,13 +82,14 @@ pub fn at(moment: Moment, results: &Path) -> HostLook {
 }
 
 /// Performs all checks. If `between` contains two snapshots, steal and foreign load are measured between
-/// them.
-pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
+/// them. `stalls` are those in [`SAMPLED`].
+pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>, stalls: Option<&[Stall]>) -> HostLook {
     let mut items = lasting(host);
     let of_others = noise::between(between);
     items.extend(passing(host));
     noise::excuse_load_average(&mut items, &of_others);
     items.extend(of_others);
+    items.push(noise::stalls(stalls, SAMPLED));
     items.push(kernel::perf(host));
     items.iter_mut().for_each(|item| item::for_this_user(item, host));
     HostLook { at_unix_ns: time::unix(), items }

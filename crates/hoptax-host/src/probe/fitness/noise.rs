@@ -2,18 +2,25 @@
 
 use super::host::Host;
 use super::item::{doubt, good, graded, percent, unknown};
+use crate::probe::Stall;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 const FOREIGN_LOAD: &str = "foreign-load";
+const STALLS: &str = "stalls";
 
 /// Bounds on steal and on foreign load, each as a share of all CPUs. Above the first bound, intervals become
 /// wider. Above the second bound, noise dominates the percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
+
+/// Bounds on the share of the time in which a CPU stood still. 0.2 % in stalls of 5 ms disturb one window of
+/// 100 ms in 25.
+const STALLED: (f64, f64) = (0.002, 0.02);
 
 /// Bounds on the number of runnable processes per CPU. On a quiet machine the number is below the first
 /// bound. At the second bound, no CPU time is left.
@@ -96,6 +103,28 @@ fn judge_steal(steal: f64) -> Fitness {
     doubt("steal", status, percent(steal), message, advice)
 }
 
+/// Judges the stalls of a time of this length. `None` if they could not be measured.
+pub(super) fn stalls(stalls: Option<&[Stall]>, span: Duration) -> Fitness {
+    let Some(stalls) = stalls else {
+        return unknown(
+            STALLS,
+            "Only a thread at real-time priority sees them (root, CAP_SYS_NICE, and `chrt`).",
+        );
+    };
+    let long = |stall: &Stall| stall.to_ns - stall.from_ns;
+    let mut by_cpu: BTreeMap<u32, u64> = BTreeMap::new();
+    stalls.iter().for_each(|stall| *by_cpu.entry(stall.cpu).or_default() += long(stall));
+    let worst = by_cpu.values().max().copied().unwrap_or(0) as f64 / span.as_nanos() as f64;
+    let longest = stalls.iter().map(long).max().unwrap_or(0) as f64 / 1e6;
+    let seen = match stalls.len() {
+        0 => "none".to_owned(),
+        count => format!("{count} in {:.1} s, up to {longest:.1} ms", span.as_secs_f64()),
+    };
+    let Some(status) = graded(worst, STALLED.0, STALLED.1) else { return good(STALLS, seen) };
+    let message = "CPUs stand still, mostly because a hypervisor takes them away: requests wait meanwhile.";
+    doubt(STALLS, status, seen, message, "Use a machine that is not shared, or measure at another time.")
+}
+
 fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
     let Some(status) = graded(foreign, FOREIGN.0, FOREIGN.1) else {
         return good(FOREIGN_LOAD, percent(foreign));
@@ -153,4 +182,23 @@ pub(super) fn load_average(host: &Host) -> Fitness {
         message,
         "Find these programs with `top`, stop them, and wait a minute.",
     )
+}
+
+#[cfg(test)]
+mod stall_tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_judged_by_their_share_of_the_time() {
+        let judge = |ms: u64| {
+            let stall = Stall { cpu: 1, from_ns: 0, to_ns: ms * 1_000_000 };
+            stalls(Some(&[stall]), Duration::from_secs(1))
+        };
+        assert_eq!(
+            [1, 5, 30].map(|ms| judge(ms).status),
+            [FitnessStatus::Good, FitnessStatus::Warning, FitnessStatus::Bad]
+        );
+        assert_eq!(judge(5).seen, "1 in 1.0 s, up to 5.0 ms");
+        assert_eq!(stalls(None, Duration::from_secs(1)).status, FitnessStatus::Unknown);
+    }
 }

@@ -73,7 +73,7 @@ impl Laid {
 
     fn item(&self, name: &str) -> Fitness {
         let snapshot = Snapshot::take(&self.host.root);
-        let look = whole(&self.host, snapshot.as_ref().map(|one| (one, one)));
+        let look = whole(&self.host, snapshot.as_ref().map(|one| (one, one)), Some(&[]));
         look.items.into_iter().find(|item| item.name == name).unwrap_or_else(|| panic!("no item {name}"))
     }
 
@@ -96,7 +96,7 @@ fn a_host_in_order_is_good_throughout() {
     let later = Laid::new();
     later.write("proc/stat", "cpu  110 0 50 1700 10 5 5 30 0 0\n");
     let snapshots = [&laid, &later].map(|laid| Snapshot::take(&laid.host.root).expect("there"));
-    let look = whole(&laid.host, Some((&snapshots[0], &snapshots[1])));
+    let look = whole(&laid.host, Some((&snapshots[0], &snapshots[1])), Some(&[]));
     let not: Vec<&Fitness> = look.items.iter().filter(|item| item.status != Good).collect();
     assert!(not.is_empty(), "{not:#?}");
     let mut names: Vec<&str> = look.items.iter().map(|item| &*item.name).collect();
@@ -113,7 +113,7 @@ fn unreadable_files_give_unknown() {
     laid.host.late_ns.clear();
     laid.host.allowed.clear();
     laid.host.release = "odd".into();
-    for item in whole(&laid.host, None).items {
+    for item in whole(&laid.host, None, None).items {
         assert!(matches!(item.status, Good | Unknown), "{item:?}");
         assert_eq!(item.message.is_empty(), item.status == Good, "{item:?}");
     }
@@ -220,7 +220,7 @@ fn noise_of_others() {
         let idle = 800 + 1000 - busy - steal;
         laid.write("proc/stat", &format!("cpu  {} 0 50 {idle} 10 5 5 {} 0 0\n", 100 + busy, 30 + steal));
         let after = Snapshot::take(&laid.host.root);
-        let items = whole(&laid.host, before.as_ref().zip(after.as_ref())).items;
+        let items = whole(&laid.host, before.as_ref().zip(after.as_ref()), None).items;
         ["steal", "foreign-load"]
             .map(|name| items.iter().find(|item| item.name == name).expect("there").clone())
     };
@@ -231,7 +231,7 @@ fn noise_of_others() {
     let load_average = |busy: u64| {
         later(busy, 0);
         let after = Snapshot::take(&laid.host.root);
-        let items = whole(&laid.host, before.as_ref().zip(after.as_ref())).items;
+        let items = whole(&laid.host, before.as_ref().zip(after.as_ref()), None).items;
         items.into_iter().find(|item| item.name == "load-average").expect("there")
     };
     assert_eq!(load_average(50).status, Good);
@@ -347,7 +347,7 @@ fn this_host_can_be_checked() {
     let host = here(&scratch.path().join("not/there/yet"));
     assert!(!host.allowed.is_empty() && host.disk_free.is_some() && host.clock_ns > 0, "{host:?}");
     let snapshot = Snapshot::take(&host.root).expect("procfs");
-    assert!(whole(&host, Some((&snapshot, &snapshot))).items.iter().any(|item| item.status == Good));
+    assert!(whole(&host, Some((&snapshot, &snapshot)), None).items.iter().any(|item| item.status == Good));
     let (start, end) = (at(Moment::Start, scratch.path()), at(Moment::End, scratch.path()));
     let has = |look: &HostLook| look.items.iter().any(|item| item.name == "load-average");
     assert!(has(&start) && !has(&end));
@@ -357,7 +357,7 @@ fn this_host_can_be_checked() {
 #[test]
 fn commands_in_advice_fit_the_user() {
     let advice = |host: &Host| {
-        let look = whole(host, None);
+        let look = whole(host, None, None);
         let item = look.items.into_iter().find(|item| item.name == "huge-pages").expect("checked");
         item.advice.expect("there is something to do")
     };

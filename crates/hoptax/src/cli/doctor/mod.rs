@@ -9,6 +9,7 @@ use super::help;
 use super::paint::Paint;
 use super::plan_source::{PlanSource, replace_missing};
 use diagnosis::{Diagnosis, PlanDiagnosis, SCHEMA};
+use hoptax_host::probe::StallWatch;
 use hoptax_host::probe::fitness::{self, SAMPLED, Snapshot, whole};
 use hoptax_lab::packs::{PackSet, Versions, binary};
 use hoptax_record::{Fitness, FitnessStatus};
@@ -50,9 +51,11 @@ impl Args {
         };
         let host = fitness::here(&self.out);
         let before = Snapshot::take(&host.root);
+        let watch = StallWatch::begin();
         std::thread::sleep(SAMPLED);
+        let stalls = watch.map(StallWatch::finish);
         let after = Snapshot::take(&host.root);
-        let look = whole(&host, before.as_ref().zip(after.as_ref()));
+        let look = whole(&host, before.as_ref().zip(after.as_ref()), stalls.as_deref());
         let mut items = look.items;
         items.push(gateways(&packs));
         let plan =
