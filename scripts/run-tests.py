@@ -55,6 +55,13 @@ STARTS_PROCESSES = (
     "signals::tests::", "states::unreadable_runs", "tree::tests::", "versions::tests::a_version_command_runs_once",
     "words::tests::words_are_those_of_a_shell",
 )
+# Tests that it leaves out because they take longer than three seconds: simulations, and tests of very many cases.
+SLOW = (
+    "simulation::", "compare::tests::equal_runs", "compare::tests::false_alarms", "capacity_search::tests::", "auto::tests::",
+    "not_raised_by_chance", "not_raised_by_white_or_bursty_noise", "a_run_of_any_size_fits", "every_chart_can_be_drawn",
+    "every_embedded_pack_is_valid", "schema::the_schema_", "damaged_plans_are_refused", "generator::tests::", "tests::index::",
+    "warm_up::tests::", "tokens_verify",
+)
 
 
 def read(text):
@@ -248,7 +255,7 @@ def run_all(cargo):
 def run_fast(cargo):
     runner = f'target."cfg(unix)".runner = ["{ROOT / "scripts/no-processes.py"}"]'
     test = [*cargo, "test", "--config", runner, "--locked"]
-    skips = [word for test in STARTS_PROCESSES for word in ("--skip", test)]
+    skips = [word for test in (*STARTS_PROCESSES, *SLOW) for word in ("--skip", test)]
     runs = [[*test, "--workspace", "--lib", "--no-fail-fast", "--", *skips], [*test, "-p", "hoptax", "--test", "all", "--", *FAST_MODULES]]
     # Every command runs, also after a failure.
     return max([subprocess.run(command, cwd=ROOT, check=False).returncode for command in runs])

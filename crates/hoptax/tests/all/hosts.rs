@@ -84,7 +84,7 @@ fn three_machines_are_measured_over_ssh() {
     if !is_installed("nginx") {
         return;
     }
-    let plan = plan(&network, None, "nginx", &format!("{LOAD}trials: 2\n"));
+    let plan = plan(&network, None, "nginx", &format!("{LOAD}trials: 2\nwarmup: 100ms\n"));
     let output = network.run(&plan, &[]);
     let (said, printed) = (text(&output.stderr), text(&output.stdout));
     assert!(output.status.success(), "{said}\n{printed}");
@@ -134,7 +134,7 @@ fn several_clients_send_one_load() {
     let [edge, app] = ["edge", "app"].map(|name| network.address(name));
     let load = LOAD.replace("duration", "from: [clients, edge], duration");
     let plan = format!(
-        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nhosts:\n  clients: {{ ssh: [one, two], hoptax: \
+        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nwarmup: 100ms\nhosts:\n  clients: {{ ssh: [one, two], hoptax: \
          {PROGRAM} }}\n  edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, \
          address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, upstream: app \
          }}\n"
@@ -259,7 +259,7 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
 fn errors_before_a_run_name_the_host_and_what_to_try() {
     let Some(network) = Network::make(&MACHINES) else { return };
     let error = |edge: &str| {
-        let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{LOAD}trials: 1\n"));
+        let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{LOAD}trials: 1\nwarmup: 100ms\n"));
         let address = network.address("edge");
         let plan = plan.replace(&format!("{{ ssh: edge, address: {address}, hoptax: {PROGRAM} }}"), edge);
         let output = network.run(&plan, &[]);
@@ -393,7 +393,7 @@ fn a_slow_link_to_a_host_is_no_fault() {
     }
     network.shape("edge", "root tbf rate 2mbit burst 16kb latency 400ms");
     let slow = LOAD.replace("300/s", "50/s").replace("300ms", "1s");
-    let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{slow}trials: 1\n"));
+    let plan = plan(&network, Some(PROGRAM), "hop-l7", &format!("{slow}trials: 1\nwarmup: 100ms\n"));
     let output = network.run(&plan, &["--accept-void"]);
     assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&output.stdout));
     let directory = run_directories(network.scratch.path()).remove(0);

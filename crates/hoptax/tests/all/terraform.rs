@@ -171,6 +171,7 @@ gateways: [hop-l7]
 load: [{{ loop: open, rate: 300/s, connections: 4, duration: 300ms }}]
 idle: sleep
 trials: 1
+warmup: 100ms
 ",
             site.infra().display()
         ),
