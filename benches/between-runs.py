@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How often do `hoptax compare` and `hoptax gate --baseline` tell equal runs apart?
+"""Counts how often `hoptax compare` and `hoptax gate --baseline` find a difference between equal runs.
 
-Makes runs of one plan, by default two equal nginx, and compares every ordered pair of runs: how often compare calls a row or
-a pair better or worse, and how gate exits with budgets of +10 % against the other run as baseline. Pairs whose CPUs the
-hypervisor had placed alike and differently are counted apart. Run directories that DIRECTORY already has are used too, so
-`--runs 0` only evaluates again.
+Makes runs of one plan, by default with two equal nginx, and compares every ordered pair of runs. It counts how often
+compare calls a row or a pair better or worse, and how gate exits if the other run is the baseline and budgets allow +10 %.
+Pairs of runs in which the hypervisor had placed the CPUs differently are counted separately. Run directories that DIRECTORY
+already has are used too, so `--runs 0` only evaluates them again.
 
-Then it plants a delay in one of two equal hops of a run, and counts how often that run's gate exits 3 and compare says
-`worse`, within the run and against another run.
+The second test makes runs with two equal hops and plants a delay in one of them. It counts how often gate exits with 3 and
+compare says `worse`, both within a run and against another run.
 
   benches/between-runs.py DIRECTORY [--runs 10] [--time 30s] [--plan FILE] [--planted 10] [--delay 50us] [--out FILE]
 """
@@ -40,7 +40,7 @@ BUDGET = """- { metric: added_p50, max: +10% }
 - { metric: cpu_us_per_request, max: +10% }
 - { metric: throughput, min: -10% }
 """
-# From this factor on, hoptax calls two distances of CPUs different placements.
+# hoptax treats two distances of CPUs as different placements if one is more than this many times the other.
 APART = 2.0
 
 
@@ -57,7 +57,7 @@ def runs_below(directory):
 
 
 def measure(plan, directory, count, time):
-    """Adds runs until there are `count`."""
+    """Adds runs until the directory has `count` runs."""
     while len(runs_below(directory)) < count:
         before = set(runs_below(directory))
         code, _ = hoptax("run", plan, "--out", directory, "--set", f"time={time}", "--no-live")
@@ -71,7 +71,7 @@ def distances(run):
 
 
 def alike(one, other):
-    """Whether the CPUs were placed alike. `None` if a run does not know."""
+    """Whether the CPUs were placed alike in two runs. `None` if the runs measured no pair of CPUs in common."""
     both = one.keys() & other.keys()
     if not both:
         return None

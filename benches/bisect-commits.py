@@ -2,10 +2,11 @@
 """Tests whether `hoptax bisect` names the commit that made a proxy slower, and how long that takes.
 
 Each run makes a repository with 40 commits of a small proxy: a script that starts the built-in hop. One commit, drawn at
-random, adds 40 us of work to each request; with `--metric cpu_us_per_request`, a share of the hop's CPU time. With
-`--rate 0`, the loop is closed: the hop then never waits, so its CPU time per request contains no wake-ups. Beside it,
-a yes-or-no bisect checks each commit once: does it show more than half of the bad commit's change? It uses the first
-measurement of each commit of the same search, and makes those that the search did not need.
+random, adds 40 us of work to each request. With `--metric cpu_us_per_request`, it adds a share of the hop's CPU time instead.
+With `--rate 0`, the loop is closed. The hop then never waits, so its CPU time per request contains no wake-ups.
+
+For comparison, a yes-or-no bisect checks each commit once, and calls it bad if it shows more than half of the bad commit's
+change. It uses the first measurement of each commit of the same search, and measures commits that the search did not need.
 """
 
 import json
@@ -67,7 +68,7 @@ def plan(arguments, below, refs):
 
 
 def document(text):
-    """The document of a search that named no commit, with the probability of its best suspect."""
+    """The JSON document of a search that named no commit, with the probability of the most likely commit."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
@@ -78,7 +79,7 @@ def document(text):
 
 
 def searched(arguments, below, names):
-    """The document of a search, its seconds, and the state with all measurements."""
+    """The JSON document of a search, its duration in seconds, and its state with all measurements."""
     path = below / "plan.yaml"
     path.write_text(plan(arguments, below, ["HEAD"]))
     begun = time.monotonic()

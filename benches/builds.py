@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""CPU time of several builds of hoptax, in turns: what the static binary (musl, its allocator) costs against glibc.
+"""Compares the CPU time of several builds of hoptax, for example of the static binary (musl, its allocator) and glibc.
 
     cargo build --release --locked && make packages
     benches/builds.py --build glibc=target/release/hoptax --build musl=target/x86_64-unknown-linux-musl/release/hoptax
 
 In each round every build has one turn of each kind of work, in random order. Ratios are to the first build, within the
-round. The work is what allocates least and most: requests in a steady state, new connections, the upstream, a report,
-the list of gateways, a start.
+round. Some kinds of work allocate very little, and others very much: requests in a steady state, new connections, the
+upstream, a report, the list of gateways, a start.
 """
 
 import importlib

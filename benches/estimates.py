@@ -35,7 +35,7 @@ def bisected(is_below, low, high):
 
 
 def t_quantile(freedom, confidence=CONFIDENCE):
-    """Student's t that holds the share `confidence` on both sides of zero."""
+    """The t for which Student's distribution has the share `confidence` between −t and t."""
     beyond = lambda t: beta(freedom / (freedom + t * t), freedom / 2, 0.5)
     return bisected(lambda t: beyond(t) > 1 - confidence, 0, 1e4)
 
@@ -46,7 +46,7 @@ def f_beyond(ratio, above, below):
 
 
 def share_interval(count, of, confidence=CONFIDENCE):
-    """Interval of a share seen `count` times in `of` (Clopper and Pearson, 1934)."""
+    """Interval of the probability of an event that happened `count` times in `of` (Clopper and Pearson, 1934)."""
     tail = (1 - confidence) / 2
     low = bisected(lambda p: beta(p, count, of - count + 1) < tail, 0, 1) if count else 0.0
     high = bisected(lambda p: beta(p, count + 1, of - count) < 1 - tail, 0, 1) if count < of else 1.0
@@ -101,11 +101,11 @@ def components(runs, within=None):
 
 
 def covered(intervals):
-    """How many intervals hold the mean of all estimates.
+    """Number of intervals that contain the true value, which is approximated by the mean of all n estimates.
 
-    The mean of all contains the interval's own estimate, which pulls it closer; without its own estimate, the mean's
-    own scatter pushes it away. The distance from the mean of all times √(n ÷ (n − 1)) scatters exactly as the distance
-    from the truth does.
+    An estimate is closer to this mean than to the true value, because the mean contains the estimate itself. A mean
+    without it would be too far away instead, because that mean scatters too. The distance from the mean of all,
+    times √(n ÷ (n − 1)), scatters exactly as the distance from the true value does.
     """
     count = len(intervals)
     centre = fmean(one["estimate"] for one in intervals)

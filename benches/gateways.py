@@ -34,7 +34,7 @@ def descendants(pid):
 
 
 def listeners(pids):
-    """{port: pids that have it open} of sockets that listen. Java listens on IPv4 with sockets of IPv6."""
+    """{port: pids that have it open} of listening sockets. IPv6 is included, because Java uses IPv6 sockets for IPv4."""
     ports = {}
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
@@ -58,7 +58,7 @@ def body(port):
 
 
 class Kept:
-    """A gateway that is kept up: its `url`, its `pids`, and `upstream` and `upstream_pid`."""
+    """A gateway that keeps running: its `url`, its `pids`, and `upstream` and `upstream_pid`."""
 
     def __init__(self, port, pids, upstream, upstream_pid):
         self.url, self.pids = f"http://127.0.0.1:{port}/", pids
@@ -67,7 +67,7 @@ class Kept:
 
 @contextlib.contextmanager
 def kept_up(gateway, below, limit=90):
-    """Has hoptax start an upstream and a gateway (an entry of a plan, or None for direct), and keeps both up.
+    """Lets hoptax start an upstream and a gateway (an entry of a plan, or None for direct), and keeps both running.
 
     hoptax starts gateways only for a run. This run measures direct once, and then pauses for as long as needed.
     """

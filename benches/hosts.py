@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Compares runs on one host with runs on several hosts of the same machine: network namespaces, each reached by ssh.
 
-`tax`: pairs of runs of nginx, in turns: all roles on one host, and each role on a host of its own, over ssh. Does the tax that
-remains without the network equal that on one host? `generators`: the same load from one host and from three. Does the p99 of
-all three together equal that of one? `connections`: one run with many connections from three hosts. Do they add up?
+- `tax` makes pairs of runs of nginx, in turns: one with all roles on one host, one with each role on a separate host, over
+  ssh. The tax without the network's part must equal the tax on one host.
+- `generators` sends the same load from one host and from three hosts. The p99 of all three together must equal that of one.
+- `connections` makes one run with many connections from three hosts. The connections must add up.
+
 Needs root, sshd and iproute2.
 """
 
@@ -31,7 +33,7 @@ def ip(words):
 
 
 class Network:
-    """Hosts with an address each, on a switch. `ssh` on PATH knows their names."""
+    """Several hosts on a switch, each with an address. The `ssh` on PATH knows their names."""
 
     def __init__(self, below):
         self.prefix, self.below = f"bench-{os.getpid()}", below
@@ -62,7 +64,7 @@ class Network:
             f"HostKey {self.below}/host\nAuthorizedKeysFile {self.below}/user.pub\nStrictModes no\nPermitRootLogin yes\n"
             "UsePAM no\n")
         sshd = shutil.which("sshd") or "/usr/sbin/sshd"
-        # This machine has no way into the network of the hosts. So each login starts a server in the host's namespace.
+        # This machine cannot reach the network of the hosts. So each login starts a server in the host's namespace.
         (self.below / "config").write_text(
             f"Host *\n  User root\n  IdentityFile {self.below}/user\n  IdentitiesOnly yes\n"
             f"  UserKnownHostsFile {self.below}/known\n"
@@ -101,7 +103,7 @@ def interval(figure):
 
 
 def overlap(one, other):
-    """Whether two intervals have a value in common."""
+    """Whether two intervals overlap."""
     return one["low"] <= other["high"] and other["low"] <= one["high"]
 
 
@@ -170,7 +172,7 @@ def connections(arguments, results, below, network):
     below.mkdir()
     configuration = below / "nginx.conf"
     configuration.write_text(NGINX.format(below=below, address=address("app")))
-    # The built-in upstream is one process, whose descriptors would be too few.
+    # The built-in upstream is a single process, which cannot open enough descriptors.
     upstream = subprocess.Popen(["ip", "netns", "exec", f"{network.prefix}-app", "nginx", "-c", configuration])
     try:
         time.sleep(2)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What idle CPUs and the placement of roles do to a median, with hops that add known delays.
+"""Shows how idle CPUs and the placement of roles change a median, with hops that add known delays.
 
 Starts an upstream and hops without a delay, with 20 us and with 50 us (`spin`), and loads each in turn from a generator.
-Each way to place the roles on two CPUs is measured with idle CPUs that sleep, and with idle CPUs that poll: because this
-process holds /dev/cpu_dma_latency at 0 (needs root), or because a process with the policy SCHED_IDLE spins on each CPU.
+Each way to place the roles on two CPUs is measured with idle CPUs that sleep, and with idle CPUs that poll. To make idle CPUs
+poll, this process holds /dev/cpu_dma_latency at 0 (needs root), or a process with the policy SCHED_IDLE spins on each CPU.
 The order of the ways is random in each run.
 """
 
@@ -21,7 +21,7 @@ from runs import progress, record
 from servers import free_port
 
 DELAYS = (0, 20, 50)
-# CPUs of upstream, hop and generator, and how idle CPUs are kept awake; None: not pinned, asleep.
+# The CPUs of upstream, hop and generator (None: not pinned), and how idle CPUs are kept awake (None: they sleep).
 WAYS = {
     "not pinned": (None, None, None, None),
     "not pinned, poll": (None, None, None, "latency"),

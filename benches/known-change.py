@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests whether `hoptax compare` finds a change of 5 % between two builds, in a run of their own each or in one run.
+"""Tests whether `hoptax compare` finds a change of 5 % between two builds, measured in separate runs or in one run.
 
-The builds are the built-in hop with and without a planted delay, which takes CPU time too. One delay is a share of the hop's
-response time at the median, one the same share of its CPU time per request, one is zero: then `compare` must find nothing.
+The builds are the built-in hop with and without a planted delay, which takes CPU time too. There are three delays: a share of
+the hop's median response time, the same share of its CPU time per request, and zero. With zero, `compare` must find nothing.
 Each comparison of two runs takes 3 minutes with the default time. With `--together`, one run of the same length measures all
 builds in the same rounds.
 """
@@ -18,9 +18,9 @@ from runs import hoptax, measure, options, progress, record, reported
 LABEL = "build"
 METRICS = {"p50": "p50", "cpu_us_per_request": "CPU per request"}
 SAME = "same build"
-# Time of the run that shows how long the delays must be for builds in one run.
+# Duration of the first run, from which the lengths of the delays for builds in one run are computed.
 PILOT_S = 20
-# A run may take this many times as long as planned, and this many seconds for start and warm-up.
+# A run may take this many times its planned time, plus this many seconds for start and warm-up.
 PATIENCE, START_S = 1.5, 120
 
 
@@ -39,7 +39,7 @@ def level(report, metric):
 
 
 def compared(*runs, label=LABEL):
-    """Rows of a comparison with the first build, by metric: of two run directories, or of another build of the same run."""
+    """Rows of a comparison with the first build, by metric. The other build is in another run directory or in the same run."""
     labels = () if label == LABEL else ("--labels", f"{LABEL},{label}")
     document = json.loads(hoptax("compare", *runs, *labels, "--format", "json"))
     return {row["metric"]: row for row in document["rows"] if row["label_b"] == label and row["metric"] in METRICS}

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Tests whether hoptax measures only warm processes, with hops whose warm-up is known.
 
-Each run measures in the same rounds a hop without a warm-up, hops with one that falls linearly or in a step, and with
-`--forever` one that never ends. A warmed hop must add what the hop without a warm-up adds, and the report must say how
-many requests its warm-up took. Uses the default plan: `time`, and processes that are warmed up until they settle.
+Each run measures several hops in the same rounds: one without a warm-up, one whose warm-up falls linearly, one whose warm-up
+falls in a step, and with `--forever` one whose warm-up never ends. After its warm-up, each hop must add what the hop without a
+warm-up adds. The report must say how many requests the warm-up took. The plan uses the defaults: `time`, and processes that
+are warmed up until they settle.
 """
 
 import tempfile
@@ -13,10 +14,10 @@ from common import Disturbance, spread, table
 from runs import measure, options, progress, record, reported
 
 WARM, FALLS = "warm", ("linear", "step")
-# With --forever, processes are warmed up for this long at most, and a hop has a fall that is this many times as long: it
-# cannot end by then, and is steep enough to be seen.
+# With --forever, processes are warmed up for at most this many seconds. The warm-up of one hop is this many times as long,
+# so it cannot end in time, but is still steep enough to be detected.
 AT_MOST_S, FOREVER = 12, 4
-# A run may take this many times as long as planned, and this many seconds for start and warm-ups.
+# A run may take this many times its planned time, plus this many seconds for start and warm-ups.
 PATIENCE, START_S = 1.5, 400
 
 
@@ -33,7 +34,7 @@ def plan(arguments, seed):
 
 
 def figures(report):
-    """Of each hop: added p50, half-width, requests of the warm-up; and whether `forever` is named."""
+    """Added p50, half-width and requests of the warm-up of each hop, and whether a finding names `forever`."""
     added = {case["gateway"]: case["tax"]["added_p50"] for case in report["cases"] if case.get("tax")}
     slow = {one["contender"]: one["slow_requests"] for one in report["warm_ups"]}
     named = [one for one in report["findings"] if one["code"] == "still-warming" and "forever" in (one["case"] or "")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Resident memory of `hoptax load` and its peers at 1, 1,000 and 15,000 connections, and of three hoptax with 45,000 in total.
+"""Resident memory of `hoptax load` and its peers at 1, 1,000 and 15,000 connections, and of three hoptax processes with 45,000.
 
 Each tool opens the connections in a closed loop to an upstream that takes 2 s per response. So nearly all connections
 are idle. VmRSS and VmHWM are read from /proc every 50 ms. The benchmark reports three figures:

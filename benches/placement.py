@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What it costs gateways that the CPUs of a virtual machine are far apart.
+"""Shows what gateways cost if the CPUs of a virtual machine are far apart.
 
 Reads run directories, for example those that `variance.py --keep` leaves, and divides their trials by the time that a cache
 line took between the CPUs of generator and gateway and back. Measures nothing itself.
@@ -13,12 +13,12 @@ from common import table
 from runs import DIRECT, record, trials
 from variance import p50_us, placements, run_directories
 
-# Trials around which the distance changed by more than this factor belong to no placement, as in hoptax.
+# If the distance changed by more than this factor during a trial, the trial belongs to no placement, as in hoptax.
 APART = 2
 
 
 def distance_ns(trial):
-    """Distance of the first pair of CPUs around a trial; None if it was not measured or changed."""
+    """Distance of the first pair of CPUs before and after a trial; None if it was not measured or changed."""
     for one in trial.get("cpu_round_trips", [])[:1]:
         low, high = sorted((one["before_ns"], one["after_ns"]))
         return (low + high) / 2 if high <= APART * low else None

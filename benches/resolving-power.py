@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Resolving power: how small a difference three designs of a measurement find in the same time, in one session.
+"""Resolving power: the smallest differences that three designs of a measurement find in the same time, in one session.
 
 - new: hoptax with `time`: many short rounds. Shortened copies of a run show what it knew after fewer minutes.
 - old: hoptax with five rounds of long trials, and with idle CPUs that sleep.
-- blocked: what people do without hoptax: one contender after the other, three repeats each with another load generator,
-  and the difference of the means with Welch's interval.
+- blocked: the usual way without hoptax. It measures one contender after the other, three times each, with another load
+  generator, and computes the difference of the means with Welch's interval.
 
-Subjects: gateways (half-widths of their taxes), and hops with planted delays (which differences are distinguished; two
-identical hops show false alarms; on both, hoptax corrects for all pairs of hops, and the blocked design for none). The order
-of measurements in a run is random.
+The subjects are gateways and hops with planted delays. For gateways, the designs are compared by the half-widths of taxes. For
+hops, they are compared by the differences that they distinguish; two identical hops show false alarms. hoptax corrects for the
+number of pairs of hops, and the blocked design does not. The order of measurements in a run is random.
 """
 
 import json
@@ -30,7 +30,7 @@ BARE, TWIN = "bare", "bare-again"
 OLD_ROUNDS = 5
 # Share of an old trial that is warm-up. The old default was one second before four.
 OLD_WARMUP = 0.2
-# A run may take this many times as long as planned, and this many seconds for start and end.
+# A run may take this many times its planned time, plus this many seconds for start and end.
 PATIENCE, START_S = 1.5, 240
 
 
@@ -93,7 +93,7 @@ def measured_blocked(subject, arguments):
     """Contenders of the blocked design: entries of a plan's `gateways`, by label; None for direct."""
     entries = contenders(subject, arguments)
     if subject == "gateways":
-        # Hops are no products, so nobody would measure them in this way.
+        # Hops are not products, so nobody would measure them in this way.
         entries = {DIRECT: None} | {label: entry for label, entry in entries.items() if not label.startswith("hop-")}
     return entries
 
@@ -110,7 +110,7 @@ def blocked(subject, arguments, _, below, order):
 
 
 def expected_minutes(arguments):
-    """Time that one run of everything takes, with about a quarter of a minute for each start."""
+    """Time that one run of all designs takes, with about a quarter of a minute for each start."""
     of = {"new": lambda _: max(arguments.minutes) + 0.25, "old": lambda _: sum(arguments.old_minutes) + 0.25,
           "blocked": lambda subject: len(measured_blocked(subject, arguments))
           * (arguments.repeats * arguments.repeat / 60 + 0.1)}
@@ -118,7 +118,7 @@ def expected_minutes(arguments):
 
 
 def measured_runs(arguments, results, keep):
-    """Measures all runs, and keeps each result in a file of its own. A failed measurement is a line, not the end."""
+    """Measures all runs, and keeps each result in its own file. Reports failed measurements and continues."""
     number = 1 + max((int(path.name.split("-")[0]) for path in keep.glob("[0-9]*.json")), default=0)
     designs = {"new": new, "old": old, "blocked": lambda *parts: blocked(*parts, results.shuffled)}
     for run in range(number, number + arguments.runs):
@@ -139,8 +139,8 @@ def measured_runs(arguments, results, keep):
 
 
 def in_run(tax):
-    """A tax with the interval that the rounds of its run give. The blocked design has no other, so all designs show this
-    one."""
+    """A tax with the interval that the rounds of its run give. The blocked design has only this interval, so all designs
+    use it."""
     half = tax.get("half_width_in_run")
     return tax if half is None else estimates.around(tax["estimate"], half)
 
@@ -168,7 +168,7 @@ def differences(kept):
                 {**pair["difference"], "distinguished": pair["verdict"] == "distinguishable"}
                 for pair in kept["report"]["pairs"] if pair["metric"] in METRICS}
     found = {}
-    # In the order of the plan, as in reports, whatever the order of measurement was.
+    # Use the order of the plan, as reports do, and not the order of measurement.
     labels = [label for label in kept["order"] if label != DIRECT]
     for first, second in combinations(labels, 2):
         for metric, figure in (("added_p50", "p50"), ("cpu_us_per_request", "cpu_us")):
@@ -195,7 +195,7 @@ def named(column):
 
 
 def ratios(found, column, base, key):
-    """Half-widths of a design over those of another design in the same run."""
+    """Half-widths of a design ÷ half-widths of another design in the same run."""
     halves = [[estimates.half_width(found[one][run][key]) for one in (column, base)]
               for run in found[column].keys() & found[base].keys()
               if key in found[column][run] and key in found[base][run]]
@@ -268,7 +268,7 @@ def pairs_table(results, say, add):
 
 
 def planted_table(results, say, add):
-    """How often planted differences were distinguished, and how often the interval holds them."""
+    """How often planted differences were distinguished, and how often the interval contains them."""
     found, order = by_column(results, differences), columns(results)
     labels = {second for runs in found.values() for figures in runs.values() for first, second, _ in figures if first == BARE}
     for metric, name in METRICS.items():
@@ -301,7 +301,7 @@ def report(directory, results):
 
 
 def chosen(text, known, option):
-    """The requested words, which must be known."""
+    """The words of a list separated by commas. Exits if a word is unknown."""
     words = text.split(",")
     if unknown := set(words) - set(known):
         raise SystemExit(f"{option}: unknown {', '.join(sorted(unknown))}; known: {', '.join(known)}")

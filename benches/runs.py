@@ -39,7 +39,7 @@ def record(title, arguments, tools=()):
     made = Record(out.stem if out else title, title, arguments, tools)
     # Remove the pinning of this process, because hoptax must choose CPUs itself, as in an ordinary run.
     os.sched_setaffinity(0, CPUS)
-    # A kill must remove temporary directories and stop hoptax, as Ctrl-C does.
+    # Handle a kill like Ctrl-C, which removes temporary directories and stops hoptax.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return made
 
@@ -55,7 +55,7 @@ def numbers(text):
 
 def hoptax(*arguments, limit=120):
     """Runs hoptax, not pinned, because it chooses CPUs itself. Returns its standard output."""
-    # Waking up rarely does not disturb the measurement; the end of hoptax is seen at once.
+    # This thread wakes up rarely, so that it does not disturb the measurement. It notices the end of hoptax at once.
     return client([HOPTAX, *arguments], limit=limit, every=1, cpu=None).text
 
 
@@ -87,7 +87,8 @@ def trials(directory):
 def rounds_within(measured, minutes):
     """Number of rounds that a run with `time` set to these minutes would have measured. `measured` are its trials.
 
-    As hoptax does, begins no round that would not end in time if it took as long as the rounds so far.
+    Like hoptax, assumes that the next round takes as long as the average of the rounds so far, and does not begin it if it
+    would not end in time.
     """
     ends, rounds = {}, 0
     for trial in measured:

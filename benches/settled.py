@@ -2,8 +2,8 @@
 """Tests whether a gateway that hoptax has warmed up is as fast as an instance that has had minutes of load.
 
 hoptax starts an instance, which gets a closed loop for several minutes. Then a second hoptax starts another instance, warms it
-up, and measures both in the same rounds: the speed of rented CPUs changes too much within minutes to compare two runs. Added p50
-and CPU time per request must agree.
+up, and measures both instances in the same rounds. Two runs could not be compared, because the speed of rented CPUs changes
+too much within minutes. Added p50 and CPU time per request must agree.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from variance import installed
 
 METRICS = {"added_p50": "added p50", "cpu_us_per_request": "CPU per request"}
 FRESH, OLD = "fresh", "old"
-# A run may take this many times as long as planned, and this many seconds for starts and warm-ups.
+# A run may take this many times its planned time, plus this many seconds for starts and warm-ups.
 PATIENCE, START_S = 1.5, 400
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whether direct and gateways are better measured one after the other, in short slices of one load, or at the same time.
+"""Compares ways to measure direct and gateways: one after the other, in short slices of one load, or at the same time.
 
 Starts an upstream, a hop, and a hop with a known delay (`spin`), and measures all three in units of about a second:
 
-- in turn: a generator of its own for each, 300 ms long, as `hoptax run` does;
+- in turn: one generator after the other, each for 300 ms, as `hoptax run` does;
 - in slices: three generators that stay connected; each sends for 100 ms while the others pause, four times;
 - at once: three generators send during the whole unit, each at a third of the rate;
-- at once, full rate: the same, each at the whole rate.
+- at once, full rate: like `at once`, but each generator sends at the whole rate.
 
 A way is better if the differences of medians scatter less in the same time, and if they are the same as in turn.
 """

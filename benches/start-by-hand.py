@@ -54,7 +54,7 @@ def answered(connection):
 
 
 def one_start(command, port, cpu):
-    """Milliseconds until it listens and is ready, and of the requests of REQUESTS."""
+    """Milliseconds until the gateway listens and is ready, and response times of the requests in REQUESTS."""
     pin = (lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None
     begun = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -106,7 +106,8 @@ def main():
         for _ in range(arguments.times):
             starts.append(one_start(arguments.command, arguments.port, arguments.cpu))
             time.sleep(0.3)
-    # The largest rank that misses the median with at most 5 %, both ends together: 6 for 20 starts (95.9 %).
+    # The largest rank for which the interval between this rank and the same rank from above misses the median with a
+    # probability of at most 5 %: 6 for 20 starts (95.9 %).
     count = len(starts)
     missed = [2 * sum(math.comb(count, below) for below in range(rank)) / 2**count for rank in range(1, count // 2 + 1)]
     rank = sum(chance <= 0.05 for chance in missed)

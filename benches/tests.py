@@ -171,7 +171,7 @@ class Components(unittest.TestCase):
 
 
 class Coverage(unittest.TestCase):
-    """Runs with right, and with half as wide, intervals."""
+    """Runs whose intervals have the right width, and runs whose intervals are half as wide."""
 
     @staticmethod
     def held(width):
@@ -196,7 +196,7 @@ class Runs(unittest.TestCase):
         return {"round": round_number, "failed": None, "load_record": record}
 
     def test_the_first_minutes_contain_the_rounds_that_would_have_begun(self):
-        # Rounds of two trials; each round takes 20 s and ends 3 s before that, counted from the first warm-up.
+        # Rounds of two trials. Counted from the first warm-up, round n ends after n × 20 s − 3 s.
         measured = [self.trial(number, 1_000 + 20 * number + place * 10, 5) for number in range(9) for place in range(2)]
         # After two rounds, 37 s have passed and a third one fits into the minute: 37 s + 18.5 s. After three, 57 s have.
         self.assertEqual([runs.rounds_within(measured, minutes) for minutes in (0.1, 0.9, 1, 2, 60)], [1, 2, 3, 6, 9])
@@ -262,7 +262,7 @@ class Variance(unittest.TestCase):
         found = variance.summed_up(of_runs)
         self.assertAlmostEqual(found["variance"]["runs"]**0.5, 4, delta=1)
         self.assertAlmostEqual(found["variance"]["trials"], 80, delta=10)
-        # Runs scatter by √(4² + 10² ÷ 25) µs and claim 10 ÷ √25 µs.
+        # Runs scatter by √(4² + 10² ÷ 25) µs, but their intervals imply a scatter of 10 ÷ √25 µs.
         self.assertAlmostEqual(found["implied_half_us"] / fmean(found["half_us"]), 5**0.5, delta=0.35)
         self.assertLess(found["held"], 75)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where variance comes from: within a trial, between the trials of a run, or between runs; and whether intervals cover it.
+"""Splits variance into parts: within a trial, between the trials of a run, and between runs. Checks if intervals cover it.
 
 A run starts upstream and gateways again, and measures all gateways at all load points in many rounds. The generator is
 started again for each trial. Each round gives one value per gateway and load point: its p50 less the mean p50 of the
@@ -49,7 +49,7 @@ def plan(arguments, names, seed):
 
 
 def installed(wanted, say):
-    """The wanted gateways that are installed; says which are not."""
+    """The requested gateways that are installed. Prints the gateways that are not."""
     packs = {pack["name"]: pack["installed"] for pack in json.loads(hoptax("gateways", "--json"))}
     names = [name for name, there in packs.items() if there] if wanted == "all" else wanted.split(",")
     missing = [name for name in names if not packs.get(name, name.startswith("hop-"))]
@@ -102,7 +102,7 @@ def within_by_windows(windows):
 
 
 def within_by_ranks(times):
-    """Variance of a trial's p50 if requests were independent, µs²: from the ranks one standard error around its own."""
+    """Variance of a trial's p50 if requests were independent, µs²: from the ranks one standard error below and above p50."""
     error = 0.5 / sum(number for *_, number in times)**0.5
     return ((quantile(times, min(1, 0.5 + error)) - quantile(times, max(0, 0.5 - error))) / 2)**2
 
@@ -141,8 +141,8 @@ def run_directories(directory):
 
 
 def figures(directories):
-    """Values and reported taxes of runs, {(gateway, load, metric): [{"values", "within", "tax"}, one per run]}. Runs in which
-    the CPUs were placed differently are different loads."""
+    """Values and reported taxes of runs, {(gateway, load, metric): [{"values", "within", "tax"}, one per run]}. If the CPUs
+    were placed differently in some runs, the placement is part of `load`."""
     found, where = {}, placed(directories)
     for directory in directories:
         measured = trials(directory)
@@ -163,13 +163,14 @@ def figures(directories):
 
 
 def placements(distances):
-    """Splits distances into placements: a gap of more than half begins a new one. Returns their upper ends."""
+    """Splits distances into placements. A distance more than 1.5 times the previous one begins a new placement. Returns the
+    largest distance of each placement."""
     ordered = sorted(distances)
     return [one for one, after in zip(ordered, ordered[1:]) if after > 1.5 * one] + ordered[-1:]
 
 
 def placed(directories):
-    """Words for the placement of the CPUs in each run; empty if all runs have the same."""
+    """A text about the placement of the CPUs in each run; empty if all runs have the same placement."""
     distances = {}
     for directory in directories:
         known = report_of(directory).get("cpu_placements")
@@ -183,7 +184,7 @@ def placed(directories):
 
 
 def report_of(directory):
-    """The JSON report of a run directory: the kept one, or one that is made now."""
+    """The JSON report of a run directory: the kept report, or else a new report."""
     kept = directory / "report.json"
     return json.loads(kept.read_text()) if kept.exists() else reported(directory)
 
@@ -213,7 +214,7 @@ def summed_up(of_runs):
     intervals = [run["tax"] for run in of_runs]
     halves = [estimates.half_width(one) for one in intervals]
     rounds = median(len(run["values"]) for run in of_runs)
-    # Half-width that the scatter of the runs' estimates implies for an interval of the same confidence.
+    # Half-width of an interval of the same confidence, computed from the scatter of the runs' estimates.
     implied = estimates.t_quantile(max(1, rounds - 1)) * stdev([one["estimate"] for one in intervals])
     lags = [lag for run in of_runs if (lag := estimates.neighbors(run["values"])) is not None]
     return {"runs": len(of_runs), "rounds": rounds, "estimate_us": fmean(one["estimate"] for one in intervals),

@@ -13,17 +13,17 @@ import sys
 
 CLONE_THREAD = 0x10000
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
-# linux/audit.h, and numbers of system calls: clone, and those that only start processes.
+# The architecture in linux/audit.h, the number of the system call `clone`, and those of calls that only start processes.
 MACHINES = {"x86_64": (0xC000003E, 56, (57, 58)), "aarch64": (0xC00000B7, 220, ())}
 CLONE3 = 435
 
 
 def program(machine):
-    """The filter, in instructions of BPF: (code, jump if true, jump if false, operand)."""
+    """The filter as BPF instructions: (code, jump if true, jump if false, operand)."""
     architecture, clone, forks = MACHINES[machine]
     load, equal, any_bit, end = 0x20, 0x15, 0x45, 0x06
     lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (end, 0, 0, ALLOW), (load, 0, 0, 0)]
-    # Its flags are in memory, which a filter cannot read. The C library then uses clone.
+    # Refuse clone3, so that the C library uses clone instead. The flags of clone3 are in memory, which a filter cannot read.
     lines += [(equal, 0, 1, CLONE3), (end, 0, 0, FAIL | errno.ENOSYS)]
     for fork in forks:
         lines += [(equal, 0, 1, fork), (end, 0, 0, FAIL | errno.EPERM)]

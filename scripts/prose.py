@@ -21,7 +21,7 @@ SUFFIXES = {".md", ".rs", ".py", ".sh", ".yaml", ".yml", ".html", ".js", ".css",
 # Files that are not checked: measured results, texts from other projects, and lists that quote the phrases.
 EXCLUDED = ("records/", "fuzz/corpus/", "LICENSE", "Cargo.lock", "scripts/words-to-avoid.txt", "STYLE.md")
 WIDTH = 110
-# A comment that is no row of a table, no drawing and no address; or a line of a string that goes on in the next line.
+# A comment, except rows of tables, drawings and addresses. Also a line of a string that continues in the next line.
 CAN_BREAK = re.compile(r"\s*//(?![/!]?( ?\|| {4}| ?\S+$))|.*\\$")
 
 

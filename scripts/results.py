@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TITLE = re.compile(r"^#{1,2} (\S+): what does each hop cost\?$", re.M)
 MEASURED = re.compile(r"^(?P<machine>[^;\n]+); hoptax (?P<hoptax>[\d.]+); started (?P<date>\d{4}-\d\d-\d\d)T", re.M)
-# The heading of the table of a load; loads after the first are folded.
+# The heading above the table of a load. The tables of all loads except the first are folded.
 LOAD = re.compile(r"^(?:#{2,3} |<details><summary>)((?:open|closed) loop[^<\n]*?)(?:</summary>)?$", re.M | re.I)
-# A figure, its unit, its interval, and what follows.
+# A figure with its unit and its interval.
 FIGURE = re.compile(r"^[+−]?[\d.,]+ ?(?:[kM]|µs|ms|s|%)? \([−\d.,]+(?:–| to )[−\d.,]+\)")
 SEVERAL = "# Where variance comes from, and what intervals cover"
 SEVERAL_LOAD = "open loop, 1,000/s, constant, 32 connections"
@@ -63,7 +63,7 @@ def rows_below(text):
 
 
 def read_report(text, source):
-    """The run of a Markdown report; None if the text is no report, or its figures must not be used."""
+    """The run of a Markdown report; None if the text is not a report, or its figures must not be used."""
     title, measured = TITLE.search(text), MEASURED.search(text)
     if not title or not measured:
         return None
@@ -130,7 +130,7 @@ def microseconds(mean, half):
 
 
 def place(source, machine):
-    """The machine of a record, whose directory is called after the date and the machine."""
+    """The machine of a record. The name of its directory contains the date and the machine."""
     kernel = re.sub(r"(Linux [\d.]+)\S*", r"\1", machine)
     return f"Rented virtual machine: {kernel}" if re.search(r"\d{4}-\d\d-\d\d-vm\b", source.as_posix()) else kernel
 

@@ -39,9 +39,9 @@ MOST_RETRIES = 12
 MOST_RETRIES_OF_A_TEST = 2
 LAST_RUNS = 10
 MOST_RUNS_WITH_RETRY = 2
-# Runs that the history keeps.
+# Number of runs that the history keeps.
 KEPT_RUNS = 100
-# Tests that are listed as the slowest.
+# Number of tests in the list of the slowest tests.
 SLOWEST = 10
 # Lines of a failed test's output that are printed again at the end. The rest is usually a list of stack frames.
 MOST_LINES = 12
@@ -90,8 +90,8 @@ def allowed_patterns(text):
 
 
 class History:
-    """Retries of earlier runs, one line of JSON for each run. A line has the tests that needed a retry, and with 0 the
-    tests that needed one in an earlier run and none in this one."""
+    """Retries of earlier runs, one line of JSON for each run. A line has the number of retries of each test that needed one.
+    It has 0 for tests that needed a retry in an earlier run, but not in this run."""
 
     def __init__(self):
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -185,13 +185,13 @@ class Report:
 
 
 def pytest_command():
-    """The command of pytest, also as scripts/setup.sh installs it; empty if it is not installed."""
+    """The command of pytest, which scripts/setup.sh may have installed; empty if pytest is not installed."""
     if "PYTEST" in os.environ:
         return shlex.split(os.environ["PYTEST"])
     if importlib.util.find_spec("pytest"):
         return [sys.executable, "-m", "pytest"]
     path = programs()
-    # Debian's package has the second name.
+    # In Debian's package, the program is called pytest-3.
     found = shutil.which("pytest", path=path) or shutil.which("pytest-3", path=path)
     return [found] if found else []
 
@@ -204,10 +204,10 @@ def programs():
 
 
 def commands(target, notes):
-    """What to run after the tests of the crates."""
+    """The commands to run after the tests of the crates."""
     program = target / "debug/hoptax"
     scripts = []
-    # Without the program, the build has failed, or a test replaces Cargo.
+    # The program is missing if the build has failed, or if a test replaces Cargo.
     if program.exists():
         names = ("benches/tests.py", "scripts/tests.py", "scripts/packages/tests.py")
         scripts = [*([str(ROOT / name)] for name in names), [str(ROOT / "scripts/packages/trial.py"), str(program)]]

@@ -30,7 +30,7 @@ src = "."
 
 [build]
 build-dir = "../book"
-# README.md keeps its name as a page, and {{…}} in commands are hoptax's templates, not mdBook's.
+# Without preprocessors, README.md keeps its name as a page, and mdBook does not expand hoptax's templates {{…}}.
 use-default-preprocessors = false
 
 [output.html]

@@ -26,7 +26,7 @@ Plan = Union[PathLike, Mapping[str, Any]]
 _MEASURED = (0, 3, 4, 5)
 # After the first signal, hoptax stops the gateways and writes the report of what was measured.
 _TIME_TO_STOP_S = 60
-# Of a failed command, this many last lines are quoted.
+# Number of last lines that an error quotes from a failed command.
 _QUOTED_LINES = 40
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
-# A hint that asks for more rounds than this many times the present ones helps nobody.
+# A hint to measure more than this many times as many rounds would not help anybody.
 _MOST_TIMES_LONGER = 100
 
 # Functions that are called with every verdict that is used as a condition. The pytest plugin records them.
@@ -80,7 +80,7 @@ class Verdict:
         return Verdict(outcome, f"not ({self.claim})", self.reason, self.estimates)
 
     def _combined(self, other: Verdict, word: str, order: tuple[str, str, str]) -> Verdict:
-        """The outcome is the one that is first in `order`. The reasons are those of the parts with this outcome."""
+        """The first outcome in `order` that one of the parts has, with the reasons of the parts that have it."""
         if not isinstance(other, Verdict):
             return NotImplemented
         outcome = min(self.outcome, other.outcome, key=order.index)
@@ -143,7 +143,7 @@ class Estimate:
     gateway: str = ""
     load: str = ""
     bound: str = ""
-    """`more than` or `less than`, if the value is only a bound of the true one."""
+    """`more than` or `less than`, if the value is only a bound of the true value."""
     void: tuple[str, ...] = ()
     """Codes of the `void` findings about this figure. Comparisons with it are inconclusive."""
     load_index: Optional[int] = field(default=None, repr=False)

@@ -14,7 +14,7 @@ PRICES = {
     "added_p50": TIME, "added_p99": TIME, "cpu_us_per_request": TIME, "throughput_ratio": RATIO,
     "memory_rss_bytes": SIZE,
 }
-# The JSON report has no intervals of these. `hoptax gate` computes them.
+# The JSON report has no intervals of these metrics. `hoptax gate` computes the intervals.
 GATED = {"error_share": SHARE, "memory_rss_bytes": SIZE, "memory_pss_bytes": SIZE}
 # Members of a start: the place in the JSON report, and the factor to µs.
 STARTS = {
@@ -27,7 +27,7 @@ UNITS: dict[str, str] = {
     **TAXES, **GATED, **{name: TIME for name in PERCENTILES}, "throughput": RATE, **{name: TIME for name in STARTS},
 }
 
-# The metrics that a finding makes doubtful, by its `concerns.figures`. Other figures of it are not among the metrics.
+# The metrics that a finding makes doubtful, by its `concerns.figures`. Other values of `concerns.figures` concern no metric.
 CONCERNED: dict[str, frozenset[str]] = {
     "all": frozenset(UNITS),
     "tails": frozenset(("p90", "p95", "p99", "p99.9", "max", "added_p90", "added_p95", "added_p99")),
@@ -130,7 +130,7 @@ class StartMetrics:
 
     @property
     def ready(self) -> Estimate:
-        """Time until it answers rightly."""
+        """Time until the gateway gives the first right answer."""
         return self.metric("ready")
 
     @property

@@ -177,7 +177,7 @@ def _name_next_plan(config: pytest.Config) -> None:
         state.lab.name = plans.name_of(state.item.name)
 
 
-# The outermost wrapper, so that it sees what xfail made of the exception.
+# The outermost wrapper, so that it sees the outcome after xfail has handled the exception.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     outcome = yield
@@ -198,7 +198,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if not report.longrepr or isinstance(report.longrepr, tuple):
             report.longrepr = item.repr_failure(call.excinfo)
     else:
-        # Without its fixtures a test cannot pass, so an inconclusive fixture skips it even with `pass`.
+        # A test cannot pass without its fixtures, so an inconclusive fixture skips the test even with `pass`.
         path, line, _ = item.location
         report.outcome, report.longrepr = "skipped", (str(path), (line or 0) + 1, f"Skipped: {reason}")
 

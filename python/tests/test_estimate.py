@@ -87,7 +87,7 @@ def test_words_of_a_verdict():
 @pytest.mark.parametrize(
     ("bound", "hint"),
     [
-        # The upper end is 6 above the value: three times as near needs nine times as many rounds.
+        # The upper end is 6 above the value. An interval a third as wide needs nine times as many rounds.
         ("74us", "about 181 rounds instead of 20 would decide it"),
         ("69us", "about 81 rounds instead of 20"),
         ("78us", "about 21 rounds instead of 20"),

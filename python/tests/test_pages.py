@@ -32,7 +32,7 @@ def run_tests(pytester):
 
 def test_the_tests_of_the_guide_run(run_tests, pytester, fake):
     fake(figures={
-        # A closed loop saturates: there the tax is that of waiting, and only throughput has a bound.
+        # A closed loop saturates the gateway. Its tax then consists of waiting, so only throughput has a bound.
         "nginx": {
             "open": {"added_p50": [72, 66, 78], "cpu_us_per_request": [20, 18, 22]},
             "closed": {"added_p50": [1770, 1640, 1910], "throughput_ratio": [0.67, 0.65, 0.68]},

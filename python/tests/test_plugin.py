@@ -68,7 +68,7 @@ def test_an_inconclusive_test_counts_as_the_user_wishes(suite, pytester, outcome
     text = text[0] + "def test_cannot_tell" + text[1].split("def test_cannot_tell")[1]
     if by == "mark":
         text = text.replace("    def test_cannot", f"    @pytest.mark.hoptax_inconclusive({outcome!r})\n    def test_cannot")
-        # The mark is stronger than the option.
+        # The mark takes precedence over the option.
         options = ("--hoptax-inconclusive", "skip" if outcome == "fail" else "fail", "--strict-markers")
     elif by == "ini":
         options = ("-o", f"hoptax_inconclusive={outcome}")

@@ -69,7 +69,7 @@ def main(environment):
         return
     mark = f"<!-- hoptax {name} -->"
     pages = api("GET", f"repos/{repository}/issues/{number}/comments?per_page=100", pages=True)
-    # A person could write the mark too.
+    # Check the author too, because a person could also write the mark.
     own = [one["id"] for page in pages for one in page if one["body"].startswith(mark) and one["user"]["type"] == "Bot"]
     body = {"body": f"{mark}\n{text}"}
     if own:

@@ -40,7 +40,7 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// Nothing is measured on other systems, so their clocks need not be those of other processes.
+/// On other systems hoptax measures nothing, so processes need not share a clock there.
 #[cfg(not(target_os = "linux"))]
 enum ClockId {
     Monotonic,

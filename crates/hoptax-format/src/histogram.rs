@@ -30,9 +30,9 @@ pub fn empty_of_counts() -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// The rank of a quantile (0 to 1) among `samples` values, from 1: the smallest rank with at least this share
-/// of the values at or below it. A product such as 0.9 · 2,000 must not become the next rank because it is
-/// not exact in floating point.
+/// The rank of a quantile (0 to 1) among `samples` values, from 1. It is the smallest rank for which at least
+/// this share of the values has this rank or a lower one. A small tolerance is subtracted first, because a
+/// product such as 0.9 · 2,000 is not exact in floating point, and rounding up could give the next rank.
 pub fn rank(quantile: f64, samples: u64) -> u64 {
     let exact = quantile.clamp(0.0, 1.0) * samples as f64;
     let rank = (exact - 4.0 * f64::EPSILON * exact).ceil() as u64;
@@ -41,7 +41,7 @@ pub fn rank(quantile: f64, samples: u64) -> u64 {
 
 /// The value with this rank (from 1). Zero if the histogram is empty.
 pub fn value_at_rank(histogram: &Histogram<u64>, rank: u64) -> u64 {
-    // Half a rank below the rank, so that no rounding can reach another rank.
+    // Ask for the quantile half a rank below `rank`. Rounding errors then cannot lead to another rank.
     histogram.value_at_quantile((rank.max(1) as f64 - 0.5) / histogram.len().max(1) as f64)
 }
 
@@ -52,8 +52,8 @@ pub fn spread(histogram: &Histogram<u64>) -> Option<[u64; 3]> {
 }
 
 /// True if `numbers` contains the minimum of `i64`. Each number is stored with 7 bits per byte, and 8 bits in
-/// its ninth byte. The minimum would mean a gap of 2^63 values, and the decoder would overflow when it
-/// negates the minimum.
+/// its ninth byte. Negative numbers mean gaps between values. The minimum would be a gap of 2^63 values,
+/// which overflows when the decoder negates it.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();

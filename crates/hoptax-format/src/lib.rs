@@ -1,5 +1,5 @@
-//! What others say and store of a load: the load spec ([`spec`]), the load record ([`record`]) and what both
-//! are built from.
+//! Data formats that describe a load: its input, the load spec ([`spec`]), its output, the load record
+//! ([`record`]), and the types that both use.
 //!
 //! This crate depends on no other crate of hoptax, opens no socket and starts no thread.
 #![forbid(unsafe_code)]

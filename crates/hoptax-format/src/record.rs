@@ -158,20 +158,20 @@ pub struct Connections {
     /// without announcing this in the response. Zero in records of older versions, which did not count them.
     #[serde(default)]
     pub closed_after_first: u64,
-    /// Number of requests of the measured time that lost a reused connection: the peer closed or reset it
-    /// before the first byte of the response. Each of them was sent again or failed. Zero in records of older
+    /// Number of requests of the measured time whose reused connection the peer closed or reset before the
+    /// first byte of the response. Each of these requests was sent again or failed. Zero in records of older
     /// versions.
     #[serde(default)]
     pub closed_on_reuse: u64,
     /// Number of connections that the generator closed because bytes arrived when no request was outstanding.
-    /// This count covers the generator's whole life. A server that sends such bytes may also have answered
-    /// requests before it received them.
+    /// This count covers the generator's whole life. If a server sends bytes without a request, it may also
+    /// answer requests too early, before it has received them.
     #[serde(default)]
     pub unasked: u64,
 }
 
-/// How the connections were used. A connection here is one of those that the load requests; if it ends, the
-/// next connection in its place continues its counts.
+/// How the connections were used. One connection here is one of the connections that the load requests. If it
+/// ends, its counts continue with the connection that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Responses to requests of the measured time on each connection, as a histogram of counts.
@@ -193,9 +193,9 @@ pub struct Occupancy {
 /// A time in which no response ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// Its begin after the start of the measured time, nanoseconds.
+    /// Time from the start of the measured time to the start of the silence, nanoseconds.
     pub at_ns: u64,
-    /// Its length, nanoseconds.
+    /// Length of the silence, nanoseconds.
     pub for_ns: u64,
 }
 

@@ -20,7 +20,7 @@ pub struct Seconds {
     /// Number of the first second that has not been returned yet.
     next: u64,
     pending: VecDeque<Second>,
-    /// True to return response times too.
+    /// True if the returned seconds also contain response times.
     with_times: bool,
 }
 
@@ -42,7 +42,7 @@ impl Seconds {
         Self { workers, windows, next: 0, pending: VecDeque::new(), with_times: false }
     }
 
-    /// Sets whether seconds contain their response times, so that they can be added to those of other
+    /// Sets whether seconds contain their response times, so that they can be merged with those of other
     /// generators.
     #[must_use]
     pub fn with_times(self, with_times: bool) -> Self {
@@ -100,8 +100,8 @@ impl Seconds {
     }
 }
 
-/// Adds up the same second of several generators. Their percentiles come from their response times, so a line
-/// without these adds only its counts. `None` without lines.
+/// Adds up the same second of several generators. The percentiles are computed from the response times of all
+/// lines. A line without response times adds only its counts. `None` if there are no lines.
 pub fn together(lines: &[SecondLine]) -> Option<SecondLine> {
     let mut times = empty(WINDOW_DIGITS);
     for part in lines.iter().filter_map(|line| line.response_time.as_ref()?.decode().ok()) {

@@ -31,8 +31,8 @@ pub struct LoadSpec {
     /// of addresses and `m` is the number of sources. If empty, the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// Tunnel that every connection opens first: `addresses` are those of a forward proxy. Absent if there is
-    /// no tunnel.
+    /// Tunnel that every connection opens first. `addresses` are then the addresses of a forward proxy.
+    /// Absent if there is no tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
     /// TLS settings for every connection. Absent if connections do not use TLS.
@@ -79,8 +79,8 @@ pub struct LoadSpec {
     /// True if other processes that handle the requests run on `cpus` too.
     #[serde(default)]
     pub shares_cpus: bool,
-    /// True to end the load early if nothing but failures comes back: no response was ever complete, and five
-    /// requests per connection failed.
+    /// True to end the load early if every request fails: no response was ever complete, and five requests
+    /// per connection have failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gives_up: bool,
     /// Seed of all random numbers.
@@ -146,7 +146,7 @@ impl LoadSpec {
     }
 }
 
-/// The share of worker `place` of `total` things that `workers` workers divide.
+/// The share of worker `place` if `workers` workers divide `total` connections or requests.
 pub fn share(total: u64, place: u32, workers: u32) -> u64 {
     let workers = u64::from(workers);
     total / workers + u64::from(u64::from(place) < total % workers)
@@ -223,7 +223,7 @@ pub struct Tunnel {
     /// Value of the header `proxy-authorization`. Absent if the proxy needs no credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorization: Option<String>,
-    /// TLS settings of the connection to the proxy, in which the tunnel is. Absent if this connection is
+    /// TLS settings of the connection to the proxy, which contains the tunnel. Absent if this connection is
     /// plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,

@@ -1,4 +1,4 @@
-//! Adds up counts: those of the workers of a generator, and those of the generators of a load.
+//! Adds up the counts of the workers of a generator, and the counts of the generators of a load.
 
 use crate::histogram::{DecodeError, Encoded};
 use crate::record::{Bytes, Connections, Counts, Lifetime, Occupancy, Silence, StampTally, TlsTally, Window};
@@ -104,7 +104,7 @@ impl TlsTally {
 }
 
 impl StampTally {
-    /// Adds the counts, and leaves the clock as it is.
+    /// Adds the counts. The clock does not change.
     pub fn add_counts(&mut self, theirs: &Self) {
         self.used += theirs.used;
         self.missing += theirs.missing;
@@ -113,7 +113,7 @@ impl StampTally {
 }
 
 impl Window {
-    /// Adds the counts of a window, and leaves the response times as they are.
+    /// Adds the counts of a window. The response times do not change.
     pub fn add_counts(&mut self, theirs: Self) {
         self.sent += theirs.sent;
         self.completed += theirs.completed;
@@ -154,7 +154,7 @@ impl Silence {
         Self { at_ns: from, for_ns: to.saturating_sub(from) }
     }
 
-    /// The time that both have in common. Its length is zero if there is none.
+    /// The time that both silences have in common. Its length is zero if they do not overlap.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
         let end = (self.at_ns + self.for_ns).min(other.at_ns + other.for_ns);

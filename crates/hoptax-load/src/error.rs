@@ -43,17 +43,17 @@ pub enum LoadError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),
-    /// A part of a load learned too late when all parts begin.
+    /// The start time of all parts of a load had already passed when this part received it.
     #[error(
         "the order to begin arrived {} ms after all generators should have begun; check that this machine \
          is not overloaded, and that the link to it is fast",
         late_ns.div_ceil(1_000_000)
     )]
     Late {
-        /// Time between the moment and the arrival of the order, nanoseconds.
+        /// Time from the start time until this part received it, nanoseconds.
         late_ns: u64,
     },
-    /// Nobody said when the parts of the load begin.
+    /// The input ended before the start time of the parts arrived.
     #[error("standard input ended before it said when this part of the load begins")]
     Alone,
     /// The event loop could not be created, or failed.

@@ -4,7 +4,7 @@
 //!
 //! This crate depends only on `hoptax-format` and `hoptax-wire`. It does not know gateways, plans or reports.
 //!
-//! The engine needs Linux. On other systems this crate has only what checks requests and names.
+//! The engine needs Linux. On other systems, this crate contains only the checks of requests and host names.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 

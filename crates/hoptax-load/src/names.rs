@@ -1,8 +1,9 @@
-//! Host names: which of their addresses are used.
+//! Chooses which addresses of a host name are used.
 //!
-//! A name can have several addresses. hoptax tries all of them, and uses those that accept connections and
-//! have the same family as the first of these: the IPv4 and the IPv6 addresses of a name usually belong to
-//! the same servers.
+//! A name can have several addresses. hoptax tries all of them. It uses the addresses that accept
+//! connections, but only those of one family, IPv4 or IPv6: that of the first address that accepts
+//! connections. The reason is that the IPv4 and the IPv6 addresses of a name usually belong to the same
+//! servers.
 
 use std::fmt::Write as _;
 use std::io;
@@ -36,7 +37,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a user should know if the name has several addresses.
+    /// A note for the user about the addresses that are used, if the name has several.
     pub fn note(&self, name: &str) -> Option<String> {
         let mut note = match self.used.as_slice() {
             [] => return None,
@@ -57,8 +58,8 @@ impl Found {
     }
 }
 
-/// All addresses of `host`, without duplicates. The families alternate, beginning with that of the system's
-/// first address.
+/// All addresses of `host`, without duplicates. IPv4 and IPv6 addresses alternate, beginning with the family
+/// of the system's first address.
 ///
 /// # Errors
 /// If the name cannot be resolved.
@@ -88,8 +89,8 @@ fn alternating(all: &[SocketAddr]) -> Vec<SocketAddr> {
     (0..longest).flat_map(|at| [own.get(at), other.get(at)]).flatten().copied().collect()
 }
 
-/// Chooses the addresses of `host` to connect to. If it has several, opens and closes a connection to each.
-/// With `from`, only addresses of its family are used.
+/// Chooses the addresses of `host` to connect to. If the name has several addresses, opens and closes a
+/// connection to each of them. With `from`, only addresses of the same family as `from` are used.
 ///
 /// # Errors
 /// If the name cannot be resolved, or has no address of the family of `from`.
@@ -99,7 +100,7 @@ pub fn find(host: &str, port: u16, which: Use, from: Option<IpAddr>) -> io::Resu
         let first = all[0];
         all.retain(|address| address.is_ipv4() == from.is_ipv4());
         if all.is_empty() {
-            // The caller says that the source does not fit.
+            // The caller reports that the source does not fit this address.
             all.push(first);
         }
     }
@@ -109,7 +110,7 @@ pub fn find(host: &str, port: u16, which: Use, from: Option<IpAddr>) -> io::Resu
     Ok(choose(all.iter().copied().zip(connect(&all)).collect(), which))
 }
 
-/// The result of a connect to each address.
+/// Connects to each address. Returns the results in the same order.
 fn connect(all: &[SocketAddr]) -> Vec<Result<(), String>> {
     let one = |address: &SocketAddr| match TcpStream::connect_timeout(address, PATIENCE) {
         Ok(_) => Ok(()),
@@ -122,7 +123,7 @@ fn connect(all: &[SocketAddr]) -> Vec<Result<(), String>> {
     })
 }
 
-/// The error without its number.
+/// Describes why a connect failed.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

@@ -142,7 +142,7 @@ mod tests {
         // An unsuccessful search for a free port takes 1.5 ms. All searches together must take at most a
         // tenth of the time.
         assert!((60..=68).contains(&attempts(&mut Pace::default(), second, 1_500_000)));
-        // Even if one attempt takes very long, the worker must try again eventually.
+        // Even if each attempt takes very long, the worker must keep trying.
         assert!(attempts(&mut Pace::default(), second, 50 * MILLISECOND) >= 6);
     }
 

@@ -7,7 +7,7 @@ use hoptax_wire::http1::{HeadCache, ParsedResponse};
 /// Maximum number of bytes of memory that a worker keeps for incomplete input, for all its slots together.
 const KEPT: usize = 1 << 20;
 
-/// Memory that all slots of one worker share. An idle slot therefore holds no memory of its own, and a
+/// Memory that all slots of one worker share. An idle slot therefore needs no memory for reading, and a
 /// response that arrives in pieces allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Scratch {

@@ -10,8 +10,8 @@ use hoptax_format::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum time that a peer has to close a retired connection. Servers that close by themselves do so at
-/// once. Others wait for the client, some without a limit.
+/// Maximum time that a peer has to close a retired connection. Servers that close connections by themselves
+/// do so at once. Other servers wait for the client, some without a limit.
 const LEAVING: u64 = MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

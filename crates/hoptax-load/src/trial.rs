@@ -29,7 +29,7 @@ pub(crate) struct Shared<'a> {
     /// The times of the trial. Empty until they are set. If they are set to `None`, there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
-    /// Number of workers that have seen nothing but failures.
+    /// Number of hopeless workers ([`Worker::is_hopeless`]).
     pub(crate) hopeless: AtomicU32,
 }
 
@@ -102,8 +102,8 @@ impl Shared<'_> {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// True if no worker has seen anything but failures. `counted` is true while this worker counts as one of
-    /// them.
+    /// True if all workers of this generator are hopeless ([`Worker::is_hopeless`]). `counted` is true while
+    /// this worker is counted as hopeless.
     fn all_hopeless(&self, worker: &Worker<'_>, counted: &mut bool) -> bool {
         if !self.spec.gives_up {
             return false;
@@ -118,7 +118,7 @@ impl Shared<'_> {
         self.hopeless.load(Ordering::Relaxed) >= self.spec.own_workers()
     }
 
-    /// The share of worker `index`, which is numbered among the workers of all parts.
+    /// The share that worker `index` has of `total`. Indexes count the workers of all parts.
     pub(crate) fn share(&self, total: u64, index: u32) -> u64 {
         spec::share(total, index, self.workers)
     }
@@ -148,8 +148,8 @@ impl Shared<'_> {
     }
 }
 
-/// Runs all phases of a trial in one worker. `index` is its number among the workers of all parts of the
-/// load.
+/// Runs all phases of a trial in one worker. `index` is the number of the worker, counted over all parts of
+/// the load.
 ///
 /// # Errors
 /// If the event loop fails.
@@ -277,8 +277,8 @@ fn measure<L: EventLoop>(
     Ok((ended, cpu, early))
 }
 
-/// Phase `Draining`: waits for outstanding responses. It waits at most as long as the timeouts of a connect
-/// and a response together, for each time that a request can be sent.
+/// Phase `Draining`: waits for outstanding responses. The time limit is the sum of the timeouts of a connect
+/// and of a response. With retries, it is twice as long, because a request can be sent twice.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,

@@ -1,7 +1,7 @@
 //! Fixes a plan that cannot be read, so that the mistakes in its other parts are found too.
 //!
-//! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. What they
-//! were meant to say is not known, so errors that may follow from them are not reported.
+//! A mistyped key gets the name that it resembles. Other parts that cannot be read are left out. Errors that
+//! may only be a consequence of these changes are not reported.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
@@ -12,8 +12,8 @@ const LISTS: [&str; 3] = ["gateways", "load", "target"];
 const REQUIRED: [&str; 2] = ["gateways", "load"];
 /// Keys whose parts belong together. With a mistake in them, nothing else can be checked.
 const WHOLE: [&str; 2] = ["hosts", "roles"];
-/// Keys that other keys refer to, and the keys that refer to them. Without the former, the latter would seem
-/// wrong.
+/// If one of these keys has a mistake, the keys in `REFERRING` are not checked. They refer to these keys, and
+/// would seem wrong.
 const REFERRED: [&str; 4] = ["gateways", "load", "start", "target"];
 const REFERRING: [&str; 3] = ["budget", "events", "roles"];
 
@@ -22,7 +22,7 @@ pub(crate) struct Fixing {
     pub(crate) root: Node,
     /// The parts with mistakes: items of [`LISTS`], and values of other keys of the plan.
     touched: Vec<Node>,
-    /// Values of keys that got another name.
+    /// Values of mistyped keys that were renamed.
     guessed: Vec<Node>,
 }
 
@@ -31,24 +31,25 @@ impl Fixing {
         Self { root, touched: Vec::new(), guessed: Vec::new() }
     }
 
-    /// Whether a fault of reading does not follow from what was fixed before.
+    /// True if this reading error is not a consequence of an earlier fix.
     pub(crate) fn is_new(&self, fault: &Fault) -> bool {
         let is_in = |nodes: &[Node]| is_in(nodes, fault);
         let follows = is_in(&self.guessed) || is_missing_key(fault) && is_in(&self.touched);
         !follows
     }
 
-    /// Whether a fault of meaning does not follow from what was fixed.
+    /// True if this error in the meaning is not a consequence of a fix.
     pub(crate) fn is_independent(&self, fault: &Fault) -> bool {
         fault.place.is_some() && !is_in(&self.touched, fault)
     }
 
-    /// Fixes the part with this fault. False if the rest cannot be checked without it.
+    /// Fixes the part with this fault. Returns false if the rest of the plan cannot be checked without this
+    /// part.
     pub(crate) fn fix(&mut self, fault: &Fault) -> bool {
         let (Some(place), Value::Mapping(entries)) = (fault.place, &mut self.root.value) else {
             return false;
         };
-        // Another fault of the same part may have removed it.
+        // The fix of an earlier fault may have removed this part already.
         let Some(at) = position(entries, place) else { return is_in(&self.touched, fault) };
         let (key, value) = &mut entries[at];
         if WHOLE.contains(&&*key.text) {
@@ -90,7 +91,7 @@ fn is_missing_key(fault: &Fault) -> bool {
     fault.message.starts_with("missing key")
 }
 
-/// The entry that has this place, or has it in its value.
+/// Index of the entry whose key has this place, or whose value contains it.
 fn position(entries: &[(Key, Node)], place: Place) -> Option<usize> {
     entries.iter().position(|(key, value)| key.place == place || value.contains(place))
 }

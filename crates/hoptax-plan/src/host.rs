@@ -23,14 +23,13 @@ const SSH_OPTIONS: [&str; 13] = [
     "ClearAllForwardings=yes",
 ];
 
-/// For each machine of the host, the words to put before the words of a command that runs there. For the
-/// local machine there are none. Machines that are not known yet have no commands: see
-/// [`HostKind::is_known`]. Standard input and output of the whole command are those of the command on the
-/// host.
+/// For each machine of the host, the words that must precede a command to run it there. The list of words is
+/// empty for the local machine. Machines that are not known yet are left out: see [`HostKind::is_known`]. The
+/// standard input and output of the whole command belong to the command on the host.
 ///
 /// `ssh` joins the words after its own with spaces, and a shell on the host splits them again. `docker`,
-/// `kubectl` and most other commands pass the words on as they are. So all words of the command must
-/// satisfy [`is_plain_word`]: such words mean the same to both.
+/// `kubectl` and most other commands pass the words on as they are. So all words of the command must satisfy
+/// [`is_plain_word`]: such words mean the same to a shell and to other commands.
 pub fn commands(kind: &HostKind) -> Vec<Vec<String>> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     match kind {
@@ -60,8 +59,8 @@ pub fn commands(kind: &HostKind) -> Vec<Vec<String>> {
     }
 }
 
-/// A command as messages show it: without the options that hoptax adds for `ssh`. What this does not change
-/// in a terminal is whether the command works.
+/// A command as messages show it: without the options that hoptax adds for `ssh`. Users can still run the
+/// shown command in a terminal.
 pub fn shown_words(words: &[String]) -> Vec<String> {
     let is_ours = words.first().is_some_and(|first| first == "ssh")
         && words.len() > SSH_OPTIONS.len() + 1
@@ -73,14 +72,16 @@ pub fn shown_words(words: &[String]) -> Vec<String> {
     words[..1].iter().chain(rest).cloned().collect()
 }
 
-/// The user's `kubectl` for a namespace that a context leads to. What is absent is left to its configuration.
+/// The command `kubectl` with options for a context and a namespace. If one is absent, `kubectl` uses the
+/// user's configuration.
 pub fn kubectl(context: Option<&str>, namespace: Option<&str>) -> Vec<String> {
     let options = [("context", context), ("namespace", namespace)];
     let options = options.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
     std::iter::once("kubectl".to_owned()).chain(options).collect()
 }
 
-/// True if `word` is one word for every shell, and no shell changes it. It is not an option either.
+/// True if every shell reads `word` as one word and does not change it, and `word` does not look like an
+/// option.
 pub fn is_plain_word(word: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_./:@%+,-".contains(letter);
     !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)

@@ -52,24 +52,24 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
             Ok(_) => Vec::new(),
             Err(more) => more,
         },
-        // What can be read has mistakes of its own. The user should see them at once too.
+        // The other parts of the plan may have mistakes too. The user should see all mistakes at once.
         Err(unread) => all_mistakes(root, unread, understand),
     };
     faults.extend(first);
     Err(sources.errors(faults))
 }
 
-/// How often a plan is read again after parts with mistakes were left out.
+/// Maximum number of times that a plan is read again after parts with mistakes were fixed.
 const MOST_TURNS: u32 = 100;
 
-/// The mistakes of a plan that cannot be read: those that were found, and those in its other parts.
+/// All mistakes of a plan that cannot be read: those in `unread`, and those in the other parts of the plan.
 fn all_mistakes(
     root: Node,
     unread: Vec<Fault>,
     understand: impl FnOnce(RawPlan) -> Result<Plan, Vec<Fault>>,
 ) -> Vec<Fault> {
     let (mut fixing, mut faults, mut unread) = (Fixing::new(root), Vec::new(), unread);
-    // Each turn leaves out or renames a part.
+    // Each turn fixes parts with mistakes, and reads the plan again.
     for _ in 0..MOST_TURNS {
         let is_checkable = unread.iter().all(|fault| fixing.fix(fault));
         faults.append(&mut unread);

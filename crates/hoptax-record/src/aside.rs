@@ -83,11 +83,11 @@ pub fn mark_aside(trials: &mut [TrialRecord], rules: &AsideRules) {
 /// on two CPUs, three ticks are not more than the limit.
 const STEAL: f64 = 0.05;
 
-/// Sets aside the trials of each load point with more steal than [`STEAL`] and than the median trial of the
-/// load point, on any machine that its requests pass. So on the word of one machine at most half of its
-/// trials at a load point are set aside, also if it is always disturbed. The median of a gateway's machine is
-/// one of trials via gateways alone. Failed trials, trials of searches and trials in which any request failed
-/// always count: errors must not disappear from a report.
+/// Sets aside a trial if any machine on the path of its requests had too much steal: more than [`STEAL`], and
+/// more than that machine's median over the trials of the load point. A machine that is always disturbed
+/// therefore sets aside at most half of its trials. For a gateway's machine, only trials via gateways count
+/// for the median. Failed trials, trials of searches and trials in which any request failed always count:
+/// errors must not disappear from a report.
 fn mark_disturbed(trials: &mut [TrialRecord]) {
     let mut by_machine: BTreeMap<(u32, Option<String>), Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| is_eligible(trial)) {
@@ -107,10 +107,11 @@ fn mark_disturbed(trials: &mut [TrialRecord]) {
     }
 }
 
-/// Fewest trials with a distance of two CPUs from which their usual distance is computed.
+/// Minimum number of trials in which the distance of two CPUs was measured. With fewer trials, hoptax
+/// computes no usual distance.
 const LEAST_DISTANCES: usize = 8;
-/// Two distances are different from this factor on. Repeated measurements in one placement differ by up to a
-/// half.
+/// Two distances that differ by at least this factor belong to different placements. Repeated measurements of
+/// one placement differ by up to 50 %.
 const APART: f64 = 2.0;
 
 /// How two CPUs were placed during a run.
@@ -120,7 +121,7 @@ pub struct Placement {
     pub cpus: [u32; 2],
     /// Median time that a cache line takes from one CPU to the other and back, ns.
     pub usual_ns: f64,
-    /// The same in the trials with another placement. Absent if there were none.
+    /// Median time in the trials with another placement, ns. Absent if there were no such trials.
     pub other_ns: Option<f64>,
     /// Number of trials with another placement at their start or at their end.
     pub moved: u32,
@@ -133,7 +134,7 @@ pub fn are_apart(one_ns: f64, other_ns: f64) -> bool {
     one_ns > APART * other_ns || other_ns > APART * one_ns
 }
 
-/// How the CPUs of the roles were placed. Empty if they were measured in fewer than eight trials.
+/// How the CPUs of the roles were placed. Empty if fewer than eight trials measured the distances of CPUs.
 pub fn placements(trials: &[TrialRecord]) -> Vec<Placement> {
     let mut distances: BTreeMap<[u32; 2], Vec<&CpuRoundTrip>> = BTreeMap::new();
     for one in trials.iter().filter(|trial| is_eligible(trial)).flat_map(|trial| &trial.cpu_round_trips) {
@@ -173,21 +174,21 @@ fn mark_moved(trials: &mut [TrialRecord]) {
     }
 }
 
-/// Smallest number of trials of a process to look for a warm-up among them.
+/// Minimum number of trials of a process. With fewer trials, hoptax looks for no warm-up.
 const LEAST_TRIALS: usize = 8;
 /// Smallest fall of the CPU time per request that counts as the end of a warm-up, as a difference of
 /// logarithms: 5 %.
 const FALL: f64 = 0.05;
-/// Smallest fall in standard errors. Above 5, chance is no explanation, although the best split was searched
-/// for.
+/// Smallest fall that counts, in standard errors. Chance does not explain a fall of more than 5 standard
+/// errors, even though `cold_count` picks the best of all splits.
 const FALL_IN_ERRORS: f64 = 5.0;
 
 /// Sets aside the first trials of each gateway if its CPU time per request fell after them, for example
 /// because it compiled code. At most half of a gateway's trials are set aside.
 ///
-/// A neighbor of a virtual machine can make everything slower for some seconds. So the CPU time is seen in
-/// relation to the one that the upstream needs per request in the round's direct trials, which no gateway
-/// touches. An upstream on another machine says nothing about the gateway's.
+/// A neighbor of a virtual machine can make everything slower for some seconds. Each CPU time is therefore
+/// divided by how slow its round was: the upstream's CPU time per request in the round's direct trials,
+/// relative to its median. If the upstream is on another machine, the CPU time is used as it is.
 fn mark_warming(trials: &mut [TrialRecord]) {
     let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
     contenders.sort();
@@ -259,7 +260,7 @@ fn machine_by_round(trials: &[TrialRecord]) -> BTreeMap<(u32, u32), f64> {
     rounds.iter().map(|(&key, values)| (key, mean(values) - median(of_load(key.0)))).collect()
 }
 
-/// CPU time per request of a counted trial. For direct, this is the upstream's.
+/// CPU time per request of a counted trial: the gateway's, or the upstream's if the trial is direct.
 fn cpu_per_request(trial: &TrialRecord) -> Option<f64> {
     if !is_eligible(trial) || trial.set_aside.is_some() {
         return None;
@@ -269,8 +270,8 @@ fn cpu_per_request(trial: &TrialRecord) -> Option<f64> {
     (used > 0 && completed > 0).then(|| used as f64 / completed as f64)
 }
 
-/// The values of all load points as one series in the order of time. Each load point has a level of its own,
-/// so from each value the median of the later half of its load point is subtracted.
+/// The values of all load points as one series, in order of time. Load points have different levels, so the
+/// median of the later half of each load point is subtracted from its values.
 fn relative(series: &[(usize, u32, f64)]) -> Vec<f64> {
     let mut by_load: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (_, load, value) in series {
@@ -283,8 +284,8 @@ fn relative(series: &[(usize, u32, f64)]) -> Vec<f64> {
     series.iter().map(|(_, load, value)| value - levels[load]).collect()
 }
 
-/// Number of values before the last large fall of the series: the split into two parts with the least squared
-/// deviations from the means of the parts. At most `most` are before it, and it is larger than `least`.
+/// Number of values before the last large fall of the series, at most `most`, or 0 if the fall is not larger
+/// than `least`. The series is split where the squared deviations from the means of both parts are smallest.
 fn cold_count(values: &[f64], most: usize, least: f64) -> usize {
     if values.len() < LEAST_TRIALS {
         return 0;

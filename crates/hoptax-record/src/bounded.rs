@@ -86,7 +86,7 @@ pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     bounded(stdin()?.lock(), 0, most)
 }
 
-/// Standard input, unless it may never end.
+/// Opens standard input. Rejects a device, such as `/dev/zero`, from which reading may never end.
 fn stdin() -> io::Result<io::Stdin> {
     let stdin = io::stdin();
     #[cfg(target_os = "linux")]
@@ -100,8 +100,8 @@ fn stdin() -> io::Result<io::Stdin> {
     Ok(stdin)
 }
 
-/// Like [`read_stdin`], for text that a zero byte can end too. Also returns whether one did: then standard
-/// input goes on.
+/// Like [`read_stdin`], for text that ends at a zero byte or at the end of the input. Returns true as the
+/// second value if a zero byte ended the text, so that more input can follow.
 ///
 /// # Errors
 /// The errors of [`read_stdin`], and an error if the input is not UTF-8.

@@ -278,7 +278,7 @@ impl Run {
     }
 }
 
-/// Says why a file of a run cannot be read. Without a `run.json`, the user named something else than a run.
+/// Says why a file of a run cannot be read. Without a `run.json`, the directory is not a run.
 fn unreadable(path: &Path, source: &io::Error) -> String {
     let named = path.parent().unwrap_or(path);
     let what = if path.file_name().is_none_or(|name| name != RUN) {
@@ -318,8 +318,8 @@ fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T>
     serde_json::from_value(value)
 }
 
-/// The records in a file with one JSON document per line, and a message for each line that cannot be read. A
-/// missing file has none.
+/// The records in a file with one JSON document per line, and a message for each line that cannot be read.
+/// Both lists are empty if the file is missing.
 fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<T>, Vec<String>), DirError> {
     let path = directory.join(name);
     let bytes = match read_file(&path, bounded::TRIALS) {
@@ -337,14 +337,13 @@ fn read_lines<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<(Vec<
     Ok((records, unreadable))
 }
 
-/// Creates a directory with this name. If the name is already used, appends the first free number.
 /// Number of characters of [`stamp`].
 const STAMP: usize = 16;
 
 /// The newest run directly below `below`, by the time in the name that `hoptax run` gave its directory. With
 /// `plan`, the newest run of the plan with this name. `None` if there is none.
 pub fn newest(below: &Path, plan: Option<&str>) -> Option<PathBuf> {
-    // Two runs of one second differ in a number behind the name.
+    // Runs that started in the same second have a number after the name.
     let parts = |name: &str| {
         let (stamp, rest) = name.split_at_checked(STAMP)?;
         let rest = rest.strip_prefix('-').filter(|_| stamp.ends_with('Z') && stamp.contains('T'))?;
@@ -377,6 +376,7 @@ fn name_of_plan(run: &Path) -> Option<String> {
     Some(record.get("plan")?.get("name")?.as_str()?.to_owned())
 }
 
+/// Creates a directory with this name. If the name is already used, appends the first free number.
 fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1u32.. {
         let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
@@ -531,7 +531,7 @@ pub(crate) mod tests {
             fs::create_dir(&path).expect("made");
             fs::write(path.join(RUN), format!(r#"{{"plan":{{"name":"{name}"}}}}"#)).expect("written");
         }
-        // A run that has not begun has no record.
+        // A run that has not started yet has no `run.json`.
         fs::create_dir(below.path().join("20261231T000000Z-ci")).expect("made");
         let named = |plan| newest(below.path(), plan).map(|path| path.file_name().unwrap().to_owned());
         assert_eq!(named(Some("ci")).expect("found"), "20261030T174501Z-ci-10");

@@ -20,7 +20,7 @@ pub struct GeneratorTrial {
     pub lifetime: Lifetime,
     /// Its connections.
     pub connections: Connections,
-    /// CPU time that it counted itself, in the measured time.
+    /// CPU time in the measured time, as the generator itself counted it.
     pub cpu: GeneratorCpu,
     /// CPU and memory of its process.
     #[serde(default)]

@@ -38,7 +38,7 @@ impl Role {
 pub struct RunHost {
     /// The roles of this host.
     pub roles: Vec<Role>,
-    /// Address at which the other hosts reach it; absent if the plan gives none.
+    /// Address at which the other hosts reach this host; absent if the plan gives no address.
     #[serde(default)]
     pub address: Option<IpAddr>,
     /// The machine.
@@ -68,13 +68,13 @@ impl RunHost {
 pub struct Leg {
     /// Name of the host that connects.
     pub from: String,
-    /// Name of the host that answers. If it is the same host, the leg is the way through this host's own
-    /// network stack, which says how much of a round trip is not the network's.
+    /// Name of the host that answers. If both hosts are the same, the leg is the way through the host's own
+    /// network stack. Its round trips show how much time the network stack needs without a network.
     pub to: String,
     /// Address at which `from` reaches `to`; absent if `to` has none.
     #[serde(default)]
     pub address: Option<IpAddr>,
-    /// Before the first trial; absent if a signal ended the run before.
+    /// Measured before the first trial; absent if a signal ended the run earlier.
     #[serde(default)]
     pub at_start: Option<LegLook>,
     /// After the last trial.
@@ -93,7 +93,7 @@ pub struct LegLook {
     /// Bandwidth in the direction of responses.
     #[serde(default)]
     pub back: Option<Link>,
-    /// Why something was not measured, and what to try. Absent if all of it was.
+    /// Why something was not measured, and what to try. Absent if everything was measured.
     #[serde(default)]
     pub failed: Option<String>,
 }
@@ -133,8 +133,8 @@ pub struct TrialHost {
     /// The roles in its network. `network` concerns them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_roles: Vec<Role>,
-    /// How its CPUs were used during the measured time. Absent if it is the generator's machine under another
-    /// name: then the trial's `host` says it.
+    /// How its CPUs were used during the measured time. Absent if this host is the generator's machine under
+    /// another name: the usage is then in the trial's `host`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<HostUsage>,
     /// The counters of its kernel for its network, for the time between the start and the end of the

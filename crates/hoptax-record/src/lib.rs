@@ -133,16 +133,16 @@ pub struct Contender {
     /// Digest of each rendered configuration file. The key is the name of the file. Equal digests mean equal
     /// configurations.
     pub rendered: BTreeMap<String, String>,
-    /// Which addresses of the service's name were used, in words: for direct, of the upstream's name. Absent
-    /// if it has only one, and in older runs.
+    /// Says which addresses of the service's host name were used. For direct, this is the upstream's host
+    /// name. Absent if the name has only one address, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_note: Option<String>,
     /// Response headers that differed from direct's headers and were left out of the comparison. Empty in
     /// older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_headers: Vec<IgnoredHeader>,
-    /// The process of a service that already runs, if hoptax found it by its listening socket. Absent in
-    /// older runs, and if the plan names it.
+    /// The process of a service that already runs, if hoptax found the process by its listening socket.
+    /// Absent if the plan names the process, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_process: Option<FoundProcess>,
     /// A header of the gateway's answer to a repeated request that says that a cache gave it, such as
@@ -203,7 +203,7 @@ pub struct BodyLengths {
     pub gateway_encoding: Option<String>,
 }
 
-/// What the verification of a gateway found out besides that its answers are right.
+/// What else the verification of a gateway found out, if its answers were right.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// Headers that differed and were left out of the comparison: one for each name.
@@ -316,8 +316,8 @@ pub struct TrialRecord {
     /// and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_round_trips: Vec<CpuRoundTrip>,
-    /// Why the trial does not count, although it did not fail. Decided when the run is analysed:
-    /// [`mark_aside`].
+    /// Why the trial does not count, although it did not fail. Not in the file: [`mark_aside`] sets it when
+    /// the run is analysed.
     #[serde(skip)]
     pub set_aside: Option<Aside>,
 }

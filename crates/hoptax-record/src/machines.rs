@@ -4,8 +4,8 @@ use crate::{DIRECT, HostUsage, NetworkUsage, Role, TrialHost, TrialRecord};
 
 impl TrialRecord {
     /// The machines that the requests of this trial pass: the generator's, the upstream's and, unless the
-    /// trial is direct, the gateway's. Each with its name, which is absent for the generator's machine, and
-    /// how its CPUs were used.
+    /// trial is direct, the gateway's. Each item has the machine's name and how its CPUs were used. The name
+    /// is absent for the generator's machine.
     pub fn machines(&self) -> impl Iterator<Item = (Option<&str>, &HostUsage)> {
         let is_direct = self.contender == DIRECT;
         let passes = move |role: &Role| *role != Role::Gateway || !is_direct;
@@ -14,8 +14,8 @@ impl TrialRecord {
         std::iter::once((None, &self.host)).chain(others)
     }
 
-    /// Name of the machine of a role; absent if it is the generator's machine. Of several generators, it is
-    /// the first one's.
+    /// Name of the machine of a role; absent if it is the generator's machine. With several generators, this
+    /// is the machine of the first one.
     pub fn machine_of(&self, role: Role) -> Option<&str> {
         if role == Role::Generator {
             return None;
@@ -24,7 +24,7 @@ impl TrialRecord {
     }
 
     /// The networks that the requests of this trial pass, as [`Self::machines`] lists machines. The last
-    /// value says whether the gateway connects from there.
+    /// value is true if the gateway connects from this network.
     pub fn networks(&self) -> impl Iterator<Item = (Option<&str>, &NetworkUsage, bool)> {
         let is_direct = self.contender == DIRECT;
         let passes = move |role: &Role| *role != Role::Gateway || !is_direct;

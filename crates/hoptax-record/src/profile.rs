@@ -28,7 +28,8 @@ pub struct PassRecord {
     pub lost: u64,
     /// Number of samples in the slices.
     pub samples: u64,
-    /// What generated code needs so that its frames have names; absent if the gateway's pack does not say it.
+    /// What the gateway needs so that frames of generated code have names; absent if its pack does not say
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbols: Option<String>,
     /// Why the pass failed; absent if it succeeded.

@@ -51,7 +51,7 @@ pub struct StartRecord {
     /// CPU use of the host from `began_ns` to the end of the traffic.
     #[serde(default)]
     pub host: HostUsage,
-    /// The same for other machines that the requests pass, by name: the gateway's, and the upstream's if
+    /// CPU use of the other machines that the requests pass, by name: the gateway's, and the upstream's if
     /// there was a load. Empty if all roles are on one machine, and in older runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostUsage>,
@@ -61,8 +61,8 @@ pub struct StartRecord {
 }
 
 impl StartRecord {
-    /// The machines that the requests of this start pass. Each with its name, which is absent for the
-    /// generator's machine.
+    /// The machines that the requests of this start pass, each with its name and its CPU use. The name is
+    /// absent for the generator's machine.
     pub fn machines(&self) -> impl Iterator<Item = (Option<&str>, &HostUsage)> {
         let others = self.hosts.iter().map(|(name, usage)| (Some(name.as_str()), usage));
         std::iter::once((None, &self.host)).chain(others)

@@ -19,7 +19,7 @@ pub const SIZE_UNITS: [(&str, u64); 7] = [
     ("kB", 1_000),
 ];
 
-/// Jitter of `jitter` without an argument. Each request is moved by up to ±10 % of the interval between
+/// Default of `jitter` without an argument: each request is moved by up to ±10 % of the interval between
 /// requests.
 pub const DEFAULT_JITTER: f64 = 0.1;
 

@@ -27,7 +27,7 @@ pub struct WarmUp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WarmUpLoad {
-    /// As many requests as the process answers: a closed loop over the connections of the plan.
+    /// A closed loop over the connections of the plan. It sends as many requests as the process can answer.
     Highest,
     /// The heaviest load point of the plan.
     Plan,
@@ -42,8 +42,8 @@ pub struct Burst {
     pub requests: u64,
     /// Median response time, ns.
     pub p50_ns: u64,
-    /// CPU time of the process per request, ns. For direct, this is the upstream's. Absent if it is not
-    /// watched.
+    /// CPU time of the process per request, ns. For direct, this is the upstream's process. Absent if the CPU
+    /// time of the process is not measured.
     pub cpu_ns_per_request: Option<f64>,
     /// The upstream's CPU time per request in a gateway's burst, ns. Absent if it says nothing about the
     /// gateway's machine, and in older runs.

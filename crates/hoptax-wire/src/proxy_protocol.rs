@@ -1,5 +1,6 @@
 //! The PROXY protocol: a header at the start of a connection, before TLS, that names the addresses of the
-//! original client and of the server to which it connected. Load balancers send it, versions 1 and 2.
+//! original client and of the server to which it connected. Load balancers send this header, in version 1 or
+//! 2.
 //!
 //! The specification is `proxy-protocol.txt` in HAProxy's documentation.
 
@@ -50,7 +51,8 @@ pub fn header_v2(ends: Option<Ends>) -> Vec<u8> {
     header
 }
 
-/// The same ends in one address family: an IPv4 address beside an IPv6 address is written as an IPv6 address.
+/// Returns both ends in one address family. If only one of them is an IPv6 address, the other is converted to
+/// IPv6.
 fn same_family((from, to): Ends) -> Option<Ends> {
     let mapped = |end: SocketAddr| match end.ip() {
         IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), end.port()),

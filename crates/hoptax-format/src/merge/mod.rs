@@ -11,8 +11,8 @@ use crate::record::{
 
 /// The record of the whole load. `None` without parts.
 ///
-/// The measured time begins with the first part and ends with the last one. The clock of the timestamps is
-/// absent if the generators have different clocks.
+/// The measured time begins when that of the first part begins, and ends when that of the last part ends. The
+/// clock of the timestamps is absent if the generators have different clocks.
 ///
 /// # Errors
 /// If a histogram cannot be read.
@@ -81,7 +81,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
     Ok(Some(sum))
 }
 
-/// How the connections of all parts were used. `None` if one part does not say it.
+/// How the connections of all parts were used. `None` if one of the parts did not record this.
 fn occupancy(parts: &[LoadRecord]) -> Result<Option<Occupancy>, DecodeError> {
     let all: Option<Vec<&Occupancy>> = parts.iter().map(|part| part.occupancy.as_ref()).collect();
     let Some((first, others)) = all.as_deref().and_then(<[_]>::split_first) else { return Ok(None) };
@@ -100,7 +100,7 @@ fn add_up<'a>(parts: impl Iterator<Item = &'a Encoded>, digits: u8) -> Result<Op
     Ok(sum.as_ref().map(Encoded::new))
 }
 
-/// The targets. All parts have the same ones, in the same order.
+/// Adds up the results of each target. All parts have the same targets, in the same order.
 fn targets(parts: &[LoadRecord]) -> Result<Vec<TargetRecord>, DecodeError> {
     let count = parts.iter().map(|part| part.targets.len()).min().unwrap_or_default();
     let target = |index: usize| {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 const WINDOWS: usize = 4;
 
-/// The response times of each window, and all of them as a histogram with three digits.
+/// A record whose windows have these response times. The histogram of the trial contains all of them, with
+/// three digits.
 fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
     let encoded = |times: &[u64], digits| {
         let mut histogram = empty(digits);

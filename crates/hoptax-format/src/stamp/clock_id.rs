@@ -61,8 +61,8 @@ mod tests {
         assert_eq!(ClockId::read("\n", ""), None);
     }
 
-    /// A time namespace shifts CLOCK_BOOTTIME by an offset of its own, so only the line of this clock may
-    /// count.
+    /// A time namespace has a separate offset for CLOCK_BOOTTIME, so only the line of CLOCK_MONOTONIC may be
+    /// used.
     #[test]
     fn the_clock_of_this_host_has_the_boot_and_the_offset_that_the_kernel_reports() {
         let here = ClockId::here().expect("Linux reports it");

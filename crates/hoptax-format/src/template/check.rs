@@ -33,8 +33,8 @@ pub fn files_named(text: &str) -> Result<BTreeSet<String>, TemplateError> {
     Ok(sources.into_iter().map(|(name, _)| name.to_owned()).collect())
 }
 
-/// Returns a note if a request of one of `targets` takes lines from files of different length. The first
-/// lines of such files go together only once.
+/// Returns a note if a request of one of `targets` takes lines from files of different length. After the
+/// shorter file has started again, its lines are combined with other lines of the longer file.
 pub fn unequal_files(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Option<String> {
     targets.iter().find_map(|target| {
         let names: BTreeSet<&str> =

@@ -156,7 +156,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What `programs` use together.
+    /// The counters and files that `programs` use together.
     pub fn of<'p>(programs: impl IntoIterator<Item = &'p Program>, files: &Files<'_>) -> Self {
         let mut usage = Self::default();
         programs.into_iter().for_each(|program| program.add_usage(&mut usage, files));
@@ -197,7 +197,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Advances what a request used, for the next request.
+    /// Advances the counters and files that a request used, for the next request.
     #[inline]
     pub fn advance(&mut self, usage: &Usage) {
         if usage.seq {

@@ -136,7 +136,8 @@ fn misfit(text: &str, offset: usize) -> String {
     }
 }
 
-/// A request to a forward proxy names the whole URL (RFC 9112, section 3.2.2).
+/// Checks that a path begins with `/`. A whole URL is accepted too, because requests to a forward proxy
+/// contain one (RFC 9112, section 3.2.2).
 fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     const HELP: &str = "write `/` before it";
     match pieces.first().map(|first| &first.part) {

@@ -30,7 +30,7 @@ const EVENTS: usize = 512;
 const KEPT_OF_UNSENT: usize = 16 << 20;
 /// Time that a listener waits after the process had no free descriptor.
 const ACCEPT_REST: u64 = 10 * MILLISECOND;
-/// Address of the clients of a Unix socket, which have none.
+/// Placeholder for the address of a client of a Unix socket, which has no address.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// An event loop on epoll.
@@ -144,8 +144,8 @@ impl Connection {
 
 /// Writes until everything is sent or the kernel accepts no more data. Returns the number of bytes sent.
 ///
-/// If the peer resets the connection meanwhile, the rest counts as not accepted. The event of the reset
-/// follows.
+/// If the peer resets the connection meanwhile, the remaining bytes count as not accepted. A later event
+/// reports the reset.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -384,7 +384,7 @@ impl Epoll {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).unwrap_or(NO_ADDRESS);
                     let Some(new) = handler.accepted(self, token, peer) else { continue };
                     let generation = self.vacant(new).generation;
-                    // A Unix socket does not know this option.
+                    // This fails for a Unix socket, which does not have this option.
                     let _ = sockopt::set_tcp_nodelay(&socket, true);
                     // This fails only if the kernel has no memory left. The peer then receives a reset.
                     if Self::register(&self.epoll, &socket, new, generation).is_ok() {
@@ -396,8 +396,8 @@ impl Epoll {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => {
-                    // The process has no descriptor or memory left. The kernel reports no further event for
-                    // this, so the loop retries after a while.
+                    // The process has no descriptor or memory left. The kernel does not report when that
+                    // changes, so the loop retries after a while.
                     self.resting.push((token, generation));
                     self.rest_until = clock::now() + ACCEPT_REST;
                     return;

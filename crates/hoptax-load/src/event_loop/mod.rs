@@ -2,8 +2,8 @@
 //!
 //! Handlers use a loop only through the trait [`EventLoop`], for three reasons. Handlers can be tested with
 //! scripted or random loops, without sockets (`worker/tests`). The upstream can insert TLS between [`Epoll`]
-//! and its handler, so that one handler serves both plain and encrypted connections; a load does so for TLS
-//! to a forward proxy. Handlers deal only with bytes, never with sockets.
+//! and its handler, so that one handler serves both plain and encrypted connections. A load inserts TLS to a
+//! forward proxy in the same way. Handlers deal only with bytes, never with sockets.
 //!
 //! A loop belongs to one thread. The *handler* chooses the tokens. They must be small integers from zero,
 //! without large gaps, because loops and handlers use them as array indexes. A token is free after

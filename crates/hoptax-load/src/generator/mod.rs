@@ -84,10 +84,12 @@ pub fn run(
 }
 
 /// Like [`run`], for a part of a load. When all connections are open, reports [`Phase::Connected`], and waits
-/// for the moment at which all parts begin to send: a time of [`clock::now`], which arrives in `start`.
+/// for the time at which all parts begin to send. This time, on the clock of [`clock::now`], arrives in
+/// `start`.
 ///
 /// # Errors
-/// Those of [`run`]. Also if the moment has passed when it arrives, or if `start` is closed before.
+/// The errors of [`run`]. Also if the start time has already passed when it arrives, or if `start` is closed
+/// before it arrives.
 pub fn run_part(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -127,7 +129,7 @@ fn run_from(
         sources: &spec.sources,
         mix: &mix,
         tls: tls.as_ref(),
-        // The header comes before TLS to the proxy.
+        // With TLS to the proxy, [`TlsToProxy`] sends this header, because the header comes before TLS.
         proxy_protocol: spec.proxy_protocol.filter(|_| proxy.is_none()),
         tunnel: tunnel.as_deref(),
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
@@ -181,8 +183,8 @@ fn work(
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
         let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
-        // Afterwards, everything is counted. Trials with thousands of connections would use up the ports of
-        // the next ones, so the connections are reset.
+        // After the trial, the connections are reset. Closed connections would keep their ports in TIME_WAIT,
+        // and a trial with thousands of them would leave too few ports for the next trial.
         match proxy {
             None => {
                 let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
@@ -222,7 +224,7 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
 /// What the starting thread does while the workers run.
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
-    /// For a part of a load: where the moment arrives at which all parts begin.
+    /// Receives the start time of all parts of a load. Absent if this generator sends the whole load.
     start: Option<&'a Receiver<u64>>,
     messages: Receiver<Message>,
     windows: Option<Receiver<(u64, Window)>>,
@@ -298,8 +300,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// Waits for the moment at which all parts of the load begin. Returns `None` if there is nothing to wait
-    /// for any more, because a signal arrived or a worker failed.
+    /// Waits for the moment at which all parts of the load begin. Returns `None` if a signal arrives or a
+    /// worker fails.
     fn await_start(&self, start: &Receiver<u64>) -> Result<Option<u64>, LoadError> {
         loop {
             match start.recv_timeout(Duration::from_nanos(LOOK)) {

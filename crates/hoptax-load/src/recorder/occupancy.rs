@@ -12,9 +12,10 @@ pub(crate) struct Busy {
     busy: u64,
     /// Number of requests in flight now.
     in_flight: u64,
-    /// Since when requests are in flight without any response.
+    /// Time since which requests are in flight and no response has ended.
     silent_since: u64,
-    /// The longest silence. It begins at a time of the clock.
+    /// The longest silence. Its `at_ns` is a time of the clock, not a time since the start of the measured
+    /// time.
     silence: Silence,
     /// Number of requests that were due while no connection was free.
     pub(super) waited: u64,
@@ -45,7 +46,7 @@ impl Busy {
         self.in_flight += 1;
     }
 
-    /// Called when a request has its outcome, with the measured time. Without a response, the silence goes on
+    /// Called when a request has its outcome, with the measured time. After a failure, the silence continues
     /// while other requests are in flight.
     pub(super) fn ended(&mut self, sent: u64, now: u64, response: bool, (start, end): (u64, u64)) {
         let clip = |time: u64| time.clamp(start, end.max(start));
@@ -124,7 +125,7 @@ mod tests {
         busy.sent(600);
         busy.ended(600, 640, true, MEASURED);
         assert_eq!(busy.record(100).silence, Silence { at_ns: 500, for_ns: 40 });
-        // A failure is no response, so the silence goes on if another request is in flight.
+        // A failure is not a response, so the silence continues if another request is in flight.
         busy.sent(700);
         busy.sent(710);
         busy.ended(700, 800, false, MEASURED);

@@ -1,4 +1,5 @@
-//! Bodies in chunks: which are refused, and where a request is cut that pauses between its chunks.
+//! Bodies in chunks: refuses invalid settings, and cuts a request into pieces if it pauses between its
+//! chunks.
 
 use super::error::{TargetError, TargetPart};
 use super::length::{self, refuse_own_length};
@@ -6,7 +7,7 @@ use hoptax_format::spec::{Chunked, HttpVersion, TargetSpec};
 
 /// The end of the head of a request whose body is in chunks.
 pub(super) const HEAD_END: &[u8] = b"transfer-encoding: chunked\r\n\r\n";
-/// Advice for a `transfer-encoding` header of the target's own.
+/// Advice if the target itself has a `transfer-encoding` header.
 pub(super) const INSTEAD: &str = "leave it out; `chunked` (option `--chunked`) sends the body in chunks";
 /// The chunk without data that ends a body.
 const LAST: &[u8] = b"0\r\n\r\n";
@@ -18,7 +19,7 @@ pub(super) fn size(chunked: Chunked) -> usize {
     usize::try_from(chunked.chunk_bytes).unwrap_or(usize::MAX).max(1)
 }
 
-/// Refuses chunks that this request cannot have.
+/// Refuses settings of chunks that are impossible for this request.
 pub(super) fn refuse_impossible(target: &TargetSpec, version: HttpVersion) -> Result<(), TargetError> {
     let Some(chunked) = target.chunked else { return Ok(()) };
     let fault = |message: &str, help: &str| Err(TargetError::new(target, TargetPart::Body, message, help));
@@ -45,8 +46,8 @@ fn hex_digits(number: usize) -> usize {
     (number.max(1).ilog2() / 4 + 1) as usize
 }
 
-/// How a request is cut that pauses between its chunks. The first piece is the head with the first chunk.
-/// Each further piece is a chunk. The last piece also ends the body.
+/// How to cut a request into pieces if it pauses between its chunks. The first piece is the head with the
+/// first chunk. Each further piece is a chunk. The last piece also ends the body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces {
     /// Length of a whole chunk with its framing, bytes.

@@ -1,4 +1,4 @@
-//! The `content-length` headers of a target's own.
+//! Reads and refuses `content-length` headers that the target itself has.
 
 use super::error::{TargetError, TargetPart};
 use hoptax_format::spec::TargetSpec;
@@ -14,7 +14,7 @@ pub(super) fn own_lengths(target: &TargetSpec) -> impl Iterator<Item = (usize, &
         .map(|(index, (name, value))| (index, name.as_str(), value.as_str()))
 }
 
-/// Refuses a `content-length` header of the target's own. `why` is the reason.
+/// Refuses a target that itself has a `content-length` header. `why` is the reason.
 pub(super) fn refuse_own_length(target: &TargetSpec, why: &str) -> Result<(), TargetError> {
     own_lengths(target).next().map_or(Ok(()), |(index, name, _)| {
         Err(TargetError::new(target, TargetPart::Header(index, name.to_owned()), why, "leave it out"))

@@ -29,7 +29,7 @@ use length::{HEAD_END, own_lengths, refuse_own_length};
 
 /// Advice for error messages: the characters that are allowed in a method or in the name of a header.
 const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
-/// The end of the head before a length that varies.
+/// Last bytes of the head before the value of `content-length`, for bodies whose length varies.
 const LENGTH: &[u8] = b"content-length: ";
 
 /// A request that is ready to be sent, and the checks of its response.
@@ -44,7 +44,7 @@ pub(crate) struct Target {
     /// True if the method is HEAD. Responses then have no body, even if their headers announce a body.
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
-    /// How the request is cut into pieces. Absent if it is sent at once.
+    /// How the request is cut into pieces. Absent if the whole request is sent at once.
     pub(crate) pieces: Option<Pieces>,
     pub(crate) checks: Checks,
 }
@@ -220,7 +220,7 @@ fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Pr
             return fault(part(), format!("{name:?} is not a header name"), TOKEN);
         }
         if is("content-length") {
-            // It is added after the other headers.
+            // hoptax adds this header after the other headers.
             continue;
         }
         if is("transfer-encoding") {
@@ -261,8 +261,8 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
-/// Methods whose requests usually have a body. Without one, they say so with `content-length: 0` (RFC 9110,
-/// section 8.6), because some servers answer 411 otherwise.
+/// Methods whose requests usually have a body. If such a request has no body, hoptax adds `content-length: 0`
+/// (RFC 9110, section 8.6), because some servers otherwise answer with status 411.
 const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// Completes the head and appends `body`. The body must not have templates.

@@ -89,12 +89,12 @@ fn unacceptable(error: &CertificateError) -> String {
     format!("TLS: the server's certificate {what}; {remedy}, or accept any certificate (`--insecure`)")
 }
 
-/// Describes an error of rustls outside of a load, as a load describes it.
+/// Describes an error of rustls in the same words as a load, for callers that do not run a load.
 pub fn describe(error: &Error) -> String {
     Failure::of_handshake(error, b"").text().to_owned()
 }
 
-/// The description of a failure, if it is the proxy that failed.
+/// Changes the description of a TLS failure so that it names the proxy instead of the server.
 pub fn of_proxy(text: &str) -> String {
     let text = text.strip_prefix("TLS: ").unwrap_or(text);
     format!("TLS to the proxy: {}", text.replace("the server", "the proxy"))

@@ -71,8 +71,8 @@ pub(crate) fn self_signed(name: &str) -> Identity {
     Identity { certificate, key: key.serialize_pem() }
 }
 
-/// A certificate as `openssl req -x509` creates it: marked as an authority, and `name` is only its common
-/// name.
+/// A certificate as `openssl req -x509` creates it. It is marked as an authority, and `name` is its only
+/// name, a common name.
 pub(crate) fn usual(name: &str) -> Identity {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -1,5 +1,5 @@
 //! TLS to a forward proxy: a layer between [`Epoll`] and the worker. The worker sees plain connections to the
-//! proxy. It opens tunnels in them, and its TLS to the server is inside these tunnels.
+//! proxy. It opens a tunnel in each of them, and TLS to the server is inside the tunnel.
 //!
 //! Loads without such a proxy run on [`Epoll`] itself, so the layer costs them nothing.
 
@@ -49,8 +49,9 @@ fn of_failure(failure: &Failure) -> io::Error {
 
 /// An event loop whose connections use TLS to a proxy.
 pub(crate) struct TlsToProxy {
-    /// The loop that has the connections. While it delivers events, it is [`TlsToProxy::spare`] here, except
-    /// during the calls of the handler ([`Between::with`]).
+    /// The loop that owns the connections. While this loop delivers events, [`TlsToProxy::spare`] takes its
+    /// place here, because the handler cannot borrow the loop twice. [`Between::with`] swaps the two loops
+    /// back for each call of the handler.
     epoll: Epoll,
     /// A loop without connections. Absent while `epoll` delivers events.
     spare: Option<Epoll>,
@@ -62,8 +63,8 @@ pub(crate) struct TlsToProxy {
     connections: Vec<SecureConnection>,
 }
 
-/// State of a token. `generation` increases with each connect, so that an event of an earlier connection is
-/// recognised.
+/// State of a token. `generation` increases with each connect, so that events of earlier connections can be
+/// ignored.
 #[derive(Default)]
 struct SecureConnection {
     generation: u32,
@@ -271,8 +272,8 @@ struct Between<'a, H> {
 }
 
 impl<H: Handler<TlsToProxy>> Between<'_, H> {
-    /// Calls `act` with the layer. The inner loop is on loan from `turn`, so it changes places with the spare
-    /// one during the call.
+    /// Calls `act` with the layer. During the call, the inner loop is in `layer.epoll`, so that the handler
+    /// can use it. `turn` has put the spare loop there.
     fn with<R>(&mut self, io: &mut Epoll, act: impl FnOnce(&mut TlsToProxy, &mut H) -> R) -> R {
         mem::swap(io, &mut self.layer.epoll);
         let result = act(self.layer, self.handler);

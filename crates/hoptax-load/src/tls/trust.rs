@@ -1,7 +1,7 @@
-//! Verifies a server's certificate as curl does. Two kinds of certificates are accepted in addition to those
-//! that rustls accepts, because `openssl req -x509` creates them: a trusted certificate that the server
-//! itself presents, although it is marked as the certificate of an authority, and a certificate whose only
-//! name is its common name.
+//! Verifies a server's certificate as curl does. rustls refuses two kinds of certificates that `openssl req
+//! -x509` creates. This module accepts both. The first is a trusted certificate that is marked as the
+//! certificate of an authority, although the server itself presents it. The second is a certificate whose
+//! only name is its common name.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -17,7 +17,7 @@ const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
 #[derive(Debug)]
 pub(super) struct Trust {
     chain: Arc<WebPkiServerVerifier>,
-    /// The certificates that the user trusts. Empty for those of the system.
+    /// The certificates that the user trusts. Empty if the user trusts the certificates of the system.
     trusted: Vec<CertificateDer<'static>>,
 }
 
@@ -47,7 +47,7 @@ impl ServerCertVerifier for Trust {
     ) -> Result<ServerCertVerified, Error> {
         let verified = self.chain.verify_server_cert(end_entity, intermediates, name, ocsp, now);
         let verified = match verified {
-            // webpki checks the period of validity before this.
+            // webpki has already checked the period of validity.
             Err(Error::InvalidCertificate(CertificateError::Other(why)))
                 if is_authority(&why.to_string()) && self.trusted.iter().any(|one| one == end_entity) =>
             {

@@ -23,8 +23,8 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
-    /// Called when no further requests will be due. If the rate of connects is limited, the requests that
-    /// wait for a connect are given up.
+    /// Called when no further requests will be due. If the rate of connects is limited, the worker gives up
+    /// the requests that wait for a connect.
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {

@@ -36,8 +36,8 @@ const SPIN: u64 = 50_000;
 /// there are fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
 
-/// A load without any response gives up after this many failures per slot. With the rests between them, they
-/// take 0.3 s.
+/// A load without any response gives up after this many failures per slot. With the waiting times between
+/// them, these failures take 0.3 s.
 const HOPELESS_FAILURES: u64 = 5;
 
 #[derive(Debug)]
@@ -230,7 +230,8 @@ impl<'a> Worker<'a> {
         self.recorder.finish(ended)
     }
 
-    /// True if every request so far failed, and there were enough for each slot.
+    /// True if no response was ever complete, and at least [`HOPELESS_FAILURES`] requests per slot have
+    /// failed.
     pub(crate) fn is_hopeless(&self) -> bool {
         let enough = HOPELESS_FAILURES * self.slots.len() as u64;
         self.recorder.failures_without_response().is_some_and(|failures| failures >= enough)
@@ -444,8 +445,8 @@ impl<'a> Worker<'a> {
         self.timeouts.completed(slot);
         self.pace.proved();
         let token = self.token(slot);
-        // If the request is not whole yet, the rest of it would come before the next request. So the
-        // connection is not used again.
+        // If parts of the request are still unsent, they would precede the next request. The connection is
+        // therefore not used again.
         let unsent = io.unsent(token);
         let is_cut = self.cancel_upload(slot) || unsent > 0;
         let state = &mut self.slots[slot as usize];

@@ -8,11 +8,12 @@ use crate::event_loop::{EventLoop, Token};
 impl Worker<'_> {
     /// Retires the connection of `slot` after its last response. The side that closes first keeps the port in
     /// TIME_WAIT for a minute, so a client that closed first would soon run out of ports. Most servers close
-    /// by themselves, and get a moment for it. Meanwhile, the slot opens a new connection under its other
-    /// token.
+    /// the connection themselves, so the worker gives them a moment. Meanwhile, the slot opens a new
+    /// connection under its other token.
     ///
-    /// A server that waits for the client may accept no other connection before. Once it has kept this worker
-    /// waiting, the worker resets retired connections at once: a reset leaves no port in TIME_WAIT either.
+    /// Some servers wait for the client to close, and may accept no other connection until then. After the
+    /// first such wait, the worker resets retired connections at once. A reset leaves no port in TIME_WAIT
+    /// either.
     pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let (token, former) = (self.token(slot), self.former_token(slot));
         self.slots[slot as usize].step(Event::Closed);

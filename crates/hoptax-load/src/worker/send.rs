@@ -29,7 +29,8 @@ impl Worker<'_> {
         if let Err(error) = given {
             return self.unanswered(io, slot, now, Err(error));
         }
-        // A retry was recorded when it was first sent. Its service time begins then too.
+        // The first attempt of a retried request was already recorded. Its service time begins with that
+        // attempt.
         let is_retry = times.sent.is_some();
         times.sent.get_or_insert(now);
         let scheduled = times.scheduled;

@@ -16,7 +16,7 @@ impl Worker<'_> {
         self.timeouts.connected(slot);
         self.timeouts.connecting(slot, now);
         let state = &mut self.slots[slot as usize];
-        // A slot that has opened a tunnel is here already.
+        // A slot that has opened a tunnel is already in the state `Handshaking`.
         if state.state() == State::Connecting {
             state.step(Event::Reached);
         }

@@ -1,4 +1,4 @@
-//! Requests that pause between their chunks: which pieces of them are due.
+//! Sends the pieces of requests that pause between their chunks, each when it is due.
 //!
 //! The first piece is sent like a whole request. The others are due at fixed times after it, so all uploads
 //! of a target take the same time, even if a piece is late.
@@ -37,7 +37,7 @@ impl Upload<'_> {
 
 impl<'a> Uploads<'a> {
     /// Begins to send `request` on `slot` at `now`. Returns its first piece, and whether other pieces follow.
-    /// `fixed` is the same request, if it is the same each time.
+    /// `fixed` is the request too, if all requests to this target are the same.
     pub(super) fn begin<'b>(
         &mut self,
         slot: u32,

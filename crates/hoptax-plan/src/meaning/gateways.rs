@@ -243,7 +243,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) ->
     GatewayKind::External { url, pid, access, prometheus, pods }
 }
 
-/// Refuses what a forward proxy cannot be asked for.
+/// Checks the keys `proxy` and `proxy_credentials`, and that a forward proxy can reach the upstream.
 fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) {
     let Some(Placed { place, value: form }) = typed.proxy else {
         if let Some(file) = &typed.proxy_credentials {
@@ -255,7 +255,7 @@ fn check_proxy(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream)
     check_upstream_behind_proxy(reader, place, form, upstream);
 }
 
-/// Refuses an upstream that a forward proxy cannot be asked for.
+/// Refuses an upstream that a forward proxy cannot reach, or that requests of this form cannot use.
 fn check_upstream_behind_proxy(reader: &mut Reader<'_>, place: Place, form: ProxyForm, upstream: &Upstream) {
     if upstream.is_on_unix_socket() {
         let message = "a forward proxy cannot reach an upstream on a Unix socket";

@@ -35,8 +35,8 @@ impl Divided {
         Self { entries: points.iter().map(of_point).collect(), start: start.map(|start| start.place) }
     }
 
-    /// Refuses a load that is too small for its generators. Each needs a connection, and a request if their
-    /// number is limited.
+    /// Refuses a load that is too small for its generators. Each generator needs a connection and, if the
+    /// number of requests is limited, a request.
     pub(super) fn check(self, reader: &mut Reader<'_>, hosts: &HostsRead) {
         let generator = &hosts.roles.generator;
         for Entry { counts, from } in self.entries {
@@ -61,7 +61,7 @@ fn check_counts(
     generators: usize,
 ) {
     for &(key, place, value) in counts {
-        // Zero is another mistake.
+        // A value of zero is reported elsewhere.
         if (1..generators as u64).contains(&value) {
             let what = if value == 1 { key.trim_end_matches('s') } else { key };
             let message =

@@ -47,7 +47,7 @@ impl HostsRead {
     }
 }
 
-/// Which services hoptax starts. It does not start those that already run.
+/// Which services hoptax starts. The other services already run.
 #[derive(Clone, Copy)]
 pub(super) struct Services {
     pub(super) gateway: bool,
@@ -61,7 +61,7 @@ impl Services {
         Self { gateway: gateways.iter().any(starts), upstream }
     }
 
-    /// True if hoptax starts any.
+    /// True if hoptax starts at least one service.
     pub(super) fn any(self) -> bool {
         self.gateway || self.upstream
     }
@@ -110,7 +110,8 @@ pub(super) fn read(
     for (name, typed) in hosts.map(|hosts| hosts.0).unwrap_or_default() {
         let mistakes = reader.faults.len();
         let host = read_host(reader, &name, &typed);
-        // hoptax could find the address without these mistakes.
+        // Without these mistakes, hoptax might find the host's address itself, so do not also report a
+        // missing address.
         let could_have_address =
             reader.faults.len() > mistakes && (typed.terraform.is_some() || typed.kubernetes.is_some());
         check_machines(reader, &declared, &name, &host);
@@ -211,7 +212,7 @@ fn check_path(reader: &mut Reader<'_>, name: &Placed<String>, path: &Placed<Stri
     }
 }
 
-/// Refuses a machine that belongs to an earlier host too. Its CPU time would count twice.
+/// Refuses a machine that also belongs to an earlier host, because its CPU time would count twice.
 fn check_machines(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<String>, host: &Host) {
     let others = earlier.iter().filter(|other| other.host.kind != HostKind::Local);
     let reached = commands(&host.kind);
@@ -226,14 +227,15 @@ fn check_machines(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<S
     }
 }
 
-/// Refuses a host whose machines would have names of other hosts. These are names of directories.
+/// Refuses a host if one of its machines has the same name as a machine of an earlier host. Directories get
+/// these names.
 fn check_machine_names(reader: &mut Reader<'_>, earlier: &[Declared], name: &Placed<String>, host: &Host) {
     let names = host.machine_names();
     let taken = earlier.iter().find_map(|other| {
         let taken = other.host.machine_names().into_iter().find(|one| names.contains(one))?;
         Some((&other.host.name, taken))
     });
-    // A repeated name is another mistake.
+    // A host name that is used twice is reported elsewhere.
     if let Some((other, taken)) = taken.filter(|(other, _)| **other != name.value) {
         let message = format!("`{}` and `{other}` both have a machine with the name `{taken}`", name.value);
         let help = "several machines of a host are numbered from 1; give one of the two hosts another name";
@@ -272,8 +274,8 @@ fn check_role(
     true
 }
 
-/// Refuses a host without a role that sends no load either. Without it, a plan that lacks `roles` would
-/// measure this machine.
+/// Refuses a host that has no role and sends no load. Otherwise, a plan in which the user forgot `roles`
+/// would measure this machine.
 fn check_use(reader: &mut Reader<'_>, declared: &[Declared], roles: &Roles, generators: &[&str]) {
     let has_role =
         |name: &str| roles.each().iter().any(|(_, host)| *host == name) || generators.contains(&name);
@@ -300,7 +302,7 @@ fn check_addresses(
     names.dedup();
     for name in names {
         let found = declared.iter().find(|one| one.host.name == *name);
-        // A host with several machines cannot have an address, which is another mistake.
+        // For a host with several machines, an address is reported elsewhere as an error.
         if found.is_some_and(|one| one.has_address || one.host.kind.machines() > 1) {
             continue;
         }
@@ -346,7 +348,7 @@ fn check_upstream_url(
     }
 }
 
-/// Refuses roles that a Unix socket would have to connect across hosts.
+/// Refuses a Unix socket between roles on different hosts.
 fn check_unix_socket(
     reader: &mut Reader<'_>,
     place: Place,

@@ -1,4 +1,4 @@
-//! Reads which gateways are measured instead of others, if those are not installed.
+//! Reads which gateways replace other gateways that are not installed.
 
 use super::reader::Reader;
 use super::{features, versions};

@@ -163,8 +163,8 @@ pub(super) fn watch(
     (prometheus, of_pods.as_ref().map(|typed| kubernetes::watched(reader, &typed.value)))
 }
 
-/// Checks where the server is, and that the selectors are no expressions. The server checks the selectors
-/// themselves.
+/// Checks the server's URL, and that the selectors contain no functions or ranges. The server itself checks
+/// the rest of the selectors.
 fn prometheus(reader: &mut Reader<'_>, typed: &RawPrometheus) -> Prometheus {
     let origin = reader.unit(&typed.url, units::origin);
     if origin.as_ref().is_some_and(|origin| origin.tls) {

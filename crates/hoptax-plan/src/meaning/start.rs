@@ -14,8 +14,8 @@ const TIMES: u32 = 20;
 /// Maximum number of rounds.
 const MOST_TIMES: u32 = 1000;
 
-/// Default duration of the load after a start. Native gateways settle in less than a second, and this is long
-/// enough to see how fast the others become faster.
+/// Default duration of the load after a start. Native gateways settle in less than a second. 10 s also show
+/// how other gateways become faster.
 const DURATION: Duration = Duration::from_secs(10);
 
 /// Longest load after a start. Each second of it adds 100 windows to the record.
@@ -25,10 +25,10 @@ const LONGEST: Duration = Duration::from_secs(600);
 const RATE: f64 = 1000.0;
 const CONNECTIONS: u32 = 32;
 
-/// Help for keys that cannot be beside `start`.
+/// Help for keys that cannot be combined with `start`.
 const APART: &str = "remove it, or remove `start`; starts and trials need two plans";
 
-/// Converts `start`. Refuses the keys that cannot be beside it.
+/// Converts `start`. Refuses keys that cannot be combined with `start`.
 pub(super) fn read(reader: &mut Reader<'_>, plan: &RawPlan) -> Option<Start> {
     let Placed { value: typed, .. } = plan.start.as_ref()?;
     for (key, place) in apart(plan) {

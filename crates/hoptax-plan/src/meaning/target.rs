@@ -29,7 +29,8 @@ pub(super) fn read(
     }
 }
 
-/// Refuses rate limits of gateways that hoptax starts: those have a feature for it.
+/// Refuses a rate limit if no gateway already runs. Gateways that hoptax starts have the feature `rate-limit`
+/// instead.
 pub(super) fn check_rate_limits(
     reader: &mut Reader<'_>,
     typed: Option<&Sweep<RawTarget>>,
@@ -139,8 +140,8 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
     }
 }
 
-/// Mean time that the pauses in the body of a request take. Bodies with templates count as without pauses,
-/// because their length varies.
+/// Mean time that the pauses in the body of a request take. Pauses in bodies with templates do not count,
+/// because the length of these bodies varies.
 pub(super) fn mean_pauses(targets: &[Target]) -> Duration {
     let pauses = |target: &Target| {
         let chunked = target.chunked.filter(|chunked| chunked.pause_ns > 0 && !target.body_is_template);
@@ -159,7 +160,8 @@ fn own_lengths(headers: &Ordered<Sweep<Text>>) -> Vec<Placed<Text>> {
     of_length.flat_map(|(_, values)| values.0.iter().cloned()).collect()
 }
 
-/// Checks a `content-length` header, which must be the length of the body. `body` is absent if there is none.
+/// Checks a `content-length` header, which must be the length of the body. `read` is absent if the request
+/// has no body.
 fn check_own_length(reader: &mut Reader<'_>, typed: &Placed<Text>, read: Option<&RequestBody>) {
     const HELP: &str = "remove this header: hoptax sets it from the body";
     let length = match read {

@@ -1,4 +1,4 @@
-//! Reads which versions of a gateway a plan asks for. Each version becomes a gateway of its own, so that the
+//! Reads which versions of a gateway a plan measures. Each version becomes a gateway of its own, so that the
 //! versions are measured in the same rounds.
 
 use super::reader::Reader;
@@ -112,7 +112,7 @@ fn containers(
     images.into_iter().map(driver).collect()
 }
 
-/// The plan's image, or the pack's, with each of these tags.
+/// The plan's image or the pack's image, once with each of these tags.
 fn tagged(
     reader: &mut Reader<'_>,
     tags: &Sweep<Text>,
@@ -157,7 +157,8 @@ fn binaries(reader: &Reader<'_>, paths: &Sweep<Text>) -> Vec<(Place, PackDriver)
     paths.0.iter().zip(found).zip(names).map(driver).collect()
 }
 
-/// For each path, its last part that differs in all paths. If there is none, the paths are numbered from 1.
+/// For each path, the last part that is different in all paths. If there is no such part, the numbers of the
+/// paths, from 1.
 fn differing_parts(paths: &[PathBuf]) -> Vec<String> {
     let from_last = |path: &PathBuf| -> Vec<String> {
         let normal = path.components().rev().filter_map(|part| match part {
@@ -208,7 +209,7 @@ fn commits(reader: &mut Reader<'_>, git: &RawGit) -> Vec<(Place, PackDriver)> {
     drivers
 }
 
-/// True for a relative path that names something below its start.
+/// True for a relative path that stays below the directory at which it starts.
 fn stays_inside(path: &Path) -> bool {
     let mut parts = path.components().filter(|part| *part != Component::CurDir).peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -218,7 +219,7 @@ fn first_place(list: &Sweep<Text>) -> Place {
     list.0.first().map_or_else(Place::default, |first| first.place)
 }
 
-/// The name with every character that a label cannot have replaced by `-`.
+/// The name, with `-` instead of every character that a label cannot contain.
 fn file_name(name: &str) -> String {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     name.chars().map(|letter| if allowed(letter) { letter } else { '-' }).collect()

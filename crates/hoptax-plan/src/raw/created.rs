@@ -48,7 +48,8 @@ pub(crate) struct RawOutputs {
     /// generator.
     #[schemars(with = "Option<Text>")]
     pub(crate) ssh: Option<Placed<String>>,
-    /// Output with a command that runs the words after it on the machine: a text, or a list of words.
+    /// Output with a command, as a text or a list of words. hoptax appends the words of the command to run on
+    /// the machine.
     #[schemars(with = "Option<Text>")]
     pub(crate) command: Option<Placed<String>>,
     /// Output with the IP address at which the other hosts reach the machine.
@@ -94,7 +95,8 @@ pub(crate) struct RawWorkload {
     pub(crate) pull_secrets: Option<Vec<Placed<Text>>>,
     /// Only for a job: number of pods. Each runs a generator. Default: 1.
     pub(crate) parallelism: Option<Placed<u32>>,
-    /// Only for a deployment: name of the Service. Default: a name with the plan's and the host's.
+    /// Only for a deployment: name of the Service. Default: a name that contains the names of the plan and of
+    /// the host.
     #[schemars(with = "Option<Text>")]
     pub(crate) service: Option<Placed<String>>,
     /// Resources that each pod reserves, such as { cpu: 2, memory: 1Gi }. Default: none.

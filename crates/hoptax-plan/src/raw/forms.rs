@@ -108,8 +108,9 @@ impl<T: JsonSchema> JsonSchema for Ordered<T> {
     }
 }
 
-/// Adds to a schema that exactly one of these keys, separated by spaces, is set. They are one text, because
-/// schemars reads arrays only if another crate makes its parser read all of Rust.
+/// Adds to a schema the rule that exactly one of `keys` is set. The keys are separated by spaces. They are a
+/// text and not an array, because the attribute of schemars can contain arrays only if another crate enables
+/// a feature of its parser.
 pub(super) fn one_of(keys: &'static str) -> impl Fn(&mut Schema) {
     let one = |key: &str| serde_json::json!({ "required": [key] });
     move |schema| {

@@ -17,8 +17,8 @@ pub(crate) type RawCommand = Short<Vec<Placed<Text>>, Text>;
 pub(crate) struct RawHost {
     /// Name of the machine, as the user's `ssh` knows it. With a list of machines, each runs a generator.
     pub(crate) ssh: Option<Sweep<Text>>,
-    /// Command that runs the words after it on the host, such as `ip netns exec app`: a text with words and
-    /// quotes as in a shell, or a list of words.
+    /// Command to which hoptax appends the words of the command to run on the host, such as `ip netns exec
+    /// app`. It is a text with words and quotes as in a shell, or a list of words.
     pub(crate) command: Option<Placed<RawCommand>>,
     /// A list of commands, one for each machine of the host. Each machine runs a generator.
     #[schemars(with = "Option<Vec<RawCommand>>")]

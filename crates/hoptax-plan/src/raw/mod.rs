@@ -56,9 +56,9 @@ pub(crate) struct RawPlan {
     /// points. Only a plan with `start` has a default: an open loop with 1000/s over 32 connections.
     pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
     /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first
-    /// requests take, and how long it needs under load until its response times have settled. `{}` has all
-    /// defaults. The plan then has one load point, and cannot have `time`, `precision`, `trials`, `events`,
-    /// `isolate` or `cpu_profile`. Default: trials.
+    /// requests take, and how long it needs under load until its response times have settled. `{}` means the
+    /// defaults of all settings. The plan then has one load point, and cannot have `time`, `precision`,
+    /// `trials`, `events`, `isolate` or `cpu_profile`. Default: trials.
     pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
@@ -130,7 +130,7 @@ pub(crate) struct RawStart {
     /// Duration of the load after each start. Default: 10s.
     #[serde(rename = "for")]
     pub(crate) duration: Option<Placed<Time>>,
-    /// Whether reloads are measured too, of the gateways that can reload. Default: true.
+    /// Whether hoptax also measures reloads, for gateways that can reload. Default: true.
     pub(crate) reload: Option<bool>,
 }
 
@@ -379,8 +379,8 @@ pub(crate) struct RawGateway {
     pub(crate) pid: Option<Placed<u32>>,
     /// Where CPU and memory of an `external` gateway on another machine come from. Excludes `pid`.
     pub(crate) watch: Option<Placed<RawWatch>>,
-    /// Label of a pack's gateway in this plan. This gateway is measured only if that one is not installed,
-    /// and then replaces it. Needs `not_comparable`.
+    /// Label of a pack's gateway in this plan. This gateway is measured only if that other gateway is not
+    /// installed, and then replaces it. Needs `not_comparable`.
     #[schemars(with = "Option<Text>")]
     pub(crate) instead_of: Option<Placed<String>>,
     /// What cannot be compared if this gateway replaces the other one. The report quotes it. Needs
@@ -556,9 +556,9 @@ pub(crate) struct RawLoad {
     /// Whether connections are reused: `on`, `off`, or the number of requests after which a connection is
     /// replaced. Default: on.
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
-    /// Which requests are sent again instead of failing. `idle-close`: requests on a reused connection that
-    /// the other side closes before the first byte of the response, once, on a new connection, as HTTP
-    /// clients do. Only GET, HEAD, OPTIONS, PUT, DELETE and TRACE. Default: off.
+    /// Which requests are sent again instead of failing. `idle-close`: if the server closes a reused
+    /// connection before the first byte of the response, the request is sent once more, on a new connection,
+    /// as HTTP clients do. This applies only to GET, HEAD, OPTIONS, PUT, DELETE and TRACE. Default: off.
     pub(crate) retry: Option<Sweep<RawRetry>>,
     /// HTTP version: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,

@@ -32,7 +32,8 @@ pub(crate) struct RawTarget {
     pub(crate) expect: Option<RawExpect>,
 }
 
-/// A secret header value that is in a file, such as a bearer token. It is not written into the run directory.
+/// A secret header value in a file, such as a bearer token. hoptax does not write the value into the run
+/// directory.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "header-file")]
 #[serde(deny_unknown_fields)]
@@ -129,8 +130,8 @@ pub(crate) struct RawWarmUp {
     /// Maximum time under load for each process. A process that has not settled by then gets the finding
     /// `still-warming`. Default: 60s.
     pub(crate) at_most: Option<Placed<Time>>,
-    /// Also warms up gateways and upstreams that hoptax did not start with as many requests as they answer.
-    /// Otherwise these never get more load than the plan says. Default: false.
+    /// Whether services that already run get full load during their warm-up: as many requests as they can
+    /// answer. Otherwise they never get more load than the plan says. Default: false.
     pub(crate) overload_external: Option<bool>,
 }
 

@@ -12,7 +12,7 @@ fn plan(load: &str, hosts: &str) -> String {
     format!("gateways: [nginx]\nload: {load}\n{hosts}")
 }
 
-/// Where each load point comes from, and in words.
+/// The host that sends each load point, and the description of the load point.
 fn origins(plan: &Plan) -> Vec<(&str, String)> {
     plan.load.iter().map(|point| (plan.generator(point), point.describe())).collect()
 }
@@ -35,7 +35,7 @@ fn each_host_has_a_load_point_of_its_own() {
     assert_eq!(kept(&sweep), sweep);
     let json = serde_json::to_value(&sweep).expect("JSON");
     assert_eq!((json["load"][0].get("from"), &json["load"][1]["from"]), (None, &"edge".into()));
-    // The generator's host may be written or not: it is the same load.
+    // If `from` names the generator's host, the load is the same as without `from`.
     let named = good(&plan("[{ loop: closed, connections: 1, from: client }]", HOSTS));
     let silent = good(&plan("[{ loop: closed, connections: 1 }]", HOSTS));
     assert_eq!(named, silent);
@@ -58,13 +58,13 @@ fn a_host_that_only_sends_load_has_a_role() {
     let read = good(&plan("[{ loop: closed, connections: 1, from: [local, client] }]", &hosts));
     let names: Vec<&str> = read.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!((names, read.generators()), (vec!["client", "edge", "app", "local"], vec!["local", "client"]));
-    // Gateway and upstream are here, and must be reached from there.
+    // Gateway and upstream are on this machine, and the client's host must reach them.
     let here = "hosts: { client: { ssh: client }, local: { address: 10.0.0.1 } }\n";
     let read = good(&plan("[{ loop: closed, connections: 1, from: client }]", here));
     assert!(read.roles.is_local() && !read.is_local());
     assert_eq!(read.hosts.len(), 2, "{:?}", read.hosts);
     assert_eq!(kept(&read), read);
-    // Everything is here.
+    // All roles are on this machine.
     let read = good(&plan("[{ loop: closed, connections: 1, from: local }]", ""));
     assert!(read.is_local() && read.hosts.is_empty() && read.load[0].from.is_none());
 }

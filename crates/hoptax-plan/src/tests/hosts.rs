@@ -179,7 +179,7 @@ fn an_upstream_that_already_runs_has_no_host() {
     assert_eq!(plan.hosts.len(), 1, "{:?}", plan.hosts);
     assert_eq!(plan.roles, roles("edge", "edge", "local"));
     assert_eq!(kept(&plan), plan);
-    // Generator and gateway are on the same host, where 127.0.0.1 is the same machine.
+    // Generator and gateway are on one host, so 127.0.0.1 means the same machine for both.
     good(&running("127.0.0.1", "generator: edge, gateway: edge"));
     assert_eq!(
         mistake(&running("localhost", "gateway: edge")),
@@ -203,7 +203,7 @@ fn gateways_that_already_run_need_no_address() {
     assert_eq!(plan.host("local"), Some(&Host::local()));
 }
 
-/// Lists of CPUs refer to the machine of the role. This machine, with 2 CPUs, does not limit the others.
+/// Lists of CPUs refer to the machine of the role. The 2 CPUs of this machine do not limit other machines.
 #[test]
 fn cpus_of_other_hosts_are_not_limited_by_this_machine() {
     let hosts =
@@ -251,7 +251,8 @@ fn source_addresses_belong_to_a_local_generator() {
     }
 }
 
-/// The mistake in this one host, which has all roles but the generator. The host begins at column 17.
+/// The errors of a plan with one host, `edge`, that has these keys. It has all roles except the generator.
+/// Its keys begin at column 17.
 fn in_host(keys: &str) -> String {
     mistake(&with(&format!("hosts: {{ edge: {{ {keys} }} }}\nroles: {{ gateway: edge, upstream: edge }}")))
 }

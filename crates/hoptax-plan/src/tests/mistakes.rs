@@ -9,8 +9,8 @@ fn says(text: &str, expected: &str) {
     assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
-/// A wrong type or an unknown key must not hide mistakes in other parts, and must cause no error that is
-/// none.
+/// A wrong type or an unknown key must not hide mistakes in other parts, and must not cause errors where
+/// there is no mistake.
 #[test]
 fn all_mistakes_are_shown_at_once() {
     let lines = |text: &str| -> Vec<(u32, String)> {
@@ -21,14 +21,14 @@ fn all_mistakes_are_shown_at_once() {
     let found = lines(text);
     let places: Vec<u32> = found.iter().map(|(line, _)| *line).collect();
     assert_eq!(places, [1, 1, 3, 4, 5, 6, 7], "{found:?}");
-    // Mistakes in one entry, and behind a mistyped key whose meaning is clear.
+    // Several mistakes in one entry, and a mistake in the value of a mistyped key whose meaning is clear.
     let text = "gateways: [ngnix]\nload:\n  - { loop: closed, conections: 0,\n      duration: 10 }\n  - { \
                 loop: closed, connections: 1,\n      durration: 10, speed: 3 }\ntime: 5 minutes\nisolate: \
                 3\ntarget: { method: [GET], paths: x }\n";
     let found = lines(text);
     let places: Vec<u32> = found.iter().map(|(line, _)| *line).collect();
     assert_eq!(places, [1, 3, 6, 6, 7, 8, 9, 9], "{found:?}");
-    // The whole of `gateways` is unusable, so nothing is said about the rest.
+    // All of `gateways` is unusable, so no other errors are reported.
     assert_eq!(lines("gateways: 3\nload: [{ loop: closed, connections: 1 }]\ntimeout: 3\n").len(), 1);
     let both =
         parsed("gateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\ntimeout: 3\n", &["trials=x"]);

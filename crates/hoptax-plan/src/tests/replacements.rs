@@ -1,4 +1,4 @@
-//! Gateways that replace others which are not installed.
+//! Gateways that replace other gateways that are not installed.
 
 use super::mistakes::mistake;
 use super::*;
@@ -19,7 +19,7 @@ fn labels(plan: &Plan) -> Vec<&str> {
     plan.gateways.iter().map(|gateway| &*gateway.label).collect()
 }
 
-/// Labels of the gateways that are measured if these are missing, and the printed lines.
+/// The plan and the printed lines if the gateways in `missing` are not installed.
 fn replaced(missing: &[&str]) -> (Plan, Vec<String>) {
     let mut plan = good(PLAN);
     let lines = plan.replace_missing(|gateway| missing.contains(&&*gateway.label));

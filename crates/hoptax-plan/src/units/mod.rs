@@ -375,15 +375,16 @@ pub fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The value of the `host` header for a host name, or an address without brackets. It leaves out the default
-/// port of the scheme, as browsers and curl do: some servers do not know their own name with it.
+/// The value of the `host` header for a host name, or an address without brackets. The default port of the
+/// scheme is left out, as browsers and curl do, because some servers do not recognise their name if a port
+/// follows it.
 pub fn host_header(tls: bool, host: &str, port: u16) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     if port == if tls { 443 } else { 80 } { host } else { format!("{host}:{port}") }
 }
 
-/// The value of the `host` header for an address. See [`host_header`]. It is `localhost` for a Unix socket,
-/// as curl users write it.
+/// The value of the `host` header for an address. See [`host_header`]. For a Unix socket, it is `localhost`,
+/// which curl users write in such URLs.
 pub fn host_header_of(tls: bool, address: &Address) -> String {
     match address {
         Address::Tcp(address) => host_header(tls, &address.ip().to_string(), address.port()),
@@ -394,8 +395,8 @@ pub fn host_header_of(tls: bool, address: &Address) -> String {
 /// Host of requests to a Unix socket.
 pub const LOCALHOST: &str = "localhost";
 
-/// Maximum length of the path of a Unix socket, bytes (unix(7)), and the length of the end that hoptax
-/// appends for TLS and for further instances.
+/// Maximum length of the path of a Unix socket, bytes (unix(7)). hoptax appends up to `LONGEST_END` bytes to
+/// the path, for TLS and for further instances.
 const LONGEST_SOCKET: usize = 107;
 const LONGEST_END: usize = ".256.tls".len();
 

@@ -36,7 +36,8 @@ pub struct Terraform {
 pub enum TerraformReach {
     /// Its value is a name for `ssh`, or a list of names.
     Ssh(String),
-    /// Its value is a command that runs the words after it on the machine, or a list of its words.
+    /// Its value is a command, as a text or as a list of words. hoptax appends the words of the command to
+    /// run on the machine.
     Command(String),
 }
 

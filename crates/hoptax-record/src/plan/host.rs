@@ -46,9 +46,9 @@ pub enum HostKind {
     Local,
     /// One or more machines, by the names that the user's `ssh` knows.
     Ssh(Vec<String>),
-    /// Words of a command that runs the words after them on the host.
+    /// Words of a command, to which hoptax appends the words of the command to run on the host.
     Command(Vec<String>),
-    /// One or more machines: the words of such a command for each.
+    /// One or more machines, with the words of such a command for each machine.
     Commands(Vec<Vec<String>>),
     /// Name or id of a running container.
     Docker(String),
@@ -87,7 +87,7 @@ impl HostKind {
     }
 }
 
-/// Running pods. What is absent is left to `kubectl`.
+/// Running pods. `kubectl` chooses a container, namespace or context that is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pods {
     /// Names of the pods.

@@ -154,8 +154,8 @@ impl Plan {
         point.from.as_deref().unwrap_or(&self.roles.generator)
     }
 
-    /// Names of all hosts that send load: first that of the role `generator`, then those that loads name in
-    /// `from`.
+    /// Names of all hosts that send load: first the host of the role `generator`, then the hosts that loads
+    /// name in `from`.
     pub fn generators(&self) -> Vec<&str> {
         let mut names = vec![self.roles.generator.as_str()];
         for name in self.load.iter().filter_map(|point| point.from.as_deref()) {
@@ -215,13 +215,13 @@ impl Plan {
     }
 }
 
-/// A gateway that is measured instead of another one, if that one is not installed.
+/// A gateway that is measured instead of another gateway, if that other gateway is not installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replacement {
     /// Label of the gateway that replaces the other one.
     pub gateway: String,
     /// Label of the gateway that is replaced.
     pub instead_of: String,
-    /// What cannot be compared because of it, in the words of the plan.
+    /// What cannot be compared because of the replacement, in the words of the plan.
     pub not_comparable: String,
 }

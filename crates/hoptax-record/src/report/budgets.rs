@@ -28,9 +28,9 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The whole interval is within the limit. If there is only one trial, the value is.
+    /// The whole interval is within the limit. With only one trial, the value is within the limit.
     Kept,
-    /// The whole interval is beyond the limit. If there is only one trial, the value is.
+    /// The whole interval is beyond the limit. With only one trial, the value is beyond the limit.
     Exceeded,
     /// The interval contains the limit, or the machine of the baseline was not comparable.
     Inconclusive,
@@ -53,7 +53,8 @@ impl Outcome {
 /// How long a run has to measure until an inconclusive budget is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WouldDecide {
-    /// Rounds in all, or starts. An estimate: it holds if the figure stays where it is.
+    /// Total number of rounds, or of starts. This is an estimate, for the case that the figure does not
+    /// change.
     pub rounds: u32,
     /// The time that this many rounds take, s; absent for starts.
     pub seconds: Option<f64>,
@@ -74,8 +75,9 @@ pub struct BudgetResult {
     pub min: Option<f64>,
     /// The measured figure; absent if it was not measured.
     pub measured: Option<Estimate>,
-    /// The bound that the figure or the upper end of its interval is only known to exceed: a gateway had not
-    /// settled after some starts. If it is the figure's, `measured.estimate` is this bound. Absent otherwise.
+    /// A bound, if hoptax only knows that the figure, or the upper end of its interval, exceeds this bound.
+    /// This happens if a gateway had not settled after some starts. If the figure itself exceeds the bound,
+    /// `measured.estimate` is the bound. Absent otherwise.
     pub more_than: Option<f64>,
     /// The relative change and its limits; absent if the budget limits the metric in its own unit.
     pub change: Option<ChangeResult>,
@@ -83,8 +85,8 @@ pub struct BudgetResult {
     pub outcome: Outcome,
     /// Why the budget is inconclusive or was not measured; absent otherwise.
     pub reason: Option<String>,
-    /// The rounds that would decide an inconclusive budget; absent if no number of rounds does, and for other
-    /// outcomes.
+    /// Number of rounds that would decide an inconclusive budget. Absent if no number of rounds would decide
+    /// it, and for other outcomes.
     pub would_decide: Option<WouldDecide>,
 }
 
@@ -103,16 +105,18 @@ pub struct ChangeResult {
     /// reference includes zero. Against a baseline run, the interval contains the scatter of separate runs.
     pub measured: Option<Estimate>,
     /// How much the machine may have changed the figure since the baseline run, as a share: the change of
-    /// direct and of the distance of CPUs. The interval of `measured` contains it. Zero if the reference is
-    /// in the same run.
+    /// direct and of the distance of CPUs. The interval of `measured` includes this drift. Zero if the
+    /// reference is in the same run.
     pub drift: f64,
     /// True if the reference is in another run.
     #[serde(skip)]
     pub between_runs: bool,
-    /// Half-width that the rounds of this run give. Absent if all of the interval comes from them.
+    /// Half-width that the rounds of this run alone would give, as a share. Absent if the whole interval
+    /// comes from these rounds.
     #[serde(skip)]
     pub of_rounds: Option<f64>,
-    /// Why the reference cannot decide: its machine was another one.
+    /// Why the figure cannot be compared with the baseline, because its CPUs were placed differently. Absent
+    /// if it can be compared.
     #[serde(skip)]
     pub incomparable: Option<String>,
 }

@@ -29,7 +29,7 @@ pub struct Comparison {
     /// One row for each case and metric.
     pub rows: Vec<Row>,
     /// Expected number of rows whose interval would exclude zero by chance even if nothing differed. It is 5
-    /// % of the rows that have an interval. Verdicts are adjusted for it.
+    /// % of the rows that have an interval. Verdicts are adjusted for this number of rows.
     pub expected_by_chance: f64,
 }
 
@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// True if the overall verdict rests on this row.
+    /// True if this row is a reason for the overall verdict.
     pub fn carries(&self) -> bool {
         self.headline && self.verdict != Verdict::NotDistinguishable
     }

@@ -11,8 +11,8 @@ pub struct Difference {
     /// The value. Its interval holds for another run of the same plan on this machine.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// The value with the interval that the rounds of this run give. In JSON, half of that interval's width,
-    /// which is absent if there is only one round.
+    /// The value with the interval that the rounds of this run give. JSON has only half of this interval's
+    /// width, which is absent if there is only one round.
     #[serde(rename = "half_width_in_run", serialize_with = "half_width")]
     pub in_run: Estimate,
     /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.

@@ -12,7 +12,7 @@ pub struct Hosts {
     pub hosts: Vec<HostFigures>,
     /// The network from one host to another.
     pub legs: Vec<LegFigures>,
-    /// Whether requests via gateways pass the network between the same hosts as direct requests. Then a tax
+    /// Whether requests via gateways pass the network between the same hosts as direct requests. If so, a tax
     /// contains no time of the network, and there are no splits.
     pub same_way: bool,
     /// Where the added response time at the median comes from, for each gateway and load point. Empty if a
@@ -30,7 +30,7 @@ pub struct HostFigures {
     pub name: String,
     /// Its roles.
     pub roles: Vec<Role>,
-    /// Address at which the other hosts reach it; absent if the plan gives none.
+    /// Address at which the other hosts reach this host; absent if the plan gives no address.
     pub address: Option<IpAddr>,
     /// The machine.
     pub environment: Environment,
@@ -62,7 +62,7 @@ pub struct LegFigures {
     pub bytes_per_second: Option<f64>,
     /// Bytes per second of one connection in the direction of responses.
     pub bytes_per_second_back: Option<f64>,
-    /// Why something was not measured; absent if all of it was.
+    /// Why something was not measured; absent if everything was measured.
     pub failed: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct View {
     pub direct_p50_us: Option<Estimate>,
     /// Added response time at the median from this host, µs, as in the tax.
     pub added_p50_us: Difference,
-    /// How much more the gateway adds from this host than from the first one, µs, over the rounds that both
-    /// have. Null for the first host, and if there is no such round.
+    /// What the gateway adds from this host − what it adds from the first host, µs, over the rounds that both
+    /// hosts have. Null for the first host, and if the hosts have no round in common.
     pub more_us: Option<Estimate>,
 }

@@ -1,9 +1,9 @@
 //! The JSON documents that other programs read: reports, comparisons, and the output of `hoptax gate`.
 //!
 //! These types are stable interfaces (`docs/reference/json.md`, and its JSON Schema, which
-//! `python/tests/test_schema.py` checks). hoptax-analysis returns them, and has types of its own only for
-//! what it holds beside them. Members are serialised in the order in which they are declared. Absent members
-//! are `null`.
+//! `python/tests/test_schema.py` checks). hoptax-analysis returns these types, and declares its own types
+//! only for data that the documents do not contain. Members are serialised in the order in which they are
+//! declared. Absent members are `null`.
 
 mod budgets;
 mod capacity;

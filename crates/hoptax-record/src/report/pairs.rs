@@ -29,7 +29,7 @@ pub struct GatewayPair {
     /// gateways' own figures (response time, throughput ratio, CPU time per request). In JSON, in words.
     #[serde(rename = "verdict", serialize_with = "verdict")]
     pub distinguishable: bool,
-    /// True if both gateways compete for the answer.
+    /// True if both gateways are candidates for the answer.
     #[serde(skip)]
     pub competes: bool,
 }

@@ -71,7 +71,7 @@ impl Prices {
 /// What several features cost together beyond the sum of their separate prices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beyond {
-    /// Labels of two gateways. Each gateway has one part of the features.
+    /// Labels of the two gateways that have one part of the features each.
     pub alone: [String; 2],
     /// Price of all features together − the sum of the prices of both parts. For throughput: price of all
     /// features together ÷ the product of the prices of both parts.

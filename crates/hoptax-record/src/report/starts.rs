@@ -15,7 +15,7 @@ pub struct StartFigures {
     pub measured: u32,
     /// Number of starts that could not be measured, for example because the gateway was never ready.
     pub failed: u32,
-    /// Why the last of these starts could not be measured; absent if all were.
+    /// Why the last of these starts could not be measured; absent if all starts were measured.
     pub failure: Option<String>,
     /// Number of wrong answers, and of connections without an answer, before the first right answers.
     pub wrong_answers: u64,
@@ -54,12 +54,13 @@ pub struct StartUnderLoad {
     pub starts: u32,
     /// Number of these starts in which the gateway had not settled when the load ended.
     pub unsettled: u32,
-    /// Time from the start until the gateway had settled: from then on it was as fast as later, s.
+    /// Time from the start until the gateway had settled, s. From then on, its response times did not fall
+    /// any more.
     pub settled_s: Option<StartMedian>,
     /// Number of answers until the gateway had settled.
     pub settled_requests: Option<StartMedian>,
-    /// How much later all requests together were answered than by a settled gateway, request-seconds: the
-    /// area between the two curves. Failed requests are not part of it.
+    /// Delay of all requests together, compared with a settled gateway, request-seconds. It is the area
+    /// between the two curves. Failed requests do not count.
     pub later_request_s: Option<StartMedian>,
     /// Median response time of the settled gateway, µs: in the second half of the load.
     pub settled_p50_us: Option<StartMedian>,
@@ -94,8 +95,8 @@ pub struct CurvePoint {
 /// A median over starts, with its 95 % interval.
 ///
 /// A start in which a gateway had not settled when its load ended only shows that settling takes longer. If
-/// that is all that is known about the median or about an end of its interval, that member is null, and
-/// `more_than` is a bound that all such members exceed.
+/// hoptax knows no more about the median or about an end of its interval, that member is null. `more_than` is
+/// then a bound that all such members exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StartMedian {
     /// The median; null if it is only known to exceed `more_than`.
@@ -106,7 +107,7 @@ pub struct StartMedian {
     /// Upper end of the interval. Null with fewer than six starts, or if it is only known to exceed
     /// `more_than`.
     pub high: Option<f64>,
-    /// The bound that the unknown members exceed. Null if none is unknown for that reason.
+    /// The bound that the unknown members exceed. Null if no member is unknown for this reason.
     pub more_than: Option<f64>,
     /// Number of starts.
     pub starts: u32,
@@ -116,22 +117,22 @@ impl StartMedian {
     /// Smallest number of starts with an interval.
     pub const LEAST_STARTS: u32 = 6;
 
-    /// Whether there is an interval, also one with an end that is not known.
+    /// Whether there is an interval. One of its ends can be unknown.
     pub fn has_interval(&self) -> bool {
         self.starts >= Self::LEAST_STARTS
     }
 
-    /// A value that the median is not below, in the unit of the figure: the median itself, or `more_than`.
+    /// Lower bound of the median, in the unit of the figure: the median itself, or `more_than`.
     pub fn at_least(&self) -> f64 {
         self.estimate.or(self.more_than).unwrap_or(f64::NAN)
     }
 
-    /// A value that the interval is not below. Without an interval, [`Self::at_least`].
+    /// Lower bound of the interval. Without an interval, [`Self::at_least`].
     pub fn low_at_least(&self) -> f64 {
         if self.has_interval() { self.low.or(self.more_than).unwrap_or(f64::NAN) } else { self.at_least() }
     }
 
-    /// A value that the interval is not above; infinite if it is not known. Without an interval, the median.
+    /// Upper bound of the interval; infinite if its upper end is unknown. Without an interval, the median.
     pub fn high_at_most(&self) -> f64 {
         if self.has_interval() {
             self.high.unwrap_or(f64::INFINITY)

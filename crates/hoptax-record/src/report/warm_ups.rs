@@ -11,9 +11,10 @@ pub struct WarmUpFigures {
     pub load_s: f64,
     /// Number of requests before its first trial.
     pub requests: u64,
-    /// Time under load until it was as fast as later, s. 0 if it was so from the start.
+    /// Time under load until the process had become as fast as it stayed afterwards, s. 0 if it was as fast
+    /// from the start.
     pub slow_s: f64,
-    /// Number of requests until it was as fast as later.
+    /// Number of requests until the process had become as fast as it stayed afterwards.
     pub slow_requests: u64,
     /// CPU time per request at first and when it had settled, µs; absent if the process was not watched.
     pub cpu_us_per_request: Option<Fall>,

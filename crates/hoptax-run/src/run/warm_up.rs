@@ -91,6 +91,15 @@ pub(super) struct WarmingUp {
     before: Option<Vec<Burst>>,
 }
 
+/// The last warm-up of a process, and its requests since.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settled {
+    /// The warm-up, if the process had settled in it.
+    pub(super) warm_up: Option<WarmUp>,
+    /// Number of requests that it has answered in trials since.
+    pub(super) answered: u64,
+}
+
 impl WarmingUp {
     /// A warm-up that begins now, before the trial with this number. `deaths` are the load points of earlier
     /// warm-ups that killed the process. After the first death, the process gets only the plan's load. After

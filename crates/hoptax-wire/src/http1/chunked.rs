@@ -76,8 +76,8 @@ fn size_line(input: &[u8], rules: Rules) -> Result<Option<(usize, u64)>, Malform
 }
 
 /// Returns the length of the chunk extensions, including the CRLF, or `None` if they are incomplete. The
-/// extensions themselves are ignored. A lone CR or another control byte is refused, and in requests a lone
-/// LF, because another parser might end the line there.
+/// extensions themselves are ignored. Refuses a lone CR and other control bytes, because another parser might
+/// end the line there. In requests, a lone LF is refused for the same reason.
 fn extensions(input: &[u8], rules: Rules) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();

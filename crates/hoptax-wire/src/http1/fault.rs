@@ -35,8 +35,8 @@ impl Malformed {
     }
 }
 
-/// The rest of the head from its first wrong line on. If all header lines are correct, the status line is
-/// wrong.
+/// The head from its first wrong line to its end. If all header lines are correct, the status line is the
+/// wrong line.
 fn wrong_line(head: &[u8]) -> &[u8] {
     let Some(start) = start_line_length(head) else { return head };
     let mut lines = Lines::new(&head[start..]);

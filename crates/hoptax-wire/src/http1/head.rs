@@ -60,8 +60,8 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Reads a transfer coding. Some servers and the proxies before them both say `chunked`, although the
-    /// body is chunked once.
+    /// Reads a transfer coding. In some responses, a server and a proxy have both written `chunked`, although
+    /// the body is chunked only once.
     fn read_coding(&mut self, value: &[u8], rules: Rules) -> Result<(), Malformed> {
         let is_chunked = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
         let accepted = match rules {
@@ -73,7 +73,8 @@ impl FramingFields {
     }
 
     /// Parses a content length. A list of equal lengths counts as one length, as RFC 9112 §6.3 allows. Any
-    /// other value is refused. A folded length is refused too, because some readers would find none.
+    /// other value is refused. A length in a folded line is refused too, because some parsers would find no
+    /// length there.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         if value.contains(&b'\n') {
             return Err(Malformed::ContentLength);

@@ -2,7 +2,7 @@
 //! folded lines, names such as `"x"`, and more than [`MAX_FIELDS`](super::MAX_FIELDS) fields. httparse reads
 //! all other heads.
 //!
-//! The first wrong byte decides the error, so that later bytes never change it.
+//! The first wrong byte determines the error. Later bytes never change the error.
 
 use super::{MAX_RESPONSE_FIELDS, Malformed};
 use std::borrow::Cow;

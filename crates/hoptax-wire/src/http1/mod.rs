@@ -107,7 +107,8 @@ pub enum Malformed {
     /// the body (RFC 9112 §6.1).
     #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
-    /// The transfer coding is not `chunked`. In a request, also if it is `chunked` twice, or in HTTP/1.0.
+    /// The transfer coding is not `chunked`. In a request, `chunked` is also refused if it is repeated, and
+    /// in HTTP/1.0.
     #[error("the transfer-encoding is not supported: only `chunked` is accepted")]
     TransferCoding,
     /// An HTTP/1.1 request has no `host` header, or more than one (RFC 9112 §3.2).

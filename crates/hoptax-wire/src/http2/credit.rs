@@ -1,22 +1,22 @@
 //! Detects floods: many frames that cost the peer little and do not carry a request, a response or data (RFC
-//! 9113, section 10.5). There is no clock here, so the limits are numbers of frames.
+//! 9113, section 10.5). This module has no clock, so the limits are numbers of frames.
 
 use super::Fault;
 
-/// Number of such frames that are accepted in a row. A client that pings an idle connection every 10 s needs
-/// a day for this.
+/// Number of frames without progress that are accepted in a row. A client that pings an idle connection every
+/// 10 s needs a day for this.
 const CREDIT: u32 = 10_000;
-/// One more frame is accepted for this number of bytes that we send, because each read of the peer can cause
-/// a WINDOW_UPDATE.
+/// Each time that we send this number of bytes, we accept one more frame: the peer can answer each of its
+/// reads with a WINDOW_UPDATE.
 const BYTES_PER_FRAME: usize = 256;
-/// Maximum number of streams that a client may reset. Each request that completes allows four more resets, so
-/// that floods of requests and resets are found, and clients whose requests often time out are not.
+/// Maximum number of streams that a client may reset. Each request that completes allows four more resets.
+/// Floods of resets therefore exceed the limit, and clients whose requests often time out do not.
 const RESETS: u32 = 1000;
 const RESETS_PER_REQUEST: u32 = 4;
 /// Maximum number of CONTINUATION frames in a block. Four hold 64 KiB.
 pub(super) const CONTINUATIONS: u32 = 256;
 
-/// What the peer may still send.
+/// Number of frames and resets that we still accept from the peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Credit {
     frames: u32,

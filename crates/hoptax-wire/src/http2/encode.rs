@@ -24,7 +24,7 @@ pub struct RequestParts<'a> {
     pub method: &'a str,
     /// `http` or `https`.
     pub scheme: &'a str,
-    /// Host and port. A header `host` replaces it.
+    /// Host and port. A header `host` replaces this value.
     pub authority: &'a str,
     /// Path and query.
     pub path: &'a str,

@@ -88,8 +88,8 @@ pub(super) fn write_go_away(output: &mut Vec<u8>, last: u32, code: Code) {
     write(output, kind::GOAWAY, 0, 0, &payload);
 }
 
-/// Splits the header block that `output` has from `start` on, after a HEADERS header, if the block is too
-/// long for one frame. The rest goes into CONTINUATION frames.
+/// If a header block is too long for one frame, moves its rest into CONTINUATION frames. The block is the
+/// content of `output` from `start` on. The header of its HEADERS frame precedes it.
 pub(super) fn split_block(output: &mut Vec<u8>, start: usize, flags: u8, stream: u32) {
     let length = output.len() - start - HEADER;
     let fits = length <= MAX_PAYLOAD;
@@ -97,7 +97,7 @@ pub(super) fn split_block(output: &mut Vec<u8>, start: usize, flags: u8, stream:
     let end = if fits { flag::END_HEADERS } else { 0 };
     let first = header(kind::HEADERS, length.min(MAX_PAYLOAD), flags | end);
     output[start..start + HEADER].copy_from_slice(&first);
-    // From the back, so that positions before it stay valid.
+    // Split from the back, so that earlier positions stay valid.
     for place in (1..length.div_ceil(MAX_PAYLOAD)).rev() {
         let from = place * MAX_PAYLOAD;
         let is_last = length - from <= MAX_PAYLOAD;

@@ -3,7 +3,7 @@
 use super::{Fault, FieldList};
 use crate::http1::decimal;
 
-/// What a header block is.
+/// The kind of message part that a header block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `connect_protocol` is true if the extended CONNECT method is allowed (RFC 8441).

@@ -8,9 +8,9 @@
 //!   server:  Head ─► Body … Body ─► (Trailers)            and send_head, send_data
 //! ```
 //!
-//! [`Step::Reset`] or [`Step::Failed`] can take the place of each. The event that ends a stream has an `end`
-//! that is true, or is [`Step::Trailers`]. Events of different streams are mixed. A stream that
-//! [`Connection::reset`] has closed has no more events.
+//! Instead of any of these events, [`Step::Reset`] or [`Step::Failed`] can occur. The last event of a stream
+//! is [`Step::Trailers`], or has `end: true`. Events of different streams are mixed. There are no events for
+//! a stream after [`Connection::reset`] has closed it.
 //!
 //! As in [`http1`](crate::http1), [`Step::NeedMore`] means that the caller keeps the bytes that were not
 //! consumed, appends the next bytes and calls again. At most one frame is kept: 16,393 bytes. The way in

@@ -1,12 +1,12 @@
-//! The header blocks of messages, decoded and checked, with a cache of the last one.
+//! The decoded and checked header blocks of messages, with a cache of the last block.
 
 use super::hpack::Decoder;
 use super::message::{self, Kind, Summary};
 use super::{Fault, FieldList};
 
 /// The last head and the last trailers that a connection has decoded. All connections of a thread can share
-/// this memory. It also is a cache: a peer often sends the same block again, which is then only compared. The
-/// cache never changes the results.
+/// this memory. It is also a cache. A peer often sends the same block again, and the connection then only
+/// compares the bytes. The cache never changes the results.
 #[derive(Debug, Clone, Default)]
 pub struct Sections {
     /// The last head of a request or response, interim responses included.
@@ -32,7 +32,7 @@ pub struct Section {
     block: Vec<u8>,
 }
 
-/// When the contents of a section are valid for the next block with the same bytes.
+/// The conditions under which the contents of a section are valid for another block with the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cached {
     kind: Kind,

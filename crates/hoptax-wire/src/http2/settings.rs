@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113, section 6.5): ours and those of the peer.
+//! SETTINGS frames (RFC 9113, section 6.5): our settings and the peer's.
 
 use super::Fault;
 use super::frame::{self, kind};
@@ -27,7 +27,7 @@ pub enum Role {
     Server,
 }
 
-/// Who gives the windows for received data back to the peer.
+/// Who returns window space to the peer after data was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// The connection, as soon as it has returned the data.
@@ -41,7 +41,7 @@ pub enum Release {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Client: maximum number of requests in flight. The server's limit can be lower. Server: the limit that
-    /// clients learn.
+    /// we announce to clients.
     pub streams: u32,
     /// Window for the data that each stream receives, in bytes: at most 2^31-1.
     pub window: u32,

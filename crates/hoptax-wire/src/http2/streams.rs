@@ -8,8 +8,8 @@
 //!                        peer ends       we end
 //! ```
 //!
-//! A reset by either side closes a stream at once. There are no reserved streams, because nobody pushes (RFC
-//! 9113, section 5.1).
+//! A reset by either side closes a stream at once. There are no reserved streams, because we refuse server
+//! push (RFC 9113, section 5.1).
 
 use super::settings::DEFAULT_WINDOW;
 
@@ -68,7 +68,7 @@ pub(super) struct Streams {
     /// A power of two, or empty. At most half of the places are used.
     places: Vec<Stream>,
     used: usize,
-    /// Where the last search has ended, so that each search begins with another stream.
+    /// Position at which the last search ended. Each search begins there, so that every stream gets its turn.
     cursor: usize,
 }
 

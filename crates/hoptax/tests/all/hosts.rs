@@ -134,10 +134,10 @@ fn several_clients_send_one_load() {
     let [edge, app] = ["edge", "app"].map(|name| network.address(name));
     let load = LOAD.replace("duration", "from: [clients, edge], duration");
     let plan = format!(
-        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nwarmup: 100ms\nhosts:\n  clients: {{ ssh: [one, two], hoptax: \
-         {PROGRAM} }}\n  edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ ssh: app, \
-         address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, upstream: app \
-         }}\n"
+        "name: clients\ngateways: [hop-l7]\n{load}trials: 2\nwarmup: 100ms\nhosts:\n  clients: {{ ssh: [one, \
+         two], hoptax: {PROGRAM} }}\n  edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ \
+         ssh: app, address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, \
+         upstream: app }}\n"
     );
     let output = network.run(&plan, &["--accept-void"]);
     let (said, printed) = (text(&output.stderr), text(&output.stdout));

@@ -1,4 +1,4 @@
-//! Request bodies in chunks, at once and with pauses.
+//! Request bodies in chunks, without and with pauses between the chunks.
 
 use super::mix::{Asked, keeping};
 use super::*;

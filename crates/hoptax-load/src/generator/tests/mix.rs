@@ -259,7 +259,7 @@ fn a_response_to_head_has_no_body_to_check() {
 
 #[test]
 fn failures_are_counted_by_target() {
-    // The server answers half of the requests with nothing, and then closes their connections.
+    // The server closes the connections of requests for `/no` without an answer.
     let (server, _) = keeping(|(head, _)| if head.starts_with("GET /no") { Vec::new() } else { OK.to_vec() });
     let record = load(&LoadSpec {
         targets: vec![target("no", 1, "/no", &[]), target("yes", 3, "/yes", &[])],

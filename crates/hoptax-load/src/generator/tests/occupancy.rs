@@ -29,7 +29,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
     assert!(occupancy.waited <= record.counts.scheduled);
 }
 
-/// Answers on the first `served` connections, and never on the others.
+/// Answers requests on the first `served` connections, and on no other connection.
 fn serves_first(served: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let accepted = std::sync::Arc::new(AtomicU64::new(0));
     move |connection, requests| match accepted.fetch_add(1, Ordering::Relaxed) < served {
@@ -82,7 +82,7 @@ fn a_stalled_server_is_silent() {
     const STALL: Duration = Duration::from_millis(150);
     for (shape, workers) in [(Shape::Closed, 1), (Shape::Closed, 2), (open(400.0, Arrivals::Constant), 2)] {
         let begun = Instant::now();
-        // Each connection waits until the same moment.
+        // All connections stall until the same time, 2 × `STALL` after the start.
         let server = Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
             while request(&mut connection) {
                 let passed = begun.elapsed();

@@ -101,7 +101,7 @@ fn a_part_that_nobody_starts_ends() {
     drop(order);
     let alone = run_part(&part, &AtomicBool::new(false), Watch::Phases, &start, |_| {});
     assert!(matches!(alone, Err(LoadError::Alone)), "{alone:?}");
-    // A signal ends the wait too.
+    // A signal also ends the wait for the start time.
     let (_order, start) = mpsc::channel();
     let interrupted =
         run_part(&part, &AtomicBool::new(true), Watch::Phases, &start, |_| {}).expect("a record");

@@ -66,12 +66,12 @@ fn a_request_on_a_connection_that_the_server_closes_is_sent_again() {
         let record = load(&until_done(100, spec));
         let (counts, connections) = (&record.counts, record.connections);
         assert_eq!((counts.completed, counts.ok, counts.sent), (100, 100, 100), "{counts:?}");
-        // All requests are sent again, except the first one on each connection of the beginning.
+        // All requests are sent again, except the first request on each initial connection.
         assert!((96..100).contains(&counts.retried), "{counts:?}");
         assert_eq!((connections.closed_on_reuse, connections.reused), (counts.retried, counts.retried));
         assert_eq!(connections.closed_after_first, counts.retried);
-        // A request counts once, like its response of the server. The ratio of both gives the extra upstream
-        // requests.
+        // A request that was sent again counts once, and the server counts it once too. Reports compute extra
+        // upstream requests from these two counts.
         assert_eq!((record.lifetime.sent, record.lifetime.completed), (100, 100));
         assert_eq!(server.requests.load(Ordering::Relaxed) - before, 100);
         assert_eq!(record.windows.iter().map(|window| window.errors).sum::<u64>(), 0);
@@ -108,7 +108,7 @@ fn the_lost_attempt_is_part_of_the_times() {
         let record = retrying(&server, shape, 10);
         assert_eq!((record.counts.completed, record.counts.retried), (10, 9), "{:?}", record.counts);
         let least = LOST * MILLISECOND - LOST * MILLISECOND / 500;
-        // The first request alone needs one attempt.
+        // All requests except the first one need two attempts.
         for times in [&record.histograms.response_time, &record.histograms.service_time] {
             assert!(quantile(times, 0.2) >= least, "{}", quantile(times, 0.2));
         }

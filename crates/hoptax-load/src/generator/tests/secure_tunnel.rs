@@ -1,4 +1,5 @@
-//! Loads through tunnels of a forward proxy that is asked over TLS, with and without TLS to the server.
+//! Loads through tunnels of a forward proxy. The connections to the proxy use TLS. The server behind it is
+//! tested with and without TLS.
 
 use super::tls::{BOTH, Stream, secure};
 use super::*;
@@ -9,7 +10,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 const PROXY: &str = "proxy.test";
 const OPEN: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// A proxy that opens a tunnel on each connection. `behave` is the server at the other end.
+/// A proxy that opens a tunnel on each connection. `behave` acts as the server at the other end of the
+/// tunnel.
 fn proxy<B>(config: ServerConfig, behave: B) -> Server
 where
     B: Fn(Stream, &AtomicU64) + Clone + Send + 'static,
@@ -170,7 +172,7 @@ fn failures_of_tls_to_the_proxy_say_so() {
     assert!(error.contains("CONNECT: the proxy refused with status 403"), "{error}");
 }
 
-/// Answers the first bytes, whatever they are.
+/// Answers the first bytes of a connection with `response`, without parsing them.
 fn answer_any(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         let mut buffer = [0; 1024];

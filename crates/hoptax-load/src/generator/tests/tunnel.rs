@@ -1,5 +1,5 @@
-//! Loads through tunnels of a forward proxy. The proxy and the server behind it are one thread for each
-//! connection.
+//! Loads through tunnels of a forward proxy. One thread per connection acts as the proxy and as the server
+//! behind it.
 
 use super::*;
 use hoptax_format::spec::Tunnel;
@@ -41,7 +41,7 @@ fn the_time_to_open_the_tunnel_is_part_of_the_connect() {
     let connect = record.histograms.connect.decode().expect("our own");
     assert_eq!(connect.len(), 4);
     assert!(connect.min() >= 30 * MILLISECOND, "{} ns", connect.min());
-    // CONNECT is no request.
+    // A CONNECT is not counted as a request.
     assert_eq!((record.lifetime.sent, record.counts.status.values().sum::<u64>()), (40, 40));
 }
 

@@ -2,7 +2,6 @@
 
 mod warm_ups;
 
-use self::warm_ups::Settled;
 use super::contents;
 use super::deaths::Deaths;
 use super::events::{self, EventRunner, RouteCheck};
@@ -11,6 +10,7 @@ use super::progress::Progress;
 use super::starts::{Participation, Starts};
 use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
+use super::warm_up::Settled;
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::Check;

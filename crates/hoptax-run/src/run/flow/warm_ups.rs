@@ -2,19 +2,10 @@
 
 use super::{Contender, Flow, GatewayState, Slot};
 use crate::run::traffic::WatchedRoles;
-use crate::run::warm_up::{self, LEAST_REQUESTS, WarmingUp};
+use crate::run::warm_up::{self, LEAST_REQUESTS, Settled, WarmingUp};
 use hoptax_lab::Service;
 use hoptax_plan::UntilSettled;
-use hoptax_record::{DeathDuring, LateStep, RunRecord, TrialRecord, WarmUp};
-
-/// The last warm-up of a process, and its requests since.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Settled {
-    /// The warm-up, if the process had settled in it.
-    warm_up: Option<WarmUp>,
-    /// Number of requests that it has answered in trials since.
-    answered: u64,
-}
+use hoptax_record::{DeathDuring, LateStep, RunRecord, TrialRecord};
 
 impl Flow<'_> {
     /// Warms up the upstream and every gateway that runs, in turn.

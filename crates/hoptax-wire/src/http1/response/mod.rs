@@ -185,7 +185,8 @@ impl ParsedResponse {
         let parsed = config.parse_response_with_uninit_headers(&mut response, input, &mut room);
         let (status, version) = (response.code.unwrap_or(0), version(response.version));
         let (length, framing_fields) = match parsed {
-            // httparse reads the reason last. So the status line is correct, and a header line is not.
+            // httparse reads the reason phrase at the end of the status line. So the status line is correct,
+            // and a header line is wrong.
             Err(_) if response.reason.is_some() => {
                 let Some(read) = Self::lines(input)? else { return Ok(None) };
                 read

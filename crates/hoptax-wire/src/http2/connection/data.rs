@@ -1,11 +1,11 @@
-//! DATA frames. Their data is returned as it arrives, so that no frame must be kept whole.
+//! DATA frames. Their data is returned as it arrives, so that the caller need not keep a whole frame.
 
 use super::super::frame::{FrameHeader, HEADER, flag};
 use super::super::{Fault, Release};
 use super::receive::Found;
 use super::{Connection, Data, Reading, Step};
 
-/// What happens to the data of a frame.
+/// What the connection does with the data of a frame.
 enum Fate {
     Returned,
     /// We have reset the stream.

@@ -186,7 +186,7 @@ impl Connection {
     }
 }
 
-/// The part of a header block that a HEADERS frame has: without padding and priority.
+/// The payload of a HEADERS frame without its padding and priority. It is the beginning of the header block.
 fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Fault> {
     let mut fragment = payload;
     let mut padding = 0;

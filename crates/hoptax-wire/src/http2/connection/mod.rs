@@ -24,7 +24,7 @@ const STREAMS_BEFORE_SETTINGS: u32 = 100;
 pub struct StreamRef {
     /// The stream's number on the connection.
     pub id: u32,
-    /// The number that the caller has given to the stream, or 0.
+    /// The tag that the caller has given to the stream, or 0.
     pub tag: u32,
 }
 
@@ -98,7 +98,7 @@ pub enum Step {
     Pong([u8; 8]),
 }
 
-/// What the next bytes of the input are.
+/// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Preface,
@@ -127,7 +127,7 @@ struct Continued {
     frames: u32,
 }
 
-/// What the peer's dynamic table has from us.
+/// The entries that our blocks have added to the peer's dynamic table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Nothing,
@@ -155,18 +155,19 @@ pub struct Connection {
     peer: Settings,
     peer_settings_known: bool,
     settings_acknowledged: bool,
-    /// Size of the dynamic table that we use at the peer, and whether the peer must still be informed of it.
+    /// Size that we use of the peer's dynamic table. `table_size_changed` is true while we must still
+    /// announce this size to the peer.
     table_size: u32,
     table_size_changed: bool,
     sent: Sent,
     /// Client: number of our next stream.
     next_stream: u32,
-    /// Server: number of the last stream that the client has opened, and the numbers that it has skipped at
-    /// the last jump.
+    /// Server: number of the last stream that the client has opened. The second field has the stream numbers
+    /// that the client last skipped.
     last_stream: u32,
     skipped: Range<u32>,
-    /// The highest stream that we have reset. The peer can have sent frames on streams up to this one before
-    /// it learned of the reset.
+    /// The highest stream that we have reset. On streams up to this one, frames can still arrive that the
+    /// peer sent before it received the reset.
     reset_up_to: u32,
     send_window: i64,
     receive_window: i64,
@@ -176,8 +177,8 @@ pub struct Connection {
     pings: u32,
     going_away: bool,
     refused_by_peer: Option<(u32, Code)>,
-    /// True if streams must be searched for events: GOAWAY has excluded some, or blocked streams may send
-    /// again.
+    /// True if some streams have events without new input: GOAWAY has excluded them, or they were blocked and
+    /// may send again.
     search: bool,
 }
 
@@ -243,7 +244,7 @@ impl Connection {
         self.peer_settings_known
     }
 
-    /// Number of open streams. If the connection ends, these streams get no other event.
+    /// Number of open streams. If the connection ends, there are no further events for these streams.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
@@ -267,14 +268,14 @@ impl Connection {
         limit.saturating_sub(self.streams.len() as u32)
     }
 
-    /// Gives a stream a number that its events contain.
+    /// Sets the tag of a stream. Later events of the stream contain this tag.
     pub fn set_tag(&mut self, stream: u32, tag: u32) {
         if let Some(stream) = self.streams.get(stream) {
             stream.tag = tag;
         }
     }
 
-    /// The last stream that was opened, by the side that opens streams.
+    /// Number of the last stream that the client has opened. Only clients open streams.
     fn last_opened(&self) -> u32 {
         match self.role {
             Role::Client => self.next_stream - 1,
@@ -282,7 +283,8 @@ impl Connection {
         }
     }
 
-    /// True if the stream has not been opened yet. After our GOAWAY, clients can open streams that we ignore.
+    /// True if the stream has not been opened yet. False after our GOAWAY for streams of clients, because
+    /// clients can then open streams that we ignore.
     fn is_idle(&self, stream: u32) -> bool {
         let is_ignored = self.role == Role::Server && self.going_away;
         stream.is_multiple_of(2) || (stream > self.last_opened() && !is_ignored)

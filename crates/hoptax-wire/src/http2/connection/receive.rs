@@ -5,8 +5,7 @@ use super::super::settings::{DEFAULT_WINDOW, MAX_WINDOW};
 use super::super::{Code, Fault, Role, Sections};
 use super::{Connection, Reading, Sent, Step, StreamRef};
 
-/// Result of a part of the input: the number of bytes consumed, and the event. `None` if more bytes are
-/// needed.
+/// Number of bytes consumed, and the event if there is one. `None` if more bytes are needed.
 pub(super) type Found = Option<(usize, Option<Step>)>;
 
 impl Connection {
@@ -17,8 +16,8 @@ impl Connection {
     /// Call this until the result is [`Step::NeedMore`], even when the input is empty.
     ///
     /// # Errors
-    /// If the peer violated the protocol. `output` ends with GOAWAY then. The connection cannot be used
-    /// again, and all open streams are lost.
+    /// If the peer violated the protocol. `output` then ends with a GOAWAY frame. The connection cannot be
+    /// used again, and all open streams are lost.
     pub fn advance(
         &mut self,
         input: &[u8],
@@ -62,7 +61,8 @@ impl Connection {
         }
     }
 
-    /// Events that streams have without input: GOAWAY excludes them, or they can send again.
+    /// Returns the next event that needs no input: GOAWAY has excluded a stream, or a blocked stream can send
+    /// again.
     fn search(&mut self) -> Option<Step> {
         if let (Role::Client, Some((last, code))) = (self.role, self.refused_by_peer)
             && let Some(stream) = self.streams.next(|stream| stream.id > last)
@@ -220,7 +220,8 @@ impl Connection {
         if self.peer.header_table_size < self.table_size {
             self.table_size = self.peer.header_table_size;
             self.table_size_changed = true;
-            // Some entries may remain, but this is rare.
+            // Some of our entries may still be in the table. We stop using them all, because this case is
+            // rare.
             if self.sent != Sent::Nothing {
                 self.sent = Sent::TooSmall;
             }
@@ -338,7 +339,7 @@ impl Connection {
     }
 }
 
-/// Moves the positions in a step.
+/// Adds `by` to the positions in a step.
 #[inline]
 fn moved(step: Step, by: usize) -> Step {
     let behind = |range: std::ops::Range<usize>| range.start + by..range.end + by;

@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Sends as much of `data` as the windows allow. `end` is true if nothing follows on the stream. Returns
-    /// the number of bytes sent. If this is less than `data` has, the stream has not ended, and
+    /// the number of bytes sent. If not all of `data` was sent, the stream has not ended, and
     /// [`Step::Writable`](super::Step::Writable) follows when more can be sent.
     ///
     /// Returns `None`, and sends nothing, if the peer has reset the stream or our side of it has ended.
@@ -168,8 +168,8 @@ impl Connection {
     }
 }
 
-/// Number of released bytes from which a WINDOW_UPDATE is sent: half of the window, so that the other half is
-/// always open.
+/// Number of released bytes at which a WINDOW_UPDATE is sent. It is half of the window, so that the other
+/// half is always open.
 fn threshold(window: u32) -> u32 {
     (window / 2).max(1)
 }

@@ -17,9 +17,9 @@ pub struct OutField {
 /// A header block in three encodings. A connection chooses the encoding (see
 /// [`Connection::send_head`](super::super::Connection::send_head)):
 ///
-/// - `plain` refers only to the static table, so it is always valid.
-/// - `first` also adds the fields to the peer's dynamic table. It is sent once on a connection.
-/// - `later` refers to these fields, as browsers and gRPC clients do. It has about one byte per field.
+/// - `plain` refers only to the static table, so it is always valid. - `first` also adds the fields to the
+/// peer's dynamic table. It is sent once on a connection. - `later` refers to these fields, as browsers and
+/// gRPC clients do. It needs about one byte per field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub(in super::super) plain: Encoding,
@@ -56,8 +56,8 @@ impl Block {
     }
 
     /// Encodes the blocks of all messages that can be sent on one connection. The fields that all messages
-    /// have in common use the dynamic table. Connections must not send blocks of two such calls; the second
-    /// set is sent plain.
+    /// have in common use the dynamic table. A connection uses the table for the blocks of one call only. It
+    /// sends the blocks of other calls in the encoding `plain`.
     pub fn shared(messages: &[&[OutField]]) -> Vec<Self> {
         let common = common(messages);
         let size: usize = common.iter().map(|field| field.name.len() + field.value.len() + OVERHEAD).sum();
@@ -96,7 +96,8 @@ fn encoded(fields: &[OutField], mut encode: impl FnMut(&mut Vec<u8>, &OutField))
     encoding
 }
 
-/// Adds the common fields to the table. They are in the same order in all messages, see [`common`].
+/// Encodes a block that adds the common fields to the table. These fields have the same order in all messages
+/// (see [`common`]).
 fn first(fields: &[OutField], common: &[OutField]) -> Encoding {
     encoded(fields, |output, field| {
         let literal = if common.contains(field) { Literal::Indexed } else { Literal::Plain };
@@ -115,8 +116,8 @@ fn later(fields: &[OutField], common: &[OutField]) -> Encoding {
     })
 }
 
-/// The fields that all messages have exactly once and in the same order, except those that the static table
-/// has whole.
+/// The fields that all messages have exactly once and in the same order, except fields whose name and value
+/// are in the static table.
 fn common(messages: &[&[OutField]]) -> Vec<OutField> {
     let Some((front, others)) = messages.split_first() else { return Vec::new() };
     let mut common = Vec::new();

@@ -13,7 +13,7 @@ pub struct Decoder {
     limit: u32,
 }
 
-/// What a block has to do with the dynamic table.
+/// How a block uses the dynamic table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) struct Effect {
     /// The block refers to an entry of the table.

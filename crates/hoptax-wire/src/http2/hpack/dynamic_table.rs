@@ -101,8 +101,8 @@ impl DynamicTable {
     }
 }
 
-/// The fingerprint after `bytes` are added to it. The length is added too, so that the bounds of strings
-/// matter.
+/// The fingerprint after `bytes` are added to it. The length is added too, so that `ab`, `c` and `a`, `bc`
+/// give different fingerprints.
 fn absorbed(fingerprint: u64, bytes: &[u8]) -> u64 {
     let mut state = mixed(fingerprint, bytes.len() as u64);
     for chunk in bytes.chunks(8) {

@@ -1,17 +1,18 @@
 //! The Huffman code for strings (RFC 7541, section 5.2 and appendix B).
 //!
 //! The code is canonical: symbols are sorted by the length of their code, then by value, and each code is the
-//! previous code plus one. So the lengths define all codes.
+//! previous code plus one. The lengths therefore determine all codes.
 
 use super::super::Fault;
 
 /// Number of symbols: all bytes, and the end of the string.
 const SYMBOLS: usize = 257;
-/// The symbol for the end of a string. It must never be sent; its first bits are the padding.
+/// The symbol for the end of a string. It must never be sent. Its first bits are used as padding.
 const END: u16 = 256;
 /// Length of the longest code, in bits.
 const LONGEST: usize = 30;
-/// Length of the codes that [`SHORT`] decodes, in bits. These are all letters, digits and most punctuation.
+/// Length of the codes that [`SHORT`] decodes, in bits. They include the codes of all letters and digits, and
+/// of most punctuation.
 const SHORT_BITS: u32 = 8;
 
 /// The length of each symbol's code, in bits.
@@ -42,8 +43,7 @@ struct Tables {
     codes: [u32; SYMBOLS],
     /// The symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
-    /// For each length of codes: the first code, and the position of its symbol in `sorted`. One past the
-    /// last code of this length, the codes continue with the next length.
+    /// For each length: the first code of this length, and the position of its symbol in `sorted`.
     first: [(u32, u16); LONGEST + 1],
     /// Number of codes of each length.
     count: [u16; LONGEST + 1],

@@ -15,7 +15,7 @@ enum Receiver {
 
 use Receiver::{Client, NewClient, NewServer, Server};
 
-/// Inputs that end with the fault. Those that end only the stream are further below.
+/// Inputs that end the connection with a fault. [`stream_faults`] has the faults that end only a stream.
 fn connection_faults() -> Vec<(Fault, Receiver, Vec<u8>)> {
     let request = |block: &[u8]| frame(kind::HEADERS, 5, 1, block);
     let block_of =
@@ -190,7 +190,7 @@ fn faults_that_end_the_connection() {
             assert_eq!(events.last(), Some(&Event::Fault(fault)), "{fault}");
             let (kind, _, payload) = frames(&output).pop().expect("GOAWAY");
             assert_eq!((kind, &payload[4..]), (kind::GOAWAY, &fault.code().0.to_be_bytes()[..]));
-            // The connection stays broken.
+            // Further calls return the same fault.
             assert_eq!(feed(&mut connection, &[b""]).0, [Event::Fault(fault)]);
             assert!(connection.is_closing() && !connection.send_head(1, &get(), &[], true, &mut Vec::new()));
         }
@@ -204,7 +204,7 @@ fn faults_that_end_the_connection() {
 #[test]
 fn faults_that_end_a_stream() {
     for (fault, role, input) in stream_faults().into_iter().filter(|case| is_fast(&case.2)) {
-        // What follows on the stream is ignored, and other streams continue.
+        // Later frames on the stream are ignored, and other streams continue.
         let mut input = [input, data(1, b"late", true)].concat();
         input.extend(headers(3, if role == Client { &OK } else { &GET }, true));
         let (events, output) = feed(&mut receiver(role), &[&input]);

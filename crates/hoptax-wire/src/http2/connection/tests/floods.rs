@@ -1,4 +1,4 @@
-//! Floods are named, and need no memory.
+//! Each kind of flood ends with its own fault, and uses no additional memory.
 
 use super::*;
 

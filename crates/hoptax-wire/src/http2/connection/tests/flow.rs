@@ -36,7 +36,8 @@ fn data_is_sent_as_far_as_both_windows_allow() {
     assert!(!client.is_writable(one) && !client.is_writable(two));
     assert_eq!(client.send_data(two, b"abc", true, &mut output), Some(0));
     assert_eq!(output, []);
-    // The window of the connection opens: only the second stream can go on.
+    // The window of the connection opens. Only the second stream can send again, because the window of the
+    // first one is empty.
     assert_eq!(feed(&mut client, &[&window_update(0, 70_000)]).0, [Writable(two)]);
     assert_eq!(client.send_data(two, b"abc", true, &mut output), Some(3));
     assert_eq!(lengths(&output), [3]);

@@ -170,7 +170,7 @@ fn a_cache_does_not_change_the_results() {
             assert_eq!(fields(sections.head.fields()), *text);
         }
     }
-    // The table of this client differs, so the same block has other fields.
+    // This client has a different table, so the same block decodes to other fields.
     let mut third = client(1);
     let input = frame(kind::HEADERS, 5, 1, b"\x88\xbe\xbf");
     assert_eq!(third.advance(&input, &mut sections, &mut output), Err(Fault::Index));

@@ -18,7 +18,7 @@ impl Random {
 /// The messages of one stream.
 #[derive(Default)]
 struct Exchange {
-    /// What is still to be sent, and whether nothing more will be added.
+    /// Data that is not sent yet. The second field is true if no more data will be added.
     unsent: Vec<u8>,
     is_complete: bool,
     received: Vec<u8>,

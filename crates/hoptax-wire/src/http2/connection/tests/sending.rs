@@ -63,7 +63,7 @@ fn blocks_use_the_table_of_the_peer() {
     assert_eq!(payload(&mut client, &shared), indexed.first.bytes);
     assert_eq!(payload(&mut client, &shared), indexed.later.bytes);
     assert_eq!(payload(&mut client, &other), other.bytes(), "another set");
-    // The table becomes smaller. The next block says so, and no longer refers to it.
+    // The table becomes smaller. The next block announces this, and no longer refers to the dynamic table.
     feed(&mut client, &[&settings(&[(1, 50)])]);
     let plain = shared.bytes();
     assert_eq!(payload(&mut client, &shared), [&[0x3f, 19][..], plain].concat());
