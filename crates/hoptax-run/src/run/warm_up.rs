@@ -309,18 +309,20 @@ fn fall_of_last(values: &[f64]) -> (f64, f64) {
     if mean <= 0.0 { (0.0, 0.0) } else { ((mean - last) / mean, error / mean) }
 }
 
+/// A figure of a burst, if it is known.
+type Figure = fn(&Burst) -> Option<f64>;
+
 /// By how much a process became faster between the ends of two warm-ups, as a difference of logarithms.
 /// `None` if it did not. A neighbor of a virtual machine slows the upstream too, so the CPU time is seen in
 /// relation to the upstream's.
 fn faster_by(before: &[Burst], now: &[Burst]) -> Option<f64> {
     let (before, now) = (last_half(before), last_half(now));
-    let relative = |burst: &Burst| Some(burst.cpu_ns_per_request? / burst.upstream_cpu_ns_per_request?);
-    let figures: [(&dyn Fn(&Burst) -> Option<f64>, f64); 3] = [
-        (&relative, STEP),
-        (&|burst: &Burst| burst.cpu_ns_per_request, STEP),
-        (&|burst: &Burst| Some(burst.p50_ns as f64), TIME_STEP),
+    let figures: [(Figure, f64); 3] = [
+        (|burst| Some(burst.cpu_ns_per_request? / burst.upstream_cpu_ns_per_request?), STEP),
+        (|burst| burst.cpu_ns_per_request, STEP),
+        (|burst| Some(burst.p50_ns as f64), TIME_STEP),
     ];
-    let level = |bursts: &[Burst], figure: &dyn Fn(&Burst) -> Option<f64>| {
+    let level = |bursts: &[Burst], figure: Figure| {
         let values: Option<Vec<f64>> =
             bursts.iter().map(|burst| figure(burst).filter(|value| *value > 0.0).map(f64::ln)).collect();
         let values = values.filter(|values| values.len() >= 2)?;
@@ -331,7 +333,7 @@ fn faster_by(before: &[Burst], now: &[Burst]) -> Option<f64> {
     };
     let known = figures
         .iter()
-        .find_map(|(figure, least)| Some((level(before, figure)?, level(now, figure)?, *least)));
+        .find_map(|(figure, least)| Some((level(before, *figure)?, level(now, *figure)?, *least)));
     let ((first, first_error), (second, second_error), least) = known?;
     let (fall, error) = (first - second, (first_error + second_error).sqrt());
     (fall > least && fall > STEP_IN_ERRORS * error).then_some(fall)

@@ -17,9 +17,9 @@ pub struct OutField {
 /// A header block in three encodings. A connection chooses the encoding (see
 /// [`Connection::send_head`](super::super::Connection::send_head)):
 ///
-/// - `plain` refers only to the static table, so it is always valid. - `first` also adds the fields to the
-/// peer's dynamic table. It is sent once on a connection. - `later` refers to these fields, as browsers and
-/// gRPC clients do. It needs about one byte per field.
+/// - `plain` refers only to the static table, so it is always valid.
+/// - `first` also adds the fields to the peer's dynamic table. It is sent once on a connection.
+/// - `later` refers to these fields, as browsers and gRPC clients do. It needs about one byte per field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub(in super::super) plain: Encoding,
