@@ -139,6 +139,32 @@ impl StopSignals {
     }
 }
 
+/// Returns a flag that the first of these `signals` sets. The second one ends the process at once, with status
+/// 128 + its number.
+///
+/// A single thread counts the signals. Handlers of two signals can run at the same moment, and then each would
+/// take its signal for the first.
+///
+/// # Errors
+/// If the handlers cannot be installed.
+pub fn interrupt_flag(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new(signals)?;
+    let raised = Arc::clone(&flag);
+    let count = move || {
+        loop {
+            let pending: Vec<i32> = signals.wait().collect();
+            let first = usize::from(!raised.load(Ordering::Relaxed));
+            if let Some(second) = pending.get(first) {
+                signal_hook::low_level::exit(128 + second);
+            }
+            raised.fetch_or(!pending.is_empty(), Ordering::Relaxed);
+        }
+    };
+    Builder::new().name("signals".to_owned()).spawn(count)?;
+    Ok(flag)
+}
+
 /// Checks that threads can be pinned to `cpus`.
 ///
 /// # Errors

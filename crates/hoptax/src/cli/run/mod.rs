@@ -272,14 +272,7 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Returns a flag that the first signal sets. The run then ends early and prints a report. The second signal
 /// ends the process.
 pub(super) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in SIGNALS {
-        // The order of these two handlers matters. At the first signal, the shutdown handler runs before the
-        // flag is set, so the shutdown handler does nothing.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
+    hoptax_host::threads::interrupt_flag(&SIGNALS)
 }
 
 /// Whether hoptax builds commits or creates machines before the run. If so, a signal must stop and undo this
