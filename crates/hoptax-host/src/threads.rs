@@ -139,11 +139,11 @@ impl StopSignals {
     }
 }
 
-/// Returns a flag that the first of these `signals` sets. The second one ends the process at once, with status
-/// 128 + its number.
+/// Returns a flag that the first of these `signals` sets. The second one ends the process at once, with
+/// status 128 + its number.
 ///
-/// A single thread counts the signals. Handlers of two signals can run at the same moment, and then each would
-/// take its signal for the first.
+/// A single thread counts the signals. Handlers of two signals can run at the same moment, and then each
+/// would take its signal for the first.
 ///
 /// # Errors
 /// If the handlers cannot be installed.

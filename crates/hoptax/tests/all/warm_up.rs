@@ -1,7 +1,7 @@
 //! Warm-ups of processes that are slow at first, with a hop whose warm-up is known.
 
 use crate::run::{report, run, run_directory, text};
-use crate::support::Scratch;
+use crate::support::{Scratch, retry_if_disturbed};
 use serde_json::Value;
 
 /// Runs a plan with a hop that has this warm-up. Returns the exit status and the report.
@@ -35,30 +35,40 @@ fn of<'a>(report: &'a Value, contender: &str) -> &'a Value {
 #[test]
 fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_took() {
     for fall in ["step", "linear"] {
-        let (_, report) =
-            measured(&format!("{{ requests: 6000, extra: 300us, fall: {fall} }}"), "{ at_most: 30s }");
-        let found = of_hop(&report);
-        assert_eq!(found["settled"], true, "{fall}: {found}");
-        // A burst in which the process becomes fast has thousands of requests, so a test on a busy machine
-        // cannot be as exact as benches/known-warm-up.py.
-        let slow = found["slow_requests"].as_f64().expect("a number");
-        assert!((4_000.0..=8_000.0).contains(&slow), "{fall}: {found}");
-        let cpu = &found["cpu_us_per_request"];
-        let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
-        // The first figure is the mean of a burst, in which some requests are fast.
-        assert!(first > settled + 150.0, "{fall}: {found}");
-        let notes = report["notes"].to_string();
-        assert!(notes.contains("cold first took"), "{fall}: {notes}");
+        retry_if_disturbed(|| {
+            let (_, report) =
+                measured(&format!("{{ requests: 6000, extra: 300us, fall: {fall} }}"), "{ at_most: 30s }");
+            let found = of_hop(&report);
+            assert_eq!(found["settled"], true, "{fall}: {found}");
+            // A burst in which the process becomes fast has thousands of requests, so a test on a busy
+            // machine cannot be as exact as benches/known-warm-up.py.
+            let slow = found["slow_requests"].as_f64().expect("a number");
+            let cpu = &found["cpu_us_per_request"];
+            let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
+            // The first figure is the mean of a burst, in which some requests are fast.
+            if !(4_000.0..=8_000.0).contains(&slow) || first <= settled + 150.0 {
+                return Err(format!("{fall}: {found}"));
+            }
+            let notes = report["notes"].to_string();
+            assert!(notes.contains("cold first took"), "{fall}: {notes}");
+            Ok(())
+        });
     }
 }
 
 #[test]
 fn nothing_is_claimed_from_a_process_that_does_not_settle() {
-    let (status, report) = measured("{ requests: 20000, extra: 1ms, fall: linear }", "{ at_most: 6s }");
-    assert_eq!(of_hop(&report)["settled"], false, "{report:#}");
-    let findings = report["findings"].as_array().expect("a list");
-    let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
-    assert_eq!((&found["severity"], status), (&"void".into(), Some(4)), "{found}");
+    retry_if_disturbed(|| {
+        let (status, report) = measured("{ requests: 20000, extra: 1ms, fall: linear }", "{ at_most: 6s }");
+        if of_hop(&report)["settled"] == true {
+            // If neighbors take the CPU, the fall can be within the scatter.
+            return Err(of_hop(&report).to_string());
+        }
+        let findings = report["findings"].as_array().expect("a list");
+        let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
+        assert_eq!((&found["severity"], status), (&"void".into(), Some(4)), "{found}");
+        Ok(())
+    });
 }
 
 #[test]
