@@ -62,8 +62,7 @@ fn of_rounds(subject: &Subject<'_>) -> Option<Finding> {
         .measured()
         .map(|(_, trials)| trials.iter().filter(|trial| is_noisy(trial)).count())
         .sum::<usize>();
-    let used = |host: &HostUsage| host.steal + host.foreign;
-    let worst = hosts().max_by(|(_, _, _, a), (_, _, _, b)| used(a).total_cmp(&used(b)));
+    let worst = hosts().max_by(|(_, _, _, a), (_, _, _, b)| missing(a).total_cmp(&missing(b)));
     let (case, round, machine, host) = worst.filter(|_| noisy > 0)?;
     let trials: usize = subject.measured().map(|(_, trials)| trials.len()).sum();
     let evidence = evidence([
@@ -115,8 +114,7 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
     let steps = || subject.records.iter().filter(is_step);
     let noisy = steps().filter(|trial| has_noise(trial)).count();
     let hosts = steps().flat_map(|trial| trial.machines().map(move |(machine, host)| (trial, machine, host)));
-    let used = |host: &HostUsage| host.steal + host.foreign;
-    let (worst, machine, host) = hosts.max_by(|(_, _, a), (_, _, b)| used(a).total_cmp(&used(b)))?;
+    let (worst, machine, host) = hosts.max_by(|(_, _, a), (_, _, b)| missing(a).total_cmp(&missing(b)))?;
     let trials = steps().count();
     let is_more = |share: f64| noisy as f64 > share * trials as f64;
     let (severity, so) = match () {
@@ -163,8 +161,7 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
     let is_noisy = |start: &&StartRecord| start.machines().any(|(_, host)| is_disturbed(host));
     let noisy = || subject.starts.iter().filter(is_noisy);
     let machines = noisy().flat_map(|start| start.machines().map(move |(name, host)| (start, name, host)));
-    let used = |host: &HostUsage| host.steal + host.foreign;
-    let (worst, machine, host) = machines.max_by(|(_, _, a), (_, _, b)| used(a).total_cmp(&used(b)))?;
+    let (worst, machine, host) = machines.max_by(|(_, _, a), (_, _, b)| missing(a).total_cmp(&missing(b)))?;
     let (count, starts) = (noisy().count(), subject.starts.len());
     let evidence = evidence([
         ("starts", starts.into()),
@@ -251,12 +248,22 @@ fn has_noise(trial: &TrialRecord) -> bool {
     trial.machines().any(|(_, host)| is_disturbed(host))
 }
 
-fn is_disturbed(host: &HostUsage) -> bool {
-    let stood_still = |windows: &Vec<u64>| {
-        windows.iter().sum::<u64>() as f64 > STEAL * (windows.len() as u64 * WINDOW_NS) as f64
+/// The share of the time in which the CPU with the longest stalls stood still.
+fn stalled(host: &HostUsage) -> f64 {
+    let stalled = host.stalled.iter().flat_map(|stalled| stalled.ns_by_cpu.values());
+    let share = |windows: &Vec<u64>| {
+        windows.iter().sum::<u64>() as f64 / (windows.len().max(1) as u64 * WINDOW_NS) as f64
     };
-    let mut stalled = host.stalled.iter().flat_map(|stalled| stalled.ns_by_cpu.values());
-    host.steal > STEAL || host.foreign > FOREIGN || stalled.any(stood_still)
+    stalled.map(share).fold(0.0, f64::max)
+}
+
+/// How much of the CPUs was missing, to find the worst trial.
+fn missing(host: &HostUsage) -> f64 {
+    host.steal + host.foreign + stalled(host)
+}
+
+fn is_disturbed(host: &HostUsage) -> bool {
+    host.steal > STEAL || host.foreign > FOREIGN || stalled(host) > STEAL
 }
 
 /// True if more than a few trials of the run, or of a case at the load point of the answer, were noisy.

@@ -5,10 +5,11 @@ use crate::charts;
 use crate::model::Model;
 use crate::words::format::Scale;
 use crate::words::text::{inline, listed, with_interval, wrapped};
-use hoptax_analysis::{Analysis, Capacity, Limit, Load};
+use hoptax_analysis::{Analysis, Capacity, Finding, Limit, Load, Severity};
 use hoptax_record::StepPurpose;
 use hoptax_record::report::Summary;
 use minijinja::{Value, context};
+use std::collections::BTreeSet;
 
 /// Template of the page's section about searches.
 pub(crate) const TEMPLATE: &str = include_str!("../../../assets/report/capacity.html");
@@ -225,19 +226,37 @@ pub(crate) fn html(model: &Model) -> Vec<Value> {
 /// replace its sentence. If it was also measured in rounds, the rates become a detail of its summary.
 pub(crate) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
-        let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
-        let parts: Vec<String> = of_gateway().filter_map(holds).collect();
-        if parts.is_empty() {
-            continue;
+        let of_gateway = analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
+        let (voided, good): (Vec<&Capacity>, Vec<&Capacity>) =
+            of_gateway.partition(|one| !void_codes(one, analysis).is_empty());
+        let rates: Vec<String> = good.into_iter().filter_map(holds).collect();
+        let codes: BTreeSet<&str> = voided.into_iter().flat_map(|one| void_codes(one, analysis)).collect();
+        let mut parts = Vec::new();
+        if !rates.is_empty() {
+            parts.push(format!(" holds {}.", rates.join("; ")));
         }
-        let rates = parts.join("; ");
-        let in_rounds = analysis.cases.iter().any(|case| case.gateway == summary.gateway);
-        match in_rounds {
-            true => summary.details.push(format!("It holds {rates}.")),
-            false => summary.sentence = format!("{} holds {rates}.", summary.gateway),
+        if !codes.is_empty() {
+            let codes: Vec<&str> = codes.into_iter().collect();
+            parts.push(format!(" has void rates: {}. Do not use them.", codes.join(", ")));
+        }
+        let is_in_rounds = analysis.cases.iter().any(|case| case.gateway == summary.gateway);
+        match is_in_rounds {
+            true => summary.details.extend(parts.iter().map(|part| format!("It{part}"))),
+            false if !parts.is_empty() => {
+                summary.sentence = format!("{}{}", summary.gateway, parts.join(" It"));
+            }
+            false => {}
         }
     }
     summaries
+}
+
+/// Codes of the findings that make the rates of a search void.
+fn void_codes<'a>(one: &Capacity, analysis: &'a Analysis) -> Vec<&'a str> {
+    let concerns = |finding: &&Finding| {
+        finding.severity == Severity::Void && finding.case.as_ref().is_none_or(|case| *case == one.load.label)
+    };
+    analysis.findings.iter().filter(concerns).map(|finding| finding.code).collect()
 }
 
 /// The capacity in words: `8.21 k (7.9–8.6) requests/s under p99 < 10ms, 41 % (39–44) of direct`.

@@ -166,6 +166,17 @@ fn a_search_beside_rounds_adds_a_sentence_about_the_gateway() {
     assert_eq!(model.loads().count(), 1);
 }
 
+#[test]
+fn a_void_search_claims_nothing_in_words() {
+    let mut run = searched();
+    for trial in &mut run.trials {
+        trial.host.foreign = 0.9;
+    }
+    let model = run.model();
+    let told = model.summary[0].in_full();
+    assert_eq!(told, "nginx has void rates: host-noisy. Do not use them.");
+}
+
 /// The run, with other longer trials of nginx: two at 2,700/s, or none.
 fn with_longer_trials(of_nginx: Option<u64>) -> Run {
     let mut run = searched();
