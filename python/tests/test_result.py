@@ -256,7 +256,8 @@ def test_other_documents_are_refused(tmp_path, report):
 
 def test_words_of_a_result(report):
     result = Result(report("loops"))
-    assert "nginx adds 221 µs (109–332) at the median" in str(result)
+    assert "nginx is void at 500/s over 2 connections: host-noisy." in str(result)
+    assert "hop-l7 adds 13.9 µs (12.9–14.9) at the median" in str(Result(report("hosts")))
     assert "results of nginx: closed loop, 2 connections" in repr(result["nginx"])
 
 

@@ -51,7 +51,8 @@ fn soften_limits(analysis: &mut Analysis) {
 }
 
 fn is_about(finding: &Finding, cases: &BTreeSet<String>) -> bool {
-    finding.concerns.figures == Figures::All && finding.case.as_ref().is_none_or(|case| cases.contains(case))
+    matches!(finding.concerns.figures, Figures::All | Figures::Machine)
+        && finding.case.as_ref().is_none_or(|case| cases.contains(case))
 }
 
 /// Names of the cases that the answer rests on. `None` if the run has no ranking.

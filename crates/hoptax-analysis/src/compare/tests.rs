@@ -316,6 +316,17 @@ fn a_warning_says_that_capacities_are_not_compared() {
 }
 
 #[test]
+fn a_disturbed_machine_voids_a_comparison_of_runs_but_not_of_two_gateways_of_one_run() {
+    let gateways = [("nginx", 1500.0, 30.0), ("envoy", 1900.0, 60.0)];
+    let (quiet, mut disturbed) = (noisy(1, 1.0, &gateways), noisy(2, 1.0, &gateways));
+    disturbed.trials.iter_mut().for_each(|trial| trial.host.foreign = 0.5);
+    let void = of_runs(&quiet, &disturbed).void;
+    assert!(void.iter().any(|one| one.contains("host-noisy")), "{void:?}");
+    let within = of_labels(&disturbed, "nginx", "envoy");
+    assert_eq!((within.verdict, within.void), (Verdict::Worse, Vec::<String>::new()));
+}
+
+#[test]
 fn void_cases_are_named() {
     let a = Run::steady(2, 100, &[("nginx", 200)]);
     let mut b = Run::closed(32);

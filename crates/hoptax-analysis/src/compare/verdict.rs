@@ -1,8 +1,8 @@
 //! Compares two subjects: computes all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
-use crate::Severity;
 use crate::side::counterpart;
+use crate::{Figures, Severity};
 use hoptax_record::DIRECT;
 use hoptax_record::report::Load;
 use hoptax_stats::weighted_holm;
@@ -137,13 +137,16 @@ fn is_of(case: &str, label: &str, row: &Row) -> bool {
 }
 
 /// The compared cases that have a `void` finding, and the runs that have a `void` finding about the whole
-/// run.
+/// run. A disturbed machine does not make a comparison of two gateways of one run void.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
     let mut cases = Vec::new();
     for (subject, label) in
         [(first, (|row| &row.label_a) as fn(&Row) -> &String), (second, |row| &row.label_b)]
     {
         for finding in subject.analysis.findings.iter().filter(|one| one.severity == Severity::Void) {
+            if first.is_same_run(second) && finding.concerns.figures == Figures::Machine {
+                continue;
+            }
             let case = finding.case.as_deref();
             let about = |row: &Row| {
                 [label(row), DIRECT].iter().any(|label| case.is_some_and(|case| is_of(case, label, row)))

@@ -33,6 +33,8 @@ impl Severity {
 pub enum Figures {
     /// All figures.
     All,
+    /// All figures that depend on the state of the machine, but not which of two gateways costs more.
+    Machine,
     /// Percentiles above the median.
     Tails,
     /// Memory.

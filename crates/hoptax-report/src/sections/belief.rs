@@ -38,6 +38,7 @@ pub(crate) fn verdict(model: &Model) -> String {
         Belief::Believable if other_findings(model).is_empty() => ": no finding is worse than a note",
         Belief::Believable => ": no warning concerns the answer",
         Belief::Warnings => ": read the findings",
+        Belief::Void if model.answer.is_some() => "; the findings say why, and what holds all the same",
         Belief::Void => "; the findings say why",
     };
     format!("{}{reason}.", belief.name())
@@ -169,6 +170,18 @@ mod tests {
         assert!(model.has_void_figures() && model.answer.is_some());
         let words = in_words(&model);
         insta::assert_snapshot!(words);
+    }
+
+    #[test]
+    fn on_a_disturbed_machine_only_the_order_of_the_gateways_is_known() {
+        let mut run = run();
+        let disturbed = run.trials.iter_mut().filter(|trial| trial.round < 3);
+        disturbed.for_each(|trial| trial.host.foreign = 0.5);
+        let model = run.model();
+        assert_eq!((model.belief(), model.has_void_figures()), (Belief::Void, true));
+        let answer = model.answer.as_deref().unwrap_or_default();
+        insta::assert_snapshot!(format!("{}\n{answer}\n{}", in_words(&model), model.summary[0].in_full()));
+        assert!(!answer.contains("µs"), "amounts are those of the disturbed machine: {answer}");
     }
 
     #[test]

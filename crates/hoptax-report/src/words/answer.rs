@@ -44,6 +44,33 @@ pub(crate) fn in_words(ranking: &Ranking<'_>) -> String {
     answer
 }
 
+/// The order of the gateways, without amounts.
+pub(crate) fn order_in_words(ranking: &Ranking<'_>) -> String {
+    let names =
+        |gateways: &[Ranked<'_>]| gateways.iter().map(|one| one.gateway.to_owned()).collect::<Vec<_>>();
+    let more =
+        |gateways: &[Ranked<'_>]| format!(" {} {} more", listed(&names(gateways)), add(gateways.len()));
+    let at = format!("at the median {}", place(ranking.load));
+    let mut answer = match ranking.leaders.as_slice() {
+        [winner] => format!("Only the order is known: {} adds least {at}.", winner.gateway),
+        leaders => {
+            let names = listed(&names(leaders));
+            format!("Only the order is known: no clear winner {at}; {names} cannot be told apart.")
+        }
+    };
+    if !ranking.between.is_empty() {
+        let first = ranking.leaders[0].gateway;
+        answer.push_str(&format!(
+            "{} than {first}, but not clearly more than all others.",
+            more(&ranking.between)
+        ));
+    }
+    if !ranking.beaten.is_empty() {
+        answer.push_str(&format!("{}.", more(&ranking.beaten)));
+    }
+    answer
+}
+
 fn won(winner: &Ranked<'_>, ranking: &Ranking<'_>, at: &str) -> String {
     let noise = if ranking.is_in_the_noise() { ", which is not distinguishable from noise" } else { "" };
     format!("{} adds least {at}: {}{noise}.", winner.gateway, figure(winner))

@@ -5,6 +5,7 @@
 //! --nocapture`.
 
 mod bisect;
+mod disturbed;
 mod methods;
 mod pairs;
 mod published;

@@ -85,7 +85,7 @@ fn three_machines_are_measured_over_ssh() {
         return;
     }
     let plan = plan(&network, None, "nginx", &format!("{LOAD}trials: 2\nwarmup: 100ms\n"));
-    let output = network.run(&plan, &[]);
+    let output = network.run(&plan, &["--accept-void"]);
     let (said, printed) = (text(&output.stderr), text(&output.stdout));
     assert!(output.status.success(), "{said}\n{printed}");
     for name in MACHINES {
@@ -115,7 +115,7 @@ fn three_machines_are_measured_over_ssh() {
     assert!(cpu["gateway_us_per_request"].as_f64().is_some_and(|cpu| cpu > 0.0), "{cpu}");
 
     // The second run finds the copies.
-    let again = network.run(&plan, &["--set", "trials=1"]);
+    let again = network.run(&plan, &["--set", "trials=1", "--accept-void"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(!text(&again.stderr).contains("copying"), "{}", text(&again.stderr));
     let hosts = network.hoptax(&["hosts", "plan.yaml", "--json"]).output().expect("it runs");

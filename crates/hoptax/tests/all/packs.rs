@@ -578,7 +578,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
         let plan = "name: bad\ngateways: [wrong]\nload: [{ loop: closed, connections: 2, duration: 100ms }]\n\
                     trials: 1\nwarmup: 0s\n";
         let path = packs.path().to_str().expect("text");
-        let output = crate::run::run(&scratch, plan, &["--packs", path]);
+        let output = crate::run::run(&scratch, plan, &["--packs", path, "--accept-void"]);
         let reported = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
         // The report breaks lines at spaces, but never within a path.
         let in_one_line = reported.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -7,7 +7,7 @@ use crate::words::tail;
 use crate::words::text::{capital, place, stop, with_interval};
 use crate::words::void;
 use hoptax_analysis::headline;
-use hoptax_analysis::{Analysis, Case, Difference, Finding, Load, Severity, competitors};
+use hoptax_analysis::{Analysis, Case, Difference, Figures, Finding, Load, Severity, competitors};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_record::RunRecord;
@@ -109,14 +109,16 @@ fn case_of<'a>(
 
 /// The short answer. It names the gateway that adds least at the median, or says that there is no clear
 /// winner. `None` if a finding makes it void, or if fewer than two gateways have an interval at the same load
-/// point.
+/// point. On a disturbed machine, it only says in which order the gateways are.
 pub(crate) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
-    let is_void = |finding: &Finding| finding.concerns.answer && finding.severity == Severity::Void;
-    if analysis.findings.iter().any(is_void) {
-        return None;
-    }
+    let is_void = |finding: &&Finding| finding.concerns.answer && finding.severity == Severity::Void;
+    let mut void = analysis.findings.iter().filter(is_void).map(|finding| finding.concerns.figures);
     let competitors = competitors(run, &analysis.prices);
     let ranking = analysis.ranking(&competitors)?;
+    if let Some(first) = void.next() {
+        let holds = first == Figures::Machine && void.all(|figures| figures == Figures::Machine);
+        return holds.then(|| answer::order_in_words(&ranking));
+    }
     Some(answer::in_words(&ranking) + &over_load::in_words(analysis, ranking.load, &competitors))
 }
 
