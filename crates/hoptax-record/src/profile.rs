@@ -1,8 +1,9 @@
 //! Profiles of gateways: what a run with `cpu_profile` records after its rounds. Each line of
 //! `profiles.jsonl` is one [`PassRecord`].
 
-use super::Failure;
+use super::{Failure, HostUsage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One pass: a gateway had the load of a load point while a profiler recorded its stacks. No figure of a
 /// trial comes from a pass.
@@ -32,6 +33,13 @@ pub struct PassRecord {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbols: Option<String>,
+    /// CPU use of the generator's host during the pass; absent if it failed, and in older runs. The profiler
+    /// counts as a process outside of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostUsage>,
+    /// CPU use of the other hosts of the run, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostUsage>,
     /// Why the pass failed; absent if it succeeded.
     pub failed: Option<Failure>,
     /// The frames that stacks refer to by index.

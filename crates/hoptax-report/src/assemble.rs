@@ -7,6 +7,7 @@ use crate::sections::starts;
 use crate::words::format::{Scale, grouped};
 use crate::words::sentence;
 use crate::words::text::listed;
+use hoptax_analysis::checks::of_passes;
 use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::units::show_duration;
@@ -77,7 +78,9 @@ impl Model {
 
     /// The model of a run that was read from its directory.
     pub fn of(run: &Run) -> Self {
-        let analysis = analyse(&run.record, &run.trials, &run.starts);
+        let mut analysis = analyse(&run.record, &run.trials, &run.starts);
+        analysis.findings.extend(of_passes(&run.profiles));
+        analysis.findings.sort_by_key(|finding| finding.severity);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         let precision = precision_over_time(&run.record, &run.trials);
         let profiles = profiles(&run.record, &run.profiles);

@@ -59,6 +59,7 @@ mod workers_unequal;
 
 use finding::{MANY, evidence, percent, with_host};
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
+pub use host_noisy::of_passes;
 pub use page::page;
 use subject::Measured;
 pub use subject::Subject;

@@ -37,6 +37,8 @@ pub enum Figures {
     Machine,
     /// Percentiles above the median.
     Tails,
+    /// Profiles.
+    Profiles,
     /// Memory.
     Memory,
     /// The figures of quiet windows.

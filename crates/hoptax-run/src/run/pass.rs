@@ -1,6 +1,6 @@
 //! Order, load and record of profiling passes. All functions are pure.
 
-use super::traffic::Recorded;
+use super::traffic::{Recorded, Usage};
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::random::Random;
 use hoptax_format::record::{LoadRecord, WINDOW_NS};
@@ -10,6 +10,7 @@ use hoptax_lab::Profiling;
 use hoptax_plan::{CpuProfile, Plan};
 use hoptax_record::profile::{Callers, PassKind, PassRecord, Slice};
 use hoptax_record::{Failure, RoleUsage, Stage};
+use std::collections::BTreeMap;
 
 /// Number of windows in a slice. With 499 samples per second, a gateway that uses a third of a CPU has about
 /// 80 samples in half a second.
@@ -79,13 +80,13 @@ fn spans_of(started_ns: u64, measured_ns: u64, windows: usize) -> Vec<Span> {
     begins.map(|begin| Span { from_ns: at(begin), to_ns: at((begin + WINDOWS).min(windows)) }).collect()
 }
 
-/// The record of a pass. `usage` is the gateway's use of resources.
+/// The record of a pass.
 pub(super) fn record(
     turn: Turn,
     label: &str,
     profiling: &Profiling,
     load: &LoadRecord,
-    usage: Option<&RoleUsage>,
+    usage: Usage,
     recorded: Recorded,
 ) -> PassRecord {
     let Recorded { stacks, profiler, sees_kernel } = recorded;
@@ -95,12 +96,15 @@ pub(super) fn record(
         Slice {
             length_ns: span.to_ns - span.from_ns,
             requests: load.windows[windows.clone()].iter().map(|window| window.completed).sum(),
-            cpu_ns: usage.and_then(cpu),
+            cpu_ns: usage.gateway.as_ref().and_then(cpu),
             stacks: stacks.slices[index].clone(),
         }
     };
     let slices = spans(load).into_iter().enumerate().map(slice).collect();
+    let hosts = usage.hosts.into_iter().filter_map(|(name, host)| Some((name, host.usage?)));
     PassRecord {
+        host: Some(usage.host),
+        hosts: hosts.collect(),
         callers: profiling.callers,
         symbols: profiling.symbols.clone(),
         profiler,
@@ -146,6 +150,8 @@ fn blank(turn: Turn, label: &str) -> PassRecord {
         lost: 0,
         samples: 0,
         symbols: None,
+        host: None,
+        hosts: BTreeMap::new(),
         failed: None,
         frames: Vec::new(),
         stacks: Vec::new(),

@@ -1,5 +1,9 @@
 //! `host-noisy`: the hypervisor or processes outside of the run took CPU time during trials.
 
+mod passes;
+
+pub use passes::of_passes;
+
 use super::{
     Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host,
 };
@@ -35,7 +39,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!(
             "warning; a note if at most {0} of all trials, and of each case at the answer's load point, are \
-             affected; void if more than {1} of all trials (or starts), or of those at the answer's load \
+             affected; void if more than {1} of all trials (starts, profiling passes), or of those at the answer's load \
              point, are, and for a search if more than {2} of its trials are",
             percent(MANY),
             percent(DISTURBED),

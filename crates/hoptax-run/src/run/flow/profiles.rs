@@ -114,6 +114,6 @@ impl Flow<'_> {
         };
         let recorded = recording.finish(&pass::spans(&load))?;
         let label = &run.plan.gateways[turn.gateway].label;
-        Ok(pass::record(turn, label, &facts.profiling, &load, usage.gateway.as_ref(), recorded))
+        Ok(pass::record(turn, label, &facts.profiling, &load, usage, recorded))
     }
 }

@@ -92,7 +92,9 @@ fn void_codes(findings: &[Finding], metric: Metric) -> String {
         Figures::All | Figures::QuietWindows => true,
         Figures::Tails => matches!(metric, Metric::AddedP90 | Metric::AddedP95 | Metric::AddedP99),
         // A measurement compares two gateways in the same rounds.
-        Figures::Machine | Figures::Memory | Figures::PathSplit | Figures::Balance => false,
+        Figures::Machine | Figures::Profiles | Figures::Memory | Figures::PathSplit | Figures::Balance => {
+            false
+        }
     };
     let void = findings
         .iter()
