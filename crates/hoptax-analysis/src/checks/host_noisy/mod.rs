@@ -39,8 +39,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!(
             "warning; a note if at most {0} of all trials, and of each case at the answer's load point, are \
-             affected; void if more than {1} of all trials (starts, profiling passes), or of those at the answer's load \
-             point, are, and for a search if more than {2} of its trials are",
+             affected; void if more than {1} of all trials (starts, profiling passes), or of those at the \
+             answer's load point, are, and for a search if more than {2} of its trials are",
             percent(MANY),
             percent(DISTURBED),
             percent(SPOILT)
