@@ -250,6 +250,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
         path_split: PathSplit::Off,
+        direct_every: 1,
         cpu_profile: None,
         cpus: CpuPlan::Auto,
         idle: None,

@@ -100,6 +100,7 @@ pub(crate) fn understand(
         return Err(reader.faults);
     }
     Ok(Plan {
+        direct_every: 1,
         name,
         upstream: upstream.value,
         gateways,

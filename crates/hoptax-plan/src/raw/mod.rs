@@ -438,8 +438,9 @@ pub(crate) struct RawGit {
     /// Directory of the repository. A relative path starts from the plan's directory.
     #[schemars(with = "Text")]
     pub(crate) repository: Placed<String>,
-    /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own.
-    pub(crate) refs: Sweep<Text>,
+    /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own. Without this,
+    /// `HEAD`; `hoptax bisect` chooses commits itself.
+    pub(crate) refs: Option<Sweep<Text>>,
     /// Shell command that builds the program. It runs in the work tree of the commit.
     #[schemars(with = "Text")]
     pub(crate) build: Placed<String>,

@@ -100,6 +100,7 @@ fn missing_keys_have_defaults() {
             profile: Profile::Equalised,
             access_log: AccessLog::Off,
             path_split: PathSplit::Off,
+            direct_every: 1,
             cpu_profile: None,
             cpus: CpuPlan::Auto,
             idle: None,

@@ -94,6 +94,10 @@ pub struct Plan {
     /// Whether the upstream stamps its responses.
     #[serde(default)]
     pub path_split: PathSplit,
+    /// Direct is measured in the first round and in each n-th one after it: in every round, except when a
+    /// bisect compares two gateways.
+    #[serde(default = "every_round", skip_serializing_if = "is_every_round")]
+    pub direct_every: u32,
     /// Records stacks of the gateways after the rounds. Absent in plans without profiles, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_profile: Option<CpuProfile>,
@@ -120,6 +124,14 @@ pub struct Plan {
     /// runs.
     #[serde(default, skip_serializing_if = "Roles::is_local")]
     pub roles: Roles,
+}
+
+fn every_round() -> u32 {
+    1
+}
+
+fn is_every_round(every: &u32) -> bool {
+    *every == every_round()
 }
 
 impl Plan {

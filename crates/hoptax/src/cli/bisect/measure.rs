@@ -205,6 +205,7 @@ impl Measurer<'_> {
         (plan.gateways, plan.budget) = (vec![good.clone(), suspect.clone()], Vec::new());
         // The replacements name gateways that are not measured, and a profile would not change the answer.
         (plan.replacements, plan.cpu_profile) = (Vec::new(), None);
+        plan.direct_every = direct_every(self.question.metric);
         // Each measurement has its own order of trials, so that an order that favours one of the two does not
         // repeat.
         let seed = random::from_system() >> 32;
@@ -234,6 +235,13 @@ impl Measurer<'_> {
         run.run(&mut dir, &mut driver, &mut traffic, &mut Quiet)?;
         Ok(ReadRun::read(dir.path())?)
     }
+}
+
+/// Two commits are compared with each other, so direct only gives the scale: what the good commit adds.
+const DIRECT_EVERY: u32 = 4;
+
+fn direct_every(metric: Metric) -> u32 {
+    if metric == Metric::ThroughputRatio { 1 } else { DIRECT_EVERY }
 }
 
 fn distance(placement: &Placement) -> Distance {
