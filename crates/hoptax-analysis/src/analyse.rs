@@ -33,7 +33,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
     let warm_ups = warm_ups::figures(run, records);
-    let scatters = Scatters { warm_ups: &warm_ups, isolate: run.plan.isolate };
+    let scatters = Scatters::new(run, &warm_ups);
     let mut examined = Vec::new();
     let mut noise_floor = Vec::new();
     for load in &loads {

@@ -41,6 +41,7 @@ pub use side::{Side, measured};
 pub use starts::Starts;
 pub use taxes::gateway_pairs::competitors;
 pub use taxes::precision_over_time::{PrecisionOverTime, PrecisionPoint, precision_over_time};
+pub use taxes::separate_runs::{Learned, RunFigures, learn, leave_one_out};
 pub use taxes::tail::RESOLVED_WITHIN;
 pub use trials::pooled::{Pooled, TrialFigures};
 pub use trials::trial::{TargetTrial, Trial};

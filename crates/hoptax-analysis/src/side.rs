@@ -64,9 +64,14 @@ impl<'a> Side<'a> {
         contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
     }
 
+    /// How the figures of the contenders scatter from run to run.
+    pub(super) fn scatters(&self) -> Scatters<'_> {
+        Scatters::new(self.run, &self.warm_ups)
+    }
+
     /// How the figures of a contender scatter from run to run.
     pub(super) fn scatter(&self, label: &str) -> Scatter {
-        Scatters { warm_ups: &self.warm_ups, isolate: self.run.plan.isolate }.of(label)
+        self.scatters().of(label)
     }
 
     /// The figure of a case for a comparison with another run.

@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod guard;
 pub mod guarded;
 pub mod idle;
+pub mod kept_shares;
 pub mod listeners;
 pub mod log_files;
 pub mod logs;

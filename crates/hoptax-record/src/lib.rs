@@ -19,6 +19,7 @@ mod printable;
 pub mod profile;
 pub mod report;
 mod role_usage;
+mod shares;
 pub mod start;
 pub mod units;
 mod warm_up;
@@ -36,6 +37,7 @@ pub use hosts::{
 };
 pub use printable::printable;
 pub use role_usage::RoleUsage;
+pub use shares::{Origin, Shares};
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_format::record::LoadRecord;
@@ -96,6 +98,10 @@ pub struct RunRecord {
     /// The network between the hosts. Empty if there is only one host, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<Leg>,
+    /// How much separate runs scatter on this machine. Absent if the shares of hoptax hold, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "Shares::is_built_in")]
+    pub shares: Shares,
     /// Start of the run, in nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
     /// How the run ended; absent while the run is in progress, and if it was killed.

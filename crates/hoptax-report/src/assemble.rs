@@ -60,6 +60,7 @@ impl Model {
             pairs: analysis.pairs,
             versions: analysis.versions,
             warm_ups: analysis.warm_ups,
+            shares: run.shares.clone(),
             placements: analysis.placements,
             starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
             profiles: Profiles::default(),

@@ -11,7 +11,7 @@ use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
-use hoptax_record::{Contender, Environment, Failure, Placement, RunHost, Stopped};
+use hoptax_record::{Contender, Environment, Failure, Origin, Placement, RunHost, Shares, Stopped};
 use std::collections::BTreeMap;
 
 /// Everything that a report shows.
@@ -73,6 +73,8 @@ pub struct Model {
     pub versions: Vec<Versions>,
     /// How long each process took to warm up.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// How much separate runs scatter on the machine.
+    pub shares: Shares,
     /// How the CPUs of the roles were placed.
     pub placements: Vec<Placement>,
     /// What starts and reloads of each gateway cost. Such a run has no cases.
@@ -119,6 +121,20 @@ pub enum Belief {
 }
 
 impl Model {
+    /// A sentence to append to the meaning of intervals. It says how the scatter of separate runs was
+    /// measured, if this machine was calibrated.
+    pub fn origin_of_shares(&self) -> String {
+        match &self.shares.origin {
+            Origin::BuiltIn => String::new(),
+            Origin::Calibrated { date, runs } => {
+                let times = 100.0 * self.shares.times;
+                format!(
+                    " Separate runs scatter by {times:.1} %, measured on this machine by {runs} runs on {date}."
+                )
+            }
+        }
+    }
+
     /// A text to append to the run's settings. It says what idle CPUs did during the run, and how far the
     /// CPUs of the roles were from each other: `, idle CPUs poll, CPUs 0 and 1 are 103 ns apart`. Empty if
     /// the run did not record it.
@@ -334,6 +350,7 @@ mod tests {
     use crate::terminal;
     use hoptax_analysis::fixture::{Run, failure, sample};
     use hoptax_record::Stage;
+    use hoptax_record::{Origin, Shares};
 
     /// A run in which three variants of nginx fail with the same cause, and one with another cause.
     fn with_failures() -> Run {
@@ -347,6 +364,31 @@ mod tests {
             contender.kind = "nginx".into();
         }
         run
+    }
+
+    #[test]
+    fn every_format_says_that_the_machine_was_calibrated() {
+        let mut run = hoptax_analysis::fixture::sample();
+        let all = |run: &Run| {
+            let model = run.model();
+            let json = crate::json(&model);
+            let html = crate::html(&model).expect("drawn");
+            ([crate::markdown(&model), crate::terminal(&model, 200, false), html], json)
+        };
+        let (texts, json) = all(&run);
+        assert!(texts.iter().all(|text| !text.contains("Separate runs scatter")));
+        assert!(!json.contains("\"scatter\""), "the built-in shares are left out");
+        let origin = Origin::Calibrated { date: "2026-11-28".into(), runs: 12 };
+        run.record.shares = Shares { times: 0.034, origin, ..Shares::BUILT_IN };
+        let (texts, json) = all(&run);
+        for text in texts {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                text.contains("scatter by 3.4 %, measured on this machine by 12 runs on 2026-11-28."),
+                "{text}"
+            );
+        }
+        assert!(json.contains("\"scatter\"") && json.contains("\"kind\": \"calibrated\""), "{json}");
     }
 
     #[test]

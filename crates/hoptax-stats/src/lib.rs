@@ -15,6 +15,7 @@ mod precision;
 mod proportion;
 mod ranks;
 mod rounds;
+mod separate_runs;
 #[cfg(test)]
 mod simulation;
 mod slices;
@@ -36,10 +37,12 @@ pub use precision::Precision;
 pub use proportion::of_share;
 pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
+pub use separate_runs::{LEAST_RUNS, share_of_runs};
 pub use slices::Slices;
 pub use student::two_sided_95;
 pub use threshold::Threshold;
 pub use two_runs::{Allowance, RunFigure, TwoRuns};
 pub use two_samples::{
-    Contrast, change, change_of_figures, holm, independent, independent_figures, paired, weighted_holm,
+    Contrast, change, change_of_figures, holm, independent, independent_figures, paired, variance_of,
+    weighted_holm,
 };

@@ -206,7 +206,7 @@ pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
 
 /// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches)
 /// from which the figure is computed. `None` if the figure has no interval.
-pub(super) fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
+pub fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
     // Uses the upper end of the interval, because the lower end may have been raised to zero.

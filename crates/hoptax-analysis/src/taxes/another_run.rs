@@ -7,34 +7,20 @@
 //! - A process keeps its place in memory for its whole life, and a runtime that compiles while it runs keeps
 //!   the code that it happened to make. This differs from process to process, so it changes differences too.
 //!
-//! The size of each effect is a share of the figure, known from separate runs. The effects are independent,
-//! so their squares add up.
+//! The size of each effect is a share of the figure, known from separate runs ([`Shares`]). The effects are
+//! independent, so their squares add up.
 
 use crate::trials::metric::is_time;
 use hoptax_plan::{Metric, Quantity};
-use hoptax_record::DIRECT;
 use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
+use hoptax_record::{DIRECT, RunRecord, Shares};
 use hoptax_stats::Estimate;
-
-/// How much all times of a run change together from run to run, beyond the scatter of its rounds: half of a
-/// 95 % interval, as a share of the figure. With this share, 152 of 160 intervals of nginx and Envoy contain
-/// the mean of 40 runs (`records/2026-11-27-vm-runs`).
-const OF_RUNS: f64 = 0.06;
-/// The same for the throughput of a closed loop, and for its ratio to direct's throughput. With this share,
-/// 184 of 189 intervals of ten gateways contain the mean.
-const OF_THROUGHPUT: f64 = 0.025;
-/// The same for each process of a runtime that compiles while it runs. With this share, 38 of 40 intervals of
-/// Spring Cloud Gateway contain the mean.
-const OF_COMPILING: f64 = 0.1;
-/// The same for the CPU time of any process. `OF_RUNS` already contains a part of this scatter, so this share
-/// is added only if two processes of a run are compared. Without it, one of two equal nginx seems to take
-/// more CPU time in 4 of 21 runs; with it, in 1 run.
-const OF_PROCESS: f64 = 0.02;
 
 /// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as a
 /// share of the figure. A comparison has many rows, and must not find differences between equal runs. So
 /// these shares come from the gateways that scattered most, and not from the average. Envoy's CPU time had a
 /// standard deviation of 4.7 % (`records/2026-11-27-vm-runs`).
+/// On a calibrated machine, these shares grow or shrink with [`Shares`].
 const OF_TWO_RUNS: f64 = 0.08;
 /// The same for the slowest hundredth of responses, which depends on the few stalls that a run happens to
 /// see.
@@ -50,53 +36,91 @@ const OF_TWO_MEMORIES: f64 = 0.05;
 /// How the figures of the contenders of a run scatter from run to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scatters<'a> {
+    /// The shares of the machine.
+    shares: &'a Shares,
     /// The warm-ups of the run. They show which contenders compile while they run. Without a warm-up, this is
     /// unknown.
-    pub(crate) warm_ups: &'a [WarmUpFigures],
+    warm_ups: &'a [WarmUpFigures],
     /// True if each trial had a process of its own. Rounds then show how processes differ.
-    pub(crate) isolate: bool,
+    isolate: bool,
 }
 
-impl Scatters<'_> {
+impl<'a> Scatters<'a> {
+    /// The scatters of a run with these warm-ups.
+    pub(crate) fn new(run: &'a RunRecord, warm_ups: &'a [WarmUpFigures]) -> Self {
+        Self { shares: &run.shares, warm_ups, isolate: run.plan.isolate }
+    }
+
     /// The scatter of a contender.
     pub(crate) fn of(&self, label: &str) -> Scatter {
-        let compiles = self.warm_ups.iter().any(|one| one.contender == label && one.slow_s > 0.0);
-        match (self.isolate && label != DIRECT, compiles) {
-            (true, _) => Scatter { of_processes: 0.0, of_place: 0.0 },
-            (false, true) => Scatter { of_processes: OF_COMPILING, of_place: OF_PROCESS },
-            (false, false) => Scatter { of_processes: 0.0, of_place: OF_PROCESS },
+        let one = Scatter::native(self.shares);
+        match (self.isolate && label != DIRECT, self.compiles(label)) {
+            (true, _) => Scatter { of_place: 0.0, ..one },
+            (false, true) => one.compiling(self.shares),
+            (false, false) => one,
         }
+    }
+
+    /// True if the contender became faster while it was warmed up.
+    pub(crate) fn compiles(&self, label: &str) -> bool {
+        self.warm_ups.iter().any(|one| one.contender == label && one.slow_s > 0.0)
     }
 }
 
-/// How the figures of one contender scatter from run to run, in addition to the scatter that all contenders
-/// share.
+/// How the figures of one contender scatter from run to run. All are half-widths, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scatter {
-    /// Half-width of all times, as a share.
+    /// Of all times.
+    of_runs: f64,
+    /// Of all times of this process, in addition.
     of_processes: f64,
-    /// Half-width of CPU time between two processes of a run, as a share.
+    /// Of CPU time between two processes of a run.
     of_place: f64,
+    /// Of throughput in closed loops.
+    of_throughput: f64,
+    /// `of_processes` between two runs.
+    of_two_processes: f64,
 }
 
 impl Scatter {
+    fn native(shares: &Shares) -> Self {
+        Self {
+            of_runs: shares.times,
+            of_processes: 0.0,
+            of_place: shares.cpu,
+            of_throughput: shares.throughput,
+            of_two_processes: 0.0,
+        }
+    }
+
+    fn compiling(self, shares: &Shares) -> Self {
+        let of_two_processes = OF_TWO_COMPILING * (shares.times_jit / Shares::BUILT_IN.times_jit);
+        Self { of_processes: shares.times_jit, of_two_processes, ..self }
+    }
+
     /// Widens the interval of a time of this contender, or of an added time, so that it holds for another
     /// run.
     pub(crate) fn widen(self, in_run: Estimate) -> Estimate {
-        wider(in_run, OF_RUNS.hypot(self.of_processes) * in_run.estimate)
+        wider(in_run, self.of_runs.hypot(self.of_processes) * in_run.estimate)
+    }
+
+    fn widen_throughput(self, in_run: Estimate) -> Estimate {
+        wider(in_run, self.of_throughput * in_run.estimate)
     }
 
     /// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as
     /// a share of the figure. Zero for counts.
     pub(crate) fn between_runs(self, metric: Metric) -> f64 {
-        let of_processes = if self.of_processes > 0.0 { OF_TWO_COMPILING } else { 0.0 };
+        // Shares of two runs are larger by the same factor on every machine.
+        let times = self.of_runs / Shares::BUILT_IN.times;
+        let throughputs = self.of_throughput / Shares::BUILT_IN.throughput;
         match metric.quantity() {
             Quantity::Time if metric.quantile().is_some_and(|quantile| quantile >= 0.99) => {
-                OF_TWO_TAILS.hypot(of_processes)
+                (OF_TWO_TAILS * times).hypot(self.of_two_processes)
             }
-            Quantity::Time => OF_TWO_RUNS.hypot(of_processes),
-            Quantity::Rate | Quantity::Ratio => OF_TWO_THROUGHPUTS,
-            Quantity::Bytes => OF_TWO_MEMORIES.hypot(of_processes),
+            Quantity::Time => (OF_TWO_RUNS * times).hypot(self.of_two_processes),
+            Quantity::Rate | Quantity::Ratio => OF_TWO_THROUGHPUTS * throughputs,
+            Quantity::Bytes => OF_TWO_MEMORIES.hypot(self.of_two_processes),
             Quantity::Share | Quantity::PerRequest => 0.0,
         }
     }
@@ -126,7 +150,7 @@ impl Scatter {
             self.widen_difference(one);
         }
         if let Some(ratio) = throughput_ratio.as_mut().filter(|_| is_closed) {
-            *ratio = ratio.with_interval(wider_throughput(ratio.in_run), 1.0);
+            *ratio = ratio.with_interval(self.widen_throughput(ratio.in_run), 1.0);
         }
     }
 
@@ -179,7 +203,7 @@ impl Scatter {
         }
         let quiet = quiet.iter_mut().filter_map(|quiet| quiet.throughput.as_mut());
         for one in throughput.iter_mut().chain(quiet).chain(of_generators).filter(|_| is_closed) {
-            one.estimate = wider_throughput(one.estimate).at_least(0.0);
+            one.estimate = self.widen_throughput(one.estimate).at_least(0.0);
         }
         differences.into_iter().flatten().for_each(|one| self.widen_difference(one));
     }
@@ -196,11 +220,9 @@ pub(crate) fn widen_between(metric: Metric, in_run: Estimate, processes: &[(f64,
         figure * of_place.hypot(scatter.of_processes)
     };
     let of_processes = processes.iter().map(each).fold(0.0, f64::hypot);
-    wider(in_run, of_processes.hypot(OF_RUNS * in_run.estimate))
-}
-
-fn wider_throughput(in_run: Estimate) -> Estimate {
-    wider(in_run, OF_THROUGHPUT * in_run.estimate)
+    // The clock of the cores is the same for all processes.
+    let of_runs = processes.iter().map(|(_, scatter)| scatter.of_runs).fold(0.0, f64::max);
+    wider(in_run, of_processes.hypot(of_runs * in_run.estimate))
 }
 
 /// The estimate with a scatter added to its interval.
@@ -212,10 +234,6 @@ fn wider(in_run: Estimate, scatter: f64) -> Estimate {
 
 #[cfg(test)]
 hoptax_pages::stated! {
-    METHODOLOGY "(JVM, Node), {} of its figure are added" percent(OF_COMPILING);
-    METHODOLOGY "of a run are compared, {} of the CPU time of each are" percent(OF_PROCESS);
-    METHODOLOGY "its ratio to direct's get {}, memory" percent(OF_THROUGHPUT);
-    METHODOLOGY "`figure ± √(h² + ({} · figure)²)`" percent(OF_RUNS);
     METHODOLOGY "must not look different: {} for times and CPU time" percent(OF_TWO_RUNS);
     METHODOLOGY "for times and CPU time, {} for p99 and above" percent(OF_TWO_TAILS);
     METHODOLOGY "for memory, and {} more (as squares) for a process that compiles" percent(OF_TWO_COMPILING);
@@ -229,9 +247,15 @@ mod tests {
     use crate::fixture::{Run, via};
     use hoptax_record::{Burst, WarmUp, WarmUpLoad};
 
-    const NATIVE: Scatter = Scatter { of_processes: 0.0, of_place: OF_PROCESS };
-    const COMPILES: Scatter = Scatter { of_processes: OF_COMPILING, of_place: OF_PROCESS };
-    const ISOLATED: Scatter = Scatter { of_processes: 0.0, of_place: 0.0 };
+    const NATIVE: Scatter = Scatter {
+        of_runs: 0.06,
+        of_processes: 0.0,
+        of_place: 0.02,
+        of_throughput: 0.025,
+        of_two_processes: 0.0,
+    };
+    const COMPILES: Scatter = Scatter { of_processes: 0.1, of_two_processes: 0.15, ..NATIVE };
+    const ISOLATED: Scatter = Scatter { of_place: 0.0, ..NATIVE };
 
     fn around(estimate: f64, half: f64) -> Estimate {
         Estimate { low: Some(estimate - half), high: Some(estimate + half), ..Estimate::bare(estimate, 30) }
@@ -263,8 +287,37 @@ mod tests {
         assert_eq!(between(Metric::ThroughputRatio, COMPILES), 1.0);
         let isolated = widen_between(Metric::CpuUsPerRequest, around(0.0, 1.0), &[(30.0, ISOLATED); 2]);
         assert_eq!(half(isolated), 1.0, "the rounds of such a run have processes of their own");
-        let of_two = widen_between(Metric::AddedP50, around(100.0, 0.0), &[]);
+        let of_two = widen_between(Metric::AddedP50, around(100.0, 0.0), &[(0.0, NATIVE)]);
         assert!((half(of_two) - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn shares_of_a_calibrated_machine_replace_the_built_in_ones() {
+        let half_of = |shares: Shares| Shares {
+            times: shares.times / 2.0,
+            times_jit: shares.times_jit / 2.0,
+            throughput: shares.throughput / 2.0,
+            cpu: shares.cpu / 2.0,
+            ..shares
+        };
+        let mut run = run();
+        run.record.contenders[1].warm_ups = vec![slow_at_first()];
+        let all = |run: &Run| {
+            let (analysis, side) = (run.analyse(), crate::Side::read(&run.record, &run.trials));
+            let tax = analysis.case("nginx", 0).expect("measured").tax.clone().expect("a tax");
+            let mut found = vec![
+                half(tax.added_p50.expect("measured").estimate),
+                half(tax.throughput_ratio.expect("measured").estimate),
+            ];
+            let metrics = [Metric::AddedP50, Metric::P99, Metric::Throughput];
+            found.extend(metrics.map(|metric| side.scatter("nginx").between_runs(metric)));
+            found
+        };
+        let built_in = all(&run);
+        run.record.shares = half_of(Shares::BUILT_IN);
+        for (halved, built_in) in all(&run).into_iter().zip(built_in) {
+            assert!((halved / built_in - 0.5).abs() < 1e-3, "{halved} {built_in}");
+        }
     }
 
     /// Five rounds in which nginx takes 150 µs and 20 to 22 µs of CPU time.

@@ -48,7 +48,7 @@ pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 pub use warm_ups::{Fall, WarmUpFigures};
 
 use super::plan::Replacement;
-use super::{Contender, Environment, HostLook, Placement, Stopped};
+use super::{Contender, Environment, HostLook, Placement, Shares, Stopped};
 use serde::Serialize;
 
 /// The JSON report: the output of `hoptax report --format json`.
@@ -110,6 +110,9 @@ pub struct Report {
     pub versions: Vec<Versions>,
     /// How long each process took to warm up. Empty with a fixed warm-up, and for older runs.
     pub warm_ups: Vec<WarmUpFigures>,
+    /// How much separate runs scatter on this machine. Left out if the shares of hoptax hold.
+    #[serde(skip_serializing_if = "Shares::is_built_in")]
+    pub scatter: Shares,
     /// How the CPUs of the roles were placed. Left out if they are not pinned to different CPUs, and for
     /// older runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -66,6 +66,7 @@ pub fn report(model: &Model) -> Report {
         pairs: model.pairs.clone(),
         versions: model.versions.clone(),
         warm_ups: model.warm_ups.clone(),
+        scatter: model.shares.clone(),
         cpu_placements: model.placements.clone(),
         starts: model.starts.clone(),
         profiles: model.profiles.cases.iter().map(profiles::profile).collect(),

@@ -100,6 +100,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
+        origin_of_shares => model.origin_of_shares(),
         busier => crate::sections::busier::line(model),
         pairs => crate::sections::gateway_pairs::html(model),
         versions => crate::sections::versions::html(model),

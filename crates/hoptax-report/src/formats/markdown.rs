@@ -44,7 +44,8 @@ pub fn markdown(model: &Model) -> String {
     text.push_str(&starts::markdown(model));
     text.push_str(&capacity::markdown(model));
     if model.measured_anything() && !model.measured_starts() {
-        line(&mut text, "\nIn parentheses: 95 % intervals for another run.");
+        let origin = model.origin_of_shares();
+        line(&mut text, &format!("\nIn parentheses: 95 % intervals for another run.{origin}"));
     }
     for remark in [busier::line(model), precision::line(model), quiet::line(model)].into_iter().flatten() {
         line(&mut text, &format!("\n{}", inline(&remark)));

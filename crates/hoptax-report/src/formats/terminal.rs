@@ -51,7 +51,10 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         };
         text.push('\n');
         text.push_str(&page.wrap(
-            &format!("{mark}Below each figure, or in parentheses: its 95 % interval for another run."),
+            &format!(
+                "{mark}Below each figure, or in parentheses: its 95 % interval for another run.{}",
+                model.origin_of_shares()
+            ),
             "",
             "",
         ));

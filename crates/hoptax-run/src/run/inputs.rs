@@ -5,7 +5,7 @@ use super::progress::Progress;
 use hoptax_format::clock;
 use hoptax_host::probe::fitness::Moment;
 use hoptax_plan::{CpuSets, Plan};
-use hoptax_record::{Environment, HostLook, RunHost};
+use hoptax_record::{Environment, HostLook, RunHost, Shares};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct Run<'a> {
     pub environment: Environment,
     /// The hosts of the run, by name. Empty if this host has all roles.
     pub hosts: BTreeMap<String, RunHost>,
+    /// How much separate runs scatter on this machine.
+    pub shares: Shares,
     /// Checks whether the generator's machine is fit for measurements, at the start and at the end of the
     /// run.
     pub look: &'a dyn Fn(Moment) -> Option<HostLook>,

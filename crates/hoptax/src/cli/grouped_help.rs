@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Start here", &["init", "doctor", "run", "report", "compare"]),
     ("Plans", &["check", "import", "hosts"]),
-    ("More measurements", &["load", "profile", "bisect"]),
+    ("More measurements", &["load", "profile", "bisect", "calibrate"]),
     ("Results", &["gate", "history", "serve", "findings"]),
     ("Gateways", &["gateways", "builds", "lint", "render"]),
     ("Built-in servers", &["upstream", "hop"]),

@@ -11,6 +11,8 @@ mod agent;
 mod bisect;
 #[cfg(target_os = "linux")]
 mod builds;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod check;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -87,6 +89,8 @@ enum Verb {
     Profile(profile::Args),
     #[cfg(target_os = "linux")]
     Bisect(Box<bisect::Args>),
+    #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
     Gate(gate::Args),
     History(history::Args),
     Serve(serve::Args),
@@ -148,6 +152,8 @@ pub fn main() -> ExitCode {
         Verb::Profile(args) => args.run(),
         #[cfg(target_os = "linux")]
         Verb::Bisect(args) => args.run(),
+        #[cfg(target_os = "linux")]
+        Verb::Calibrate(args) => args.run(),
         Verb::Gate(args) => args.run(),
         Verb::History(args) => args.run(),
         Verb::Serve(args) => args.run(),

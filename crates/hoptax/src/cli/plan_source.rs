@@ -45,6 +45,19 @@ impl PlanSource {
     }
 }
 
+/// The plan that `hoptax init` writes, with its text. It measures gateways that hoptax contains.
+///
+/// # Errors
+/// [`BadInput`] if a change of `--set` is wrong.
+#[cfg(target_os = "linux")]
+pub(crate) fn template(sets: &[String], packs: &PackSet) -> anyhow::Result<(Plan, String)> {
+    let context = plan::Context { cpus: cpus(), known: packs.infos(), directory: PathBuf::new() };
+    let mut plan =
+        plan::parse("the built-in plan", plan::TEMPLATE, sets, &context).map_err(BadInput::from)?;
+    plan.name = "built-in".to_owned();
+    Ok((plan, plan::TEMPLATE.to_owned()))
+}
+
 /// Chooses some gateways of the plan.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Only {

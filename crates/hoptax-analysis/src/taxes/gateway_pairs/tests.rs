@@ -237,6 +237,6 @@ fn ten_gateways_in_a_second() {
         })
         .collect();
     let started = std::time::Instant::now();
-    let pairs = pairs(&run.record, &[], &Scatters { warm_ups: &[], isolate: false }, &cases);
+    let pairs = pairs(&run.record, &[], &Scatters::new(&run.record, &[]), &cases);
     println!("{} pairs in {:?}", pairs.len(), started.elapsed());
 }

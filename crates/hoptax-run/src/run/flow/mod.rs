@@ -188,6 +188,7 @@ impl Run<'_> {
             link: None,
             hosts: self.hosts_at_start(),
             legs: Vec::new(),
+            shares: self.shares.clone(),
             started_unix_ns: clock::unix(),
             ended: None,
         }

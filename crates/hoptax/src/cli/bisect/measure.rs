@@ -1,21 +1,17 @@
 //! Measures one commit against the good commit. Each measurement is a separate run.
 
-use super::super::run::world::polling;
+use super::super::run::quiet::measure_quietly;
 use super::question::{Question, git_of};
 use super::state::{Distance, Measurement};
 use anyhow::Context as _;
 use hoptax_analysis::{Analysis, Figures, Finding, Severity, analyse};
 use hoptax_format::random;
-use hoptax_host::probe;
 use hoptax_lab::builds::{BuildError, Builds};
 use hoptax_lab::packs::PackSet;
-use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{Gateway, Idle, Metric, Plan};
+use hoptax_plan::{Gateway, Metric, Plan};
 use hoptax_record::dir::Run as ReadRun;
-use hoptax_record::dir::RunDir;
 use hoptax_record::{Failure, Placement, Stage};
-use hoptax_run::{Contents, LocalTraffic, Progress, Run};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,11 +98,6 @@ fn void_codes(findings: &[Finding], metric: Metric) -> String {
     let codes: BTreeSet<&str> = void.map(|finding| finding.code).collect();
     codes.into_iter().collect::<Vec<_>>().join(", ")
 }
-
-/// Ignores the events of a run.
-struct Quiet;
-
-impl Progress for Quiet {}
 
 impl Measurer<'_> {
     /// Measures the commit with this number. A commit that does not start is measured once more. A run with
@@ -208,32 +199,8 @@ impl Measurer<'_> {
         plan.direct_every = direct_every(self.question.metric);
         // Each measurement has its own order of trials, so that an order that favours one of the two does not
         // repeat.
-        let seed = random::from_system() >> 32;
-        plan.seed = Some(seed);
-        let polling = polling(&plan)?;
-        let idle = if polling.is_some() { Idle::Poll } else { Idle::Sleep };
-        let mut dir = RunDir::create(&self.directory, &plan.name)?;
-        let mut driver = ProcessDriver::new(&plan, self.packs.clone(), dir.path())?
-            .with_interrupt(Arc::clone(&self.interrupted))
-            .with_idle(&plan, idle);
-        let look = |moment| Some(probe::fitness::at(moment, &self.directory));
-        let run = Run {
-            plan: &plan,
-            plan_text: self.plan_text.to_owned(),
-            command: std::env::args().collect(),
-            contents: Contents::read(&plan)?,
-            seed,
-            cpus: driver.cpus().clone(),
-            environment: probe::environment(idle),
-            hosts: BTreeMap::new(),
-            look: &look,
-            look_at_others: &|_| BTreeMap::new(),
-            interrupted: &self.interrupted,
-        };
-        let mut traffic = LocalTraffic::new()
-            .context("cannot find the running hoptax program; was its file moved or removed?")?;
-        run.run(&mut dir, &mut driver, &mut traffic, &mut Quiet)?;
-        Ok(ReadRun::read(dir.path())?)
+        plan.seed = Some(random::from_system() >> 32);
+        measure_quietly(&plan, self.plan_text, self.packs, &self.directory, &self.interrupted)
     }
 }
 
@@ -256,6 +223,7 @@ fn in_words(failure: &Failure) -> String {
 mod tests {
     use super::*;
     use hoptax_analysis::Concerns;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_failed_start_is_retried_once_and_a_program_that_is_gone_is_an_error() {

@@ -2,6 +2,7 @@
 
 pub(super) mod found;
 mod others;
+pub(super) mod quiet;
 mod screen;
 mod serve;
 mod watch;
@@ -196,6 +197,7 @@ impl Args {
             cpus: world.cpus.clone(),
             environment: world.environment.clone(),
             hosts: world.hosts.clone(),
+            shares: world.shares(),
             look: &|moment| world::look(hosts, moment, &self.out),
             look_at_others: &|moment| world::look_at_others(hosts, moment, &self.out),
             interrupted,
@@ -302,7 +304,10 @@ fn never_run<'a>(plan: &'a Plan, packs: &PackSet) -> BTreeSet<&'a str> {
 
 /// Builds the commits that the plan names. A signal sets `interrupted`, and ends the build. Returns the
 /// labels of the gateways that do not build, with the reasons.
-fn build_commits(plan: &mut Plan, interrupted: &Arc<AtomicBool>) -> anyhow::Result<Vec<(String, Failure)>> {
+pub(super) fn build_commits(
+    plan: &mut Plan,
+    interrupted: &Arc<AtomicBool>,
+) -> anyhow::Result<Vec<(String, Failure)>> {
     let mut report = |what: &str| eprintln!("{what}");
     Ok(builds::prepare(plan, &mut report, interrupted).map_err(BadInput)?)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Verbs that send load.
-const VERBS: [&str; 4] = ["run", "profile", "bisect", "load"];
+const VERBS: [&str; 5] = ["run", "profile", "bisect", "calibrate", "load"];
 
 /// A warning for each other `hoptax` that measures on this machine. `proc` is `/proc`, and `own` is the id of
 /// this process.

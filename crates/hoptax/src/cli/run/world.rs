@@ -2,13 +2,14 @@
 
 use anyhow::Context as _;
 use hoptax_host::idle::Polling;
+use hoptax_host::kept_shares;
 use hoptax_host::probe;
 use hoptax_host::probe::fitness::{self, Moment};
 use hoptax_lab::Driver;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{CpuSets, Idle, Plan};
-use hoptax_record::{Environment, HostLook, RunHost};
+use hoptax_record::{Environment, HostLook, RunHost, Shares};
 use hoptax_remote::runner::{Hosts, Setup};
 use hoptax_run::{LocalTraffic, Traffic};
 use std::collections::BTreeMap;
@@ -48,6 +49,11 @@ impl World {
             None => Self::here(needs),
             Some(hosts) => Self::on(hosts, needs),
         }
+    }
+
+    /// How much separate runs scatter here. Shares of one machine say nothing about several hosts.
+    pub(super) fn shares(&self) -> Shares {
+        if self.hosts.is_empty() { shares_of(&self.environment) } else { Shares::BUILT_IN }
     }
 
     /// All roles are on this machine.
@@ -95,6 +101,16 @@ impl World {
             _polling: ready.polling,
         })
     }
+}
+
+/// The shares of scatter that are kept for this machine. If they cannot be read, prints a warning and returns
+/// those of hoptax.
+pub(in crate::cli) fn shares_of(environment: &Environment) -> Shares {
+    let Some(file) = kept_shares::file() else { return Shares::BUILT_IN };
+    kept_shares::read(&file, environment).unwrap_or_else(|error| {
+        eprintln!("warning: {error:#}; intervals use the built-in shares of scatter");
+        Shares::BUILT_IN
+    })
 }
 
 /// Makes idle CPUs poll until the returned value is dropped, unless the plan has `idle: sleep`. If the plan

@@ -190,6 +190,7 @@ pub(super) fn run<'a>(plan: &'a Plan, interrupted: &'a AtomicBool) -> Run<'a> {
         environment: Environment::default(),
         hosts: BTreeMap::new(),
         look: &|_| None,
+        shares: hoptax_record::Shares::BUILT_IN,
         look_at_others: &|_| BTreeMap::new(),
         interrupted,
     }

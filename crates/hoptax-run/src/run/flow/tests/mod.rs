@@ -265,6 +265,7 @@ impl Scene {
             environment: Environment::default(),
             hosts: BTreeMap::new(),
             look: &|_| None,
+            shares: hoptax_record::Shares::BUILT_IN,
             look_at_others: &|_| BTreeMap::new(),
             interrupted,
         }
