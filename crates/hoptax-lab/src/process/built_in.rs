@@ -346,6 +346,10 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     }
     match &upstream.body {
         Body::Size(bytes) => give("--body", format!("{bytes}B").into()),
+        Body::Like { kind, size } => {
+            give("--body", format!("{size}B").into());
+            give("--body-kind", kind.name().into());
+        }
         Body::Text(text) => give("--body-text", text.into()),
         Body::File(path) => give("--body-file", path.into()),
     }

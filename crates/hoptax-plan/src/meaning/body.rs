@@ -20,7 +20,16 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
     let place = typed.place;
     match typed.value {
         Short::Word(size) => sized(reader, &Placed { place, value: size }),
-        Short::Full(RawBody { size, text, file }) => body(reader, place, size, text, file),
+        Short::Full(RawBody { size, kind, text, file }) => {
+            match (body(reader, place, size, text, file), kind) {
+                (Body::Size(size), Some(kind)) => Body::Like { kind: kind.value, size },
+                (body, Some(kind)) => {
+                    reader.fault(kind.place, "`kind` needs a `size`", "add `size`, or remove `kind`");
+                    body
+                }
+                (body, None) => body,
+            }
+        }
     }
 }
 
@@ -56,7 +65,7 @@ pub(super) fn of_request(
 /// reported.
 pub(super) fn length(body: &Body) -> Option<u64> {
     match body {
-        Body::Size(size) => Some(*size),
+        Body::Size(size) | Body::Like { size, .. } => Some(*size),
         Body::Text(text) => Some(text.len() as u64),
         Body::File(path) => std::fs::metadata(path).ok().map(|found| found.len()),
     }
@@ -84,7 +93,7 @@ fn content(reader: &mut Reader<'_>, place: Place, typed: RawRequestBody) -> (Bod
 /// Checks the template. Returns whether it contains anything to expand.
 fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
     match body {
-        Body::Size(_) => false,
+        Body::Size(_) | Body::Like { .. } => false,
         Body::Text(text) => {
             reader.template(Template { place, text, part: Part::Body, file: None });
             text.contains("{{")

@@ -29,7 +29,9 @@ pub(crate) use texts::{
 };
 
 use super::selector::SelectorKind;
-use super::{AccessLog, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, ProxyForm, Resolve};
+use super::{
+    AccessLog, BodyKind, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, ProxyForm, Resolve,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -303,8 +305,11 @@ pub(crate) struct RawLedger {
 #[schemars(rename = "body", transform = forms::one_of("size text file"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBody {
-    /// Number of bytes. The body is a fixed printable pattern of this length.
+    /// Number of bytes. Without `kind`, the body is a fixed printable pattern of this length, which gzip
+    /// compresses to 2 %.
     pub(crate) size: Option<Placed<Bytes>>,
+    /// Fills the size with content that compresses like real content of this kind: text or json.
+    pub(crate) kind: Option<Placed<BodyKind>>,
     /// The text of the body.
     pub(crate) text: Option<Placed<Text>>,
     /// File with the content of the body. A relative path starts from the plan's directory.

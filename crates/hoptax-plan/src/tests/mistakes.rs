@@ -206,6 +206,7 @@ fn upstream_and_target() {
         ("upstream: { status: 204, body: 1KiB }", "1:32 a response with status 204 has no body;"),
         ("upstream: { body: 1024 }", "1:19 the size `1024` has no unit; write 1024B"),
         ("upstream: { body: 2GiB }", "1:19 the body is larger than 1GiB;"),
+        ("upstream: { body: { text: a, kind: json } }", "1:36 `kind` needs a `size`; add `size`"),
         ("upstream: { body: { text: a, size: 1B } }", "1:19 a body needs one of `size`, `text` and `file`;"),
         ("upstream: { body: { file: nothing.json } }", "1:27 cannot read no-such-directory/nothing.json: "),
         ("upstream: { delay: soon }", "1:20 `soon` is not a duration;"),

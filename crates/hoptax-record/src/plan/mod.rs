@@ -33,8 +33,8 @@ pub use settings::{AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Pro
 pub use target::{Imported, Target, Timeouts};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
-    Access, Answer, Body, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen, ProxyForm, Resolve,
-    Running, SelectorKind, TlsAccess, Upstream,
+    Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
+    ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
 };
 
 use serde::{Deserialize, Serialize};

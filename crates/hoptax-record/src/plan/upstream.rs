@@ -112,10 +112,46 @@ impl Answer {
 pub enum Body {
     /// A fixed printable pattern with this number of bytes.
     Size(u64),
+    /// Generated content that compresses like real content of this kind.
+    Like {
+        /// The kind of content.
+        kind: BodyKind,
+        /// Number of bytes.
+        size: u64,
+    },
     /// A text.
     Text(String),
     /// The content of a file. The file is read once, before any service is started.
     File(PathBuf),
+}
+
+/// Kind of a generated body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BodyKind {
+    /// English words.
+    Text,
+    /// A JSON list of objects.
+    Json,
+}
+
+impl BodyKind {
+    /// Name in plans and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+
+    /// The kind with this name.
+    ///
+    /// # Errors
+    /// If there is no such kind. The message lists them.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let known = [Self::Text, Self::Json].into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| "use text or json".to_owned())
+    }
 }
 
 /// Delay of a response.

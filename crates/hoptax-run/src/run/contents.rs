@@ -90,6 +90,7 @@ pub(super) fn response_body(plan: &Plan) -> Option<u64> {
             Some((bytes / weight) as u64)
         }
         Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
+        Upstream::BuiltIn(BuiltInUpstream { body: Body::Like { size, .. }, .. }) => Some(*size),
         Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
         Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
             std::fs::metadata(path).ok().map(|metadata| metadata.len())

@@ -1,9 +1,10 @@
 //! All responses of an instance. They are built before the instance starts, so that answering a request
 //! requires no formatting and no copying.
 
+use super::like;
 use anyhow::Context as _;
 use hoptax_format::stamp::{self, Stamp};
-use hoptax_plan::{Body, BuiltInUpstream};
+use hoptax_plan::{Body, BodyKind, BuiltInUpstream};
 use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};
 use std::sync::Arc;
@@ -73,8 +74,13 @@ impl Answers {
             settings.status
         );
         let body = bytes(&settings.body)?;
+        let mut headers = settings.headers.clone();
+        let is_typed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        if matches!(settings.body, Body::Like { kind: BodyKind::Json, .. }) && !is_typed {
+            headers.push(("content-type".into(), "application/json".into()));
+        }
         let inline = body.len() <= INLINE_BODY;
-        let mut answers = Self::heads(settings.status, (&settings.headers, stamps), &body, inline)?;
+        let mut answers = Self::heads(settings.status, (&headers, stamps), &body, inline)?;
         if has_body(settings.status) && !inline {
             answers.length = body.len();
             answers.large_body = Arc::new(body);
@@ -190,6 +196,9 @@ fn head(
 pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     Ok(match body {
         Body::Size(size) => pattern(usize::try_from(*size).context("the body does not fit into memory")?),
+        Body::Like { kind, size } => {
+            like::body(*kind, usize::try_from(*size).context("the body does not fit into memory")?)
+        }
         Body::Text(text) => text.clone().into_bytes(),
         Body::File(path) => bounded::read(path, bounded::BODY)
             .with_context(|| format!("cannot read the body from {}", path.display()))?,
@@ -259,6 +268,11 @@ mod tests {
     #[test]
     fn bodies_are_sent_where_they_are_allowed() {
         assert_eq!(text(&settings(204, Body::Size(5)), PLAIN), "HTTP/1.1 204 No Content\r\nx-a: b\r\n\r\n");
+        let json = text(&settings(200, Body::Like { kind: BodyKind::Json, size: 9 }), PLAIN);
+        assert!(
+            json.contains("content-type: application/json\r\n") && json.contains("content-length: 9\r\n"),
+            "{json}"
+        );
         let large = text(&settings(200, Body::Size(1 << 20)), PLAIN);
         assert_eq!(large.len() - large.find("\r\n\r\n").expect("a head") - 4, 1 << 20);
         assert!(!text(&settings(200, Body::Size(1 << 20)), AnswerTo { head: true, ..PLAIN }).contains("abc"));

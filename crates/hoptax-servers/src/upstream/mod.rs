@@ -8,6 +8,7 @@ mod answer;
 mod control;
 mod counts;
 mod delay;
+mod like;
 mod rules;
 mod secure;
 mod server;

@@ -4,7 +4,7 @@ use super::exit::{BadInput, Exit};
 use super::help;
 use hoptax_format::field::{is_field_value, is_token};
 use hoptax_host::threads::{StopSignals, check_cpus};
-use hoptax_plan::{Answer, Body, BuiltInUpstream, Delay, Listen, units};
+use hoptax_plan::{Answer, Body, BodyKind, BuiltInUpstream, Delay, Listen, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// Body of this size in each response, such as 0B, 64KiB or 1MB [default: 1KiB]
     #[arg(long = "body-size", alias = "body", value_name = "SIZE", value_parser = units::size, group = "content")]
     body: Option<u64>,
+    /// Fill the body with content that compresses like real content: text or json [default: a fixed pattern]
+    #[arg(long, value_name = "KIND", value_parser = BodyKind::parse, conflicts_with_all = ["body_text", "body_file"])]
+    body_kind: Option<BodyKind>,
     /// This text as the body of each response
     #[arg(long, value_name = "TEXT", group = "content")]
     body_text: Option<String>,
@@ -83,10 +86,11 @@ impl Args {
             instances: self.instances,
             status: self.status,
             headers: self.headers,
-            body: match (self.body, self.body_text, self.body_file) {
-                (_, Some(text), _) => Body::Text(text),
-                (_, _, Some(file)) => Body::File(file),
-                (size, None, None) => Body::Size(size.unwrap_or(1024)),
+            body: match (self.body.unwrap_or(1024), self.body_kind, self.body_text, self.body_file) {
+                (_, _, Some(text), _) => Body::Text(text),
+                (_, _, _, Some(file)) => Body::File(file),
+                (size, Some(kind), None, None) => Body::Like { kind, size },
+                (size, None, None, None) => Body::Size(size),
             },
             delay: self.delay,
             failures: self.failures,
