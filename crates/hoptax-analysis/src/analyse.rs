@@ -22,14 +22,21 @@ use crate::taxes::versions;
 use crate::trials::measuring_time;
 use crate::trials::trial::{Trial, good_trials, of_case};
 use crate::trials::warm_ups;
-use crate::{concerns, quiet_cases, starts};
+use crate::{concerns, quiet_cases, starts, tails};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, FailedTrial, Load};
 use hoptax_record::start::StartRecord;
+use hoptax_record::tail::TailPass;
 use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};
 
 /// Analyses the records of a run. With `starts`, the run measured starts of gateways instead of trials.
-pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord]) -> Analysis {
+pub fn analyse(
+    run: &RunRecord,
+    records: &[TrialRecord],
+    starts: &[StartRecord],
+    passes: &[TailPass],
+) -> Analysis {
+    let slow = tails::tails(run, passes);
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
     let warm_ups = warm_ups::figures(run, records);
@@ -89,6 +96,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         noise_floor: &noise_floor,
         starts,
         of_starts: &of_starts,
+        slow: &slow,
     });
     let same_loads = vantage::same_loads(run, &examined, &scatters);
     let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
@@ -114,6 +122,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord], starts: &[StartRecord])
         warm_ups,
         placements,
         starts,
+        slow,
         network,
         same_loads,
         findings,

@@ -5,7 +5,8 @@ use super::starts::Starts;
 use crate::hosts::legs::Network;
 use hoptax_record::Placement;
 use hoptax_record::report::{
-    BudgetResult, Capacity, Case, GatewayPair, NoiseFloor, Price, SameLoad, Versions, WarmUpFigures,
+    BudgetResult, Capacity, Case, GatewayPair, NoiseFloor, Price, SameLoad, SlowFigures, Versions,
+    WarmUpFigures,
 };
 
 /// The analysis of a run.
@@ -36,6 +37,8 @@ pub struct Analysis {
     /// What starts and reloads cost: in the order of the contenders, starts before reloads. Such a run has no
     /// cases. Empty for runs that measure trials.
     pub starts: Vec<Starts>,
+    /// Why slow requests took longer. Empty without `tail` in the plan.
+    pub slow: Vec<SlowFigures>,
     /// The network between the hosts, and how much of each tax it is. Empty if the run has only one host.
     pub network: Network,
     /// What gateways add to the same load from several hosts. Empty if each load comes from one host.

@@ -20,6 +20,7 @@ pub mod quiet;
 mod quiet_cases;
 mod side;
 mod starts;
+pub mod tails;
 mod taxes;
 pub mod thresholds;
 mod trials;

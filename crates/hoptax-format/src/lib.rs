@@ -10,6 +10,7 @@ pub mod clock;
 pub mod field;
 pub mod histogram;
 pub mod merge;
+pub mod moments;
 pub mod random;
 pub mod record;
 pub mod seconds;

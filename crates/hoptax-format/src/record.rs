@@ -4,6 +4,7 @@
 //! `scheduled = completed + timeouts + connect_errors + resets + bad_responses + unsent + in_flight`.
 
 use crate::histogram::Encoded;
+use crate::moments::Moments;
 use crate::stamp::ClockId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +68,9 @@ pub struct LoadRecord {
     /// Counts of the upstream's timestamps. Absent if the load did not request timestamps.
     #[serde(default)]
     pub stamps: Option<StampTally>,
+    /// The moments of single requests. Absent if the load did not ask for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments: Option<Moments>,
     /// CPU time of the generator during the measured time.
     pub cpu: GeneratorCpu,
     /// Maximum resident set of the generator, bytes.

@@ -94,6 +94,10 @@ pub struct LoadSpec {
     /// time into request path, the upstream's own time, and response path.
     #[serde(default)]
     pub stamps: bool,
+    /// Number of requests whose moments are kept ([`crate::moments`]), of all workers together. Needs
+    /// `stamps`. Absent if none are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments: Option<u32>,
     /// The part of the load that this generator sends. Absent if it sends the whole load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<LoadPart>,

@@ -60,7 +60,7 @@ impl Analysed {
     }
 
     fn of(run: &Run) -> Self {
-        let analysis = analyse(&run.record, &run.trials, &run.starts);
+        let analysis = analyse(&run.record, &run.trials, &run.starts, &run.tails);
         let side = Side::read(&run.record, &run.trials);
         let of_case = |case: &hoptax_analysis::Case| {
             let figures = Metric::ALL.into_iter().filter_map(|metric| {

@@ -18,6 +18,7 @@ pub mod probe;
 pub mod profile;
 pub mod programs;
 pub mod signals;
+pub mod switches;
 pub mod threads;
 pub mod tree;
 mod watched;

@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
@@ -42,6 +42,11 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Id of the calling thread.
+pub(crate) fn thread_id() -> u32 {
+    gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default, the kernel may

@@ -301,6 +301,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         windows: case.windows,
         window_ns: None,
         stamps: case.stamps,
+        moments: case.stamps.then_some(1_000),
         part: None,
         proxy_protocol: None,
     };

@@ -27,6 +27,7 @@ pub use hop_delay::{
 };
 pub use host::{commands, is_plain_word, kubectl, shown_words};
 pub use image::check_image;
+pub use meaning::tail_obstacle;
 pub use objective::objective;
 pub use pack_info::{PackInfo, variant_name};
 pub use parse::{

@@ -2,6 +2,7 @@
 
 use super::profile::PassRecord;
 use super::start::StartRecord;
+use super::tail::TailPass;
 use super::{AsideRules, RunRecord, SCHEMA, TrialRecord, bounded, mark_aside};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,8 @@ pub const TRIALS: &str = "trials.jsonl";
 pub const STARTS: &str = "starts.jsonl";
 /// File with the records of profiling passes, one per line. Only runs with `cpu_profile` have it.
 pub const PROFILES: &str = "profiles.jsonl";
+/// File with the records of passes that explain slow requests, one per line. Only runs with `tail` have it.
+pub const TAILS: &str = "tails.jsonl";
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct RunDir {
     starts: Option<File>,
     /// Opened for the first profiling pass.
     profiles: Option<File>,
+    /// Opened for the first pass that explains slow requests.
+    tails: Option<File>,
 }
 
 /// A run directory that was read.
@@ -43,8 +48,10 @@ pub struct Run {
     pub starts: Vec<StartRecord>,
     /// Content of `profiles.jsonl`, in the order in which the passes were recorded. Empty without that file.
     pub profiles: Vec<PassRecord>,
-    /// A message for each line of `trials.jsonl`, `starts.jsonl` or `profiles.jsonl` that cannot be read. If
-    /// the run was killed, the last line may be truncated.
+    /// Content of `tails.jsonl`, in the order in which the passes were recorded. Empty without that file.
+    pub tails: Vec<TailPass>,
+    /// A message for each line of `trials.jsonl` and its siblings that cannot be read. If the run was killed,
+    /// the last line may be truncated.
     pub unreadable: Vec<String>,
 }
 
@@ -110,13 +117,13 @@ impl RunDir {
         // The path must be absolute. A relative path would be wrong for services, because they start in
         // directories below the run directory and may change their working directory.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, trials, starts: None, profiles: None })
+        Ok(Self { path, trials, starts: None, profiles: None, tails: None })
     }
 
     /// Removes the directory of a run that recorded no trial. A directory that contains other files is kept.
     pub fn abandon(&self) {
         let trials = self.path.join(TRIALS);
-        let has_more = [STARTS, PROFILES].iter().any(|file| self.path.join(file).exists());
+        let has_more = [STARTS, PROFILES, TAILS].iter().any(|file| self.path.join(file).exists());
         if !has_more && fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
             // If this fails, an empty directory remains, which does no harm.
             let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
@@ -182,6 +189,14 @@ impl RunDir {
     pub fn append_profile(&mut self, pass: &PassRecord) -> Result<(), DirError> {
         append_to(&mut self.profiles, self.path.join(PROFILES), pass)
     }
+
+    /// Appends a pass to `tails.jsonl`, as [`Self::append`] does with trials.
+    ///
+    /// # Errors
+    /// If the pass cannot be written.
+    pub fn append_tail(&mut self, pass: &TailPass) -> Result<(), DirError> {
+        append_to(&mut self.tails, self.path.join(TAILS), pass)
+    }
 }
 
 /// Appends a record to a file that is created for the first record.
@@ -224,8 +239,10 @@ impl Run {
         unreadable.extend(more);
         let (profiles, more) = read_lines(path, PROFILES)?;
         unreadable.extend(more);
+        let (tails, more) = read_lines(path, TAILS)?;
+        unreadable.extend(more);
         mark_aside(&mut trials, &AsideRules::of(&record));
-        Ok(Self { path: path.to_path_buf(), record, trials, starts, profiles, unreadable })
+        Ok(Self { path: path.to_path_buf(), record, trials, starts, profiles, tails, unreadable })
     }
 }
 

@@ -21,6 +21,7 @@ pub mod report;
 mod role_usage;
 mod shares;
 pub mod start;
+pub mod tail;
 pub mod units;
 mod warm_up;
 

@@ -64,6 +64,7 @@ impl Model {
             placements: analysis.placements,
             starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
             profiles: Profiles::default(),
+            slow: analysis.slow,
             noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
@@ -79,15 +80,17 @@ impl Model {
 
     /// The model of a run that was read from its directory.
     pub fn of(run: &Run) -> Self {
-        let mut analysis = analyse(&run.record, &run.trials, &run.starts);
+        let mut analysis = analyse(&run.record, &run.trials, &run.starts, &run.tails);
         analysis.findings.extend(of_passes(&run.profiles));
         analysis.findings.sort_by_key(|finding| finding.severity);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
         let precision = precision_over_time(&run.record, &run.trials);
         let profiles = profiles(&run.record, &run.profiles);
+        let mut slow = model.slow;
+        slow.iter_mut().for_each(|one| one.sentence = crate::slow::sentence(one));
         let mut notes = model.notes;
         notes.extend(unseen_logs(run));
-        Self { rendered: run.rendered(), precision, profiles, notes, ..model }
+        Self { rendered: run.rendered(), precision, profiles, slow, notes, ..model }
     }
 }
 

@@ -17,6 +17,7 @@ mod model;
 mod prices;
 mod profiles;
 mod sections;
+mod slow;
 mod verdict;
 mod words;
 
@@ -32,6 +33,7 @@ pub use measured::{Measured, NotCompared, compared};
 pub use model::{Belief, Model};
 pub use prices::PriceList;
 pub use profiles::{ProfileFile, profile_files};
+pub use slow::tail_files;
 pub use verdict::Verdict;
 pub use words::figures::figure_in_words;
 pub use words::text::wrapped;

@@ -71,7 +71,7 @@ impl Measured {
 
     /// The run's analysis.
     pub fn analyse(&self) -> Analysis {
-        analyse(&self.run.record, &self.run.trials, &self.run.starts)
+        analyse(&self.run.record, &self.run.trials, &self.run.starts, &self.run.tails)
     }
 
     /// The run's report model.

@@ -9,7 +9,7 @@ use hoptax_analysis::{
 };
 use hoptax_plan::{Idle, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
-use hoptax_record::report::{HostLooks, StartFigures, Summary, WarmUpFigures};
+use hoptax_record::report::{HostLooks, SlowFigures, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
 use hoptax_record::{Contender, Environment, Failure, Origin, Placement, RunHost, Shares, Stopped};
 use std::collections::BTreeMap;
@@ -82,6 +82,9 @@ pub struct Model {
     /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run
     /// directory adds them.
     pub profiles: Profiles,
+    /// Why slow requests took longer. Empty without `tail` in the plan. The code that reads the run directory
+    /// adds it.
+    pub slow: Vec<SlowFigures>,
     /// The noise floor of each load point: the difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// All cases: every contender at every load point.

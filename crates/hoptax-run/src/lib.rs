@@ -14,6 +14,6 @@ pub mod watch;
 #[cfg(target_os = "linux")]
 pub use run::{
     Contents, FirstLoaded, Loaded, LocalTraffic, Look, Outcome, Progress, Recorded, RouteAsker, Run, Sampled,
-    Sampling, StackRecording, Traffic, TrialUpdate, Usage, Used, WatchedRoles, first_loaded, load_spec,
-    state_empty_body,
+    Sampling, StackRecording, SwitchTracing, Traffic, TrialUpdate, Usage, Used, WatchedRoles, first_loaded,
+    load_spec, state_empty_body,
 };

@@ -48,6 +48,7 @@ mod shared_cpus;
 mod still_warming;
 mod subject;
 mod table;
+mod tail_of_the_machine;
 mod throttled;
 mod unasked;
 mod unpinned_version;

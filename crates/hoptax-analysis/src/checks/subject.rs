@@ -5,7 +5,7 @@ use crate::starts::Starts;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::RunRecord;
-use hoptax_record::report::{Case, NoiseFloor};
+use hoptax_record::report::{Case, NoiseFloor, SlowFigures};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{HostLook, Placement, Role, TrialRecord};
 
@@ -26,6 +26,8 @@ pub struct Subject<'a> {
     pub starts: &'a [StartRecord],
     /// The figures of these starts.
     pub of_starts: &'a [Starts],
+    /// Why slow requests took longer, of a run that explained them.
+    pub slow: &'a [SlowFigures],
 }
 
 /// The checks of a host.

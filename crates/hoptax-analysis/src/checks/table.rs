@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 48] = [
+const ALL: [Registered; 49] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -60,6 +60,7 @@ const ALL: [Registered; 48] = [
     Registered { rule: clock::rule, check: clock::check, place: 21 },
     Registered { rule: few_quiet_windows::rule, check: few_quiet_windows::check, place: 11 },
     Registered { rule: quiet_differs::rule, check: quiet_differs::check, place: 12 },
+    Registered { rule: tail_of_the_machine::rule, check: tail_of_the_machine::check, place: 49 },
     Registered { rule: few_samples::rule, check: few_samples::check, place: 22 },
     Registered { rule: not_distinguishable::rule, check: not_distinguishable::check, place: 23 },
 ];

@@ -58,7 +58,7 @@ pub struct Learned {
 impl RunFigures {
     /// The figures of a run. Cases with a `void` finding are left out.
     pub fn new(run: &RunRecord, records: &[TrialRecord]) -> Self {
-        let (analysis, side) = (analyse(run, records, &[]), Side::read(run, records));
+        let (analysis, side) = (analyse(run, records, &[], &[]), Side::read(run, records));
         let scatters = Scatters::new(run, &analysis.warm_ups);
         let labels = run.contenders.iter().map(|one| one.label.clone());
         let compiling = labels.filter(|label| !run.plan.isolate && scatters.compiles(label)).collect();

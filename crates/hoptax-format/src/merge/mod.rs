@@ -54,6 +54,8 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         targets: targets(parts)?,
         tls: None,
         stamps: None,
+        // Several generators do not share a clock, or have one that nobody asks for moments.
+        moments: None,
         cpu: GeneratorCpu {
             used_ns: parts.iter().map(|part| part.cpu.used_ns).sum(),
             busiest_worker_ns: parts.iter().map(|part| part.cpu.busiest_worker_ns).max().unwrap_or_default(),

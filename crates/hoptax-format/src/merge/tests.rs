@@ -73,6 +73,7 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
         }],
         tls: None,
         stamps: None,
+        moments: None,
         cpu: GeneratorCpu { used_ns: count, busiest_worker_ns: count },
         rss_bytes_max: 100,
         windows: times.iter().map(window).collect(),

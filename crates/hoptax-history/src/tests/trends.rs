@@ -57,7 +57,7 @@ fn figures_are_those_of_the_report() {
     let mut store = root.store();
     analyse_all(&mut store);
     let run = hoptax_record::dir::Run::read(&root.path().join("20260102T000000Z-made-up")).expect("read");
-    let analysis = hoptax_analysis::analyse(&run.record, &run.trials, &run.starts);
+    let analysis = hoptax_analysis::analyse(&run.record, &run.trials, &run.starts, &run.tails);
     let case = analysis.case("nginx", 0).expect("measured");
     let times = case.response_time.as_ref().expect("measured");
     let tax = case.tax.as_ref().expect("measured");

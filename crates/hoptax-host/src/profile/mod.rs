@@ -8,6 +8,7 @@ mod folded;
 mod script;
 
 pub use folded::{Folded, Span};
+pub(crate) use script::nanoseconds;
 
 use crate::Watched;
 use crate::guarded::{Guarded, Launch};
@@ -39,19 +40,19 @@ const STACK_BYTES: u32 = 8192;
 const BUFFER: &str = "4M";
 
 /// Maximum time until perf has begun to record, and until it has written its last samples.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time that perf needs after it has begun to write, until it records the first thread.
-const SETTLE: Duration = Duration::from_millis(100);
+pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
 /// Path of the file that is a process's standard input, even if it was removed.
-const STDIN: &str = "/proc/self/fd/0";
+pub(crate) const STDIN: &str = "/proc/self/fd/0";
 
 /// Interval at which hoptax checks whether perf records or has ended.
-const POLL: Duration = Duration::from_millis(10);
+pub(crate) const POLL: Duration = Duration::from_millis(10);
 
 /// Maximum time for printing the samples of a pass.
-const PRINTING: Duration = Duration::from_secs(600);
+pub(crate) const PRINTING: Duration = Duration::from_secs(600);
 
 /// Maximum time that printing the version may take.
 const VERSION_TIME: Duration = Duration::from_secs(10);
@@ -91,6 +92,12 @@ pub enum ProfileError {
          or: sysctl -w kernel.perf_event_paranoid=1"
     )]
     NoSwitches(i64),
+    /// The kernel does not let this user record switches of all CPUs.
+    #[error(
+        "this user may not record the switches of all CPUs ({0}); run as root, with access to \
+         /sys/kernel/tracing"
+    )]
+    NoTracepoints(String),
     /// The gateway has no processes.
     #[error("the gateway has no process on this machine")]
     NoProcess,
@@ -110,10 +117,10 @@ pub enum ProfileError {
 /// An installed perf that this user may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profiler {
-    program: PathBuf,
-    version: String,
+    pub(crate) program: PathBuf,
+    pub(crate) version: String,
     /// Value of `kernel.perf_event_paranoid`. Absent for root, whom it does not restrict.
-    paranoid: Option<i64>,
+    pub(crate) paranoid: Option<i64>,
 }
 
 impl Profiler {
@@ -346,12 +353,12 @@ impl Recording {
 }
 
 /// Kills a process after a time, unless this value is dropped before.
-struct Limit {
+pub(crate) struct Limit {
     _ended: mpsc::Sender<()>,
 }
 
 impl Limit {
-    fn start(child: &Child, time: Duration) -> Self {
+    pub(crate) fn start(child: &Child, time: Duration) -> Self {
         let (_ended, ends) = mpsc::channel::<()>();
         let pid = Pid::from_child(child);
         thread::spawn(move || {
@@ -372,10 +379,10 @@ impl Drop for Recording {
 
 /// A private directory, because copies of stacks may contain keys and passwords.
 #[derive(Debug)]
-struct Files(TempDir);
+pub(crate) struct Files(TempDir);
 
 impl Files {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let files = Self(private::temporary("hoptax-profile-", &std::env::temp_dir())?);
         fs::create_dir(files.inner())?;
         Ok(files)
@@ -383,26 +390,26 @@ impl Files {
 
     /// The directory for all files. The guard removes it, and then the private directory, which is empty
     /// then.
-    fn inner(&self) -> PathBuf {
+    pub(crate) fn inner(&self) -> PathBuf {
         self.0.path().join("perf")
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.inner().join("perf.data")
     }
 
-    fn messages_path(&self) -> PathBuf {
+    pub(crate) fn messages_path(&self) -> PathBuf {
         self.inner().join("messages")
     }
 
     /// Opens the file for perf's messages. It can be read after the guard has removed it.
-    fn messages(&self) -> io::Result<File> {
+    pub(crate) fn messages(&self) -> io::Result<File> {
         File::options().create(true).read(true).append(true).open(self.messages_path())
     }
 }
 
 /// The last lines of a file, as one line.
-fn last_lines(mut file: &File) -> String {
+pub(crate) fn last_lines(mut file: &File) -> String {
     const LINES: usize = 4;
     let mut text = Vec::new();
     let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text));

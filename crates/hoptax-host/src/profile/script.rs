@@ -135,7 +135,7 @@ fn moment(line: &str) -> Option<(Thread, u64, &str)> {
 }
 
 /// Parses `1234.567890123`, in seconds. The fraction may have fewer digits.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub(crate) fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let digits = u32::try_from(fraction.len()).ok().filter(|digits| (1..=9).contains(digits))?;
     let fraction: u64 = fraction.parse().ok()?;

@@ -181,6 +181,8 @@ fn work(
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
+        let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
+        let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         // After the trial, the connections are reset. Closed connections would keep their ports in TIME_WAIT,
@@ -449,6 +451,11 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
     tally.connections.asked = u64::from(spec.own_connections());
     tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
     let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
+    let moments = tally.paths.as_mut().and_then(|paths| paths.moments.take()).map(|moments| {
+        let mut moments = moments.kept;
+        moments.requests.sort_unstable();
+        moments
+    });
     let latencies = &tally.histograms;
     let paths = tally.paths.as_deref();
     let stamps = paths.map(|paths| StampTally { clock: ClockId::here(), ..paths.tally.clone() });
@@ -476,6 +483,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         targets: tally.targets.records(mix.names()),
         tls: tls.map(|handshakes| handshakes.tally),
         stamps,
+        moments,
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,

@@ -21,7 +21,7 @@ use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, TRIAL_DIGITS};
 use hoptax_format::record::{Cause, FailureKind, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
-use paths::Paths;
+use paths::{KeptMoments, Paths};
 use targets::Targets;
 use windows::Windows;
 
@@ -62,6 +62,15 @@ impl Recorder {
 
     pub(crate) fn with_stamps(mut self, asked: bool) -> Self {
         self.tally.paths = asked.then(|| Box::new(Paths::new()));
+        self
+    }
+
+    /// Keeps the moments of this many requests, if the load has stamps. The calling thread must be the
+    /// worker's.
+    pub(crate) fn with_moments(mut self, most: Option<u32>) -> Self {
+        if let (Some(paths), Some(most)) = (&mut self.tally.paths, most) {
+            paths.moments = Some(Box::new(KeptMoments::new(most)));
+        }
         self
     }
 

@@ -122,6 +122,7 @@ impl Case {
             windows: true,
             window_ns: None,
             stamps: false,
+            moments: None,
             part: None,
             proxy_protocol: None,
         }

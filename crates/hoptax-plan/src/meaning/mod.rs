@@ -27,6 +27,7 @@ mod retry;
 mod running;
 mod search;
 mod start;
+mod tail;
 mod target;
 mod templates;
 mod terraform;
@@ -39,12 +40,13 @@ mod words;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Placed, RawAnswer, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
 use super::{
-    AccessLog, Answer, Budget, BudgetContext, Context, LOCAL, LoadPoint, Plan, Profile, Running, Start,
-    Targets, Trials, Upstream,
+    AccessLog, Answer, Budget, BudgetContext, Context, LOCAL, LoadPoint, PathSplit, Plan, Profile, Running,
+    Start, Targets, Trials, Upstream,
 };
 use reader::Reader;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use tail::tail_obstacle;
 
 /// Checks and converts a whole plan. `stem` is the name of the plan's file without its extension.
 pub(crate) fn understand(
@@ -91,6 +93,9 @@ pub(crate) fn understand(
     divided.check(&mut reader, &hosts);
     let sources = connections::sources(&mut reader, raw.sources.unwrap_or_default(), &hosts, &upstream.value);
     let cpu_profile = cpu_profile::read(&mut reader, raw.cpu_profile);
+    let tail = tail::read(&mut reader, raw.tail, &upstream.value, (&load, &hosts.roles));
+    // Slow requests cannot be explained without the upstream's time stamps.
+    let path_split = if tail.is_some() { PathSplit::On } else { raw.path_split.unwrap_or_default() };
     let cpus = reader.cpus(raw.cpus, &hosts.roles);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
     let setting =
@@ -100,7 +105,6 @@ pub(crate) fn understand(
         return Err(reader.faults);
     }
     Ok(Plan {
-        direct_every: 1,
         name,
         upstream: upstream.value,
         gateways,
@@ -119,8 +123,9 @@ pub(crate) fn understand(
         sources,
         profile,
         access_log,
-        path_split: raw.path_split.unwrap_or_default(),
+        path_split,
         cpu_profile,
+        tail,
         cpus,
         idle: raw.idle.and_then(RawIdle::fixed),
         isolate: raw.isolate.is_some_and(|typed| typed.value),

@@ -62,6 +62,7 @@ fn apart(plan: &RawPlan) -> impl Iterator<Item = (&'static str, Place)> {
         ("events", events.map(|typed| typed.place)),
         ("isolate", plan.isolate.as_ref().map(|typed| typed.place)),
         ("cpu_profile", plan.cpu_profile.as_ref().map(|typed| typed.place)),
+        ("tail", plan.tail.as_ref().map(|typed| typed.place)),
     ];
     keys.into_iter().filter_map(|(key, place)| Some((key, place?)))
 }

@@ -21,7 +21,7 @@ pub(super) fn keys(typed: &RawGateway) -> Vec<(&'static str, Place)> {
 
 /// True if the entry becomes several gateways.
 pub(super) fn are_several(typed: &RawGateway) -> bool {
-    let refs = typed.git.as_ref().and_then(|git| git.value.refs.as_ref());
+    let refs = typed.git.as_ref().map(|git| &git.value.refs);
     let lists = [typed.image.as_ref(), typed.version.as_ref(), typed.binary.as_ref(), refs];
     lists.into_iter().flatten().any(|list| list.0.len() > 1)
 }
@@ -189,15 +189,12 @@ fn commits(reader: &mut Reader<'_>, git: &RawGit) -> Vec<(Place, PackDriver)> {
         reader.fault(binary.place, message, "write a path relative to the top of the repository: bin/proxy");
     }
     let directory = reader.context.directory.join(&repository.value);
-    let names = |refs: &Sweep<Text>| -> Vec<(Place, String)> {
-        refs.0.iter().map(|reference| (reference.place, reference.value.0.clone())).collect()
-    };
-    let names = refs.as_ref().map_or_else(|| vec![(repository.place, "HEAD".to_owned())], names);
     let mut drivers = Vec::new();
-    for (place, name) in names {
+    for reference in &refs.0 {
+        let name = reference.value.0.clone();
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
             let help = "write a branch, a tag or a commit";
-            reader.fault(place, format!("`{name}` is not a ref"), help);
+            reader.fault(reference.place, format!("`{name}` is not a ref"), help);
         }
         let git = GitBuild {
             repository: directory.clone(),
@@ -207,7 +204,7 @@ fn commits(reader: &mut Reader<'_>, git: &RawGit) -> Vec<(Place, PackDriver)> {
             binary: binary.value.clone().into(),
         };
         let version = ProgramVersion { name, source: ProgramSource::Git(git) };
-        drivers.push((place, PackDriver::Version(version)));
+        drivers.push((reference.place, PackDriver::Version(version)));
     }
     drivers
 }

@@ -60,7 +60,7 @@ pub(crate) struct RawPlan {
     /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first
     /// requests take, and how long it needs under load until its response times have settled. `{}` means the
     /// defaults of all settings. The plan then has one load point, and cannot have `time`, `precision`,
-    /// `trials`, `events`, `isolate` or `cpu_profile`. Default: trials.
+    /// `trials`, `events`, `isolate`, `cpu_profile` or `tail`. Default: trials.
     pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
@@ -96,6 +96,9 @@ pub(crate) struct RawPlan {
     /// Whether passes after the rounds record stacks of the gateways with `perf`: `on`, or a mapping. Reports
     /// then show which functions use CPU time. Default: off.
     pub(crate) cpu_profile: Option<Placed<Short<RawCpuProfile, OnOffText>>>,
+    /// Whether passes after the rounds record with `perf` who had the CPUs: `on`, or a mapping. Reports then
+    /// say why requests beyond p99 took longer. Turns `path_split` on. Default: off.
+    pub(crate) tail: Option<Placed<Short<RawTail, OnOffText>>>,
     /// CPUs of each role, or `auto`. `auto` splits four or more CPUs between the roles. It splits two or
     /// three CPUs if idle CPUs poll and each gateway has one worker. Otherwise nothing is pinned. Default:
     /// auto.
@@ -144,6 +147,19 @@ pub(crate) struct RawCpuProfile {
     /// Number of rounds of passes. Each round profiles every gateway at every load point once. Default: 6.
     pub(crate) passes: Option<Placed<u32>>,
     /// Measured time of a pass. Default: 2s.
+    #[serde(rename = "for")]
+    pub(crate) duration: Option<Placed<Time>>,
+}
+
+/// How slow requests are explained.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "tail")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTail {
+    /// Number of rounds of passes. Each round has direct and every gateway at every load point once. Default:
+    /// 4.
+    pub(crate) passes: Option<Placed<u32>>,
+    /// Measured time of a pass. Default: 5s.
     #[serde(rename = "for")]
     pub(crate) duration: Option<Placed<Time>>,
 }
@@ -443,9 +459,8 @@ pub(crate) struct RawGit {
     /// Directory of the repository. A relative path starts from the plan's directory.
     #[schemars(with = "Text")]
     pub(crate) repository: Placed<String>,
-    /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own. Without this,
-    /// `HEAD`; `hoptax bisect` chooses commits itself.
-    pub(crate) refs: Option<Sweep<Text>>,
+    /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own.
+    pub(crate) refs: Sweep<Text>,
     /// Shell command that builds the program. It runs in the work tree of the commit.
     #[schemars(with = "Text")]
     pub(crate) build: Placed<String>,

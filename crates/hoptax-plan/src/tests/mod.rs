@@ -100,8 +100,8 @@ fn missing_keys_have_defaults() {
             profile: Profile::Equalised,
             access_log: AccessLog::Off,
             path_split: PathSplit::Off,
-            direct_every: 1,
             cpu_profile: None,
+            tail: None,
             cpus: CpuPlan::Auto,
             idle: None,
             isolate: false,
@@ -143,6 +143,15 @@ fn profiles_are_on_off_or_have_settings() {
     let short = CpuProfile { duration: Duration::from_millis(500), ..CpuProfile::default() };
     assert_eq!(profile("{ for: 500ms }"), Some(short));
     assert_eq!(profile("{ passes: 3 }").map(|profile| profile.passes), Some(3));
+}
+
+#[test]
+fn explanations_of_slow_requests_are_on_off_or_have_settings() {
+    let plan = |text: &str| good(&format!("{SMALLEST}tail: {text}\n"));
+    assert_eq!((plan("off").tail, plan("on").tail), (None, Some(TailPasses::default())));
+    assert_eq!((plan("off").path_split, plan("on").path_split), (PathSplit::Off, PathSplit::On));
+    let typed = TailPasses { passes: 3, duration: Duration::from_secs(2) };
+    assert_eq!(plan("{ passes: 3, for: 2s }").tail, Some(typed));
 }
 
 fn until_settled(seconds: u64) -> Option<UntilSettled> {

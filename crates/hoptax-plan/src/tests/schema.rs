@@ -263,7 +263,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check
 /// relations between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 47] = [
+const MISTAKEN: [(&str, bool); 49] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -301,6 +301,8 @@ const MISTAKEN: [(&str, bool); 47] = [
     ("profile=equalized", true),
     ("cpu_profile=yes", true),
     ("cpu_profile={ for: 1ms }", false),
+    ("tail=yes", true),
+    ("tail={ for: 1ms }", false),
     ("cpus=all", true),
     ("hosts={ a: { terraform: b } }", true),
     ("hosts={ a: { kubernetes: { container: b } } }", true),

@@ -81,15 +81,6 @@ fn refs_are_versions_that_are_built() {
 }
 
 #[test]
-fn without_refs_the_checked_out_commit_is_built() {
-    let git = "git: { repository: ../proxy, build: make, binary: bin/proxy }";
-    let found = drivers(&format!("{{ name: nginx, label: proxy, {git} }}"));
-    let built: Vec<(&str, Option<&str>)> =
-        found.iter().map(|(label, driver)| (label.as_str(), driver.version_name())).collect();
-    assert_eq!(built, [("proxy", Some("HEAD"))]);
-}
-
-#[test]
 fn versions_and_features_multiply() {
     let found = labels("{ name: nginx, version: [1, 2], features: each }");
     assert_eq!(

@@ -29,7 +29,9 @@ pub use hop_delay::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};
-pub use settings::{AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, UntilSettled};
+pub use settings::{
+    AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, TailPasses, UntilSettled,
+};
 pub use target::{Imported, Target, Timeouts};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
@@ -94,13 +96,12 @@ pub struct Plan {
     /// Whether the upstream stamps its responses.
     #[serde(default)]
     pub path_split: PathSplit,
-    /// Direct is measured in the first round and in each n-th one after it: in every round, except when a
-    /// bisect compares two gateways.
-    #[serde(default = "every_round", skip_serializing_if = "is_every_round")]
-    pub direct_every: u32,
     /// Records stacks of the gateways after the rounds. Absent in plans without profiles, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_profile: Option<CpuProfile>,
+    /// Explains slow requests after the rounds. Absent in plans without it, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<TailPasses>,
     /// CPUs of each role.
     pub cpus: CpuPlan,
     /// What idle CPUs do during the run; absent if hoptax decides.
@@ -124,14 +125,6 @@ pub struct Plan {
     /// runs.
     #[serde(default, skip_serializing_if = "Roles::is_local")]
     pub roles: Roles,
-}
-
-fn every_round() -> u32 {
-    1
-}
-
-fn is_every_round(every: &u32) -> bool {
-    *every == every_round()
 }
 
 impl Plan {

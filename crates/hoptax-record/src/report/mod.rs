@@ -17,6 +17,7 @@ mod pairs;
 mod prices;
 mod profiles;
 mod series;
+mod slow;
 mod starts;
 mod summary;
 mod tail;
@@ -41,6 +42,7 @@ pub use profiles::{
     ProfiledCase,
 };
 pub use series::Series;
+pub use slow::{SlowCause, SlowFigures};
 pub use starts::{CurvePoint, FirstRequests, StartFigures, StartMedian, StartUnderLoad};
 pub use summary::Summary;
 pub use tail::Tail;
@@ -126,6 +128,10 @@ pub struct Report {
     /// Profiles of CPU time, compared. Left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profile_differences: Vec<ProfileDifference>,
+    /// Why slow requests took longer than those at the median, by load point. Left out if the plan has no
+    /// `tail`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<SlowFigures>,
     /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.

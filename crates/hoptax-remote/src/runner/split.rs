@@ -140,6 +140,7 @@ mod tests {
             windows: true,
             window_ns: None,
             stamps: false,
+            moments: None,
             part: None,
             proxy_protocol: None,
         }

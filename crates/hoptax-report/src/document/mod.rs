@@ -71,6 +71,7 @@ pub fn report(model: &Model) -> Report {
         starts: model.starts.clone(),
         profiles: model.profiles.cases.iter().map(profiles::profile).collect(),
         profile_differences: differences(model),
+        slow: model.slow.clone(),
         noise_floor: noise_floors(model),
         cases: model.cases.clone(),
         capacity: model.capacity.clone(),

@@ -107,6 +107,8 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         prices => crate::prices::html(&model.prices),
         profiles => crate::profiles::html(model),
         about_profiles => crate::profiles::NOTE,
+        slow => crate::slow::html(model),
+        about_slow => crate::slow::NOTE,
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
         over => budgets(model, |outcome| matches!(outcome, Outcome::Exceeded | Outcome::Unmeasured)),

@@ -108,7 +108,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<FoldedSection> {
     add(crate::sections::events::HEADING.into(), crate::sections::events::markdown(model), SECTION);
     add(crate::sections::hosts::HEADING.into(), crate::sections::hosts::markdown(model), SECTION);
     add(crate::sections::path::HEADING.into(), crate::sections::path::markdown(model), SECTION);
-    for (title, table) in crate::profiles::markdown(model) {
+    for (title, table) in crate::slow::markdown(model).into_iter().chain(crate::profiles::markdown(model)) {
         add(title, table, LOAD);
     }
     add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);

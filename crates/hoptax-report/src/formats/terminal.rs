@@ -15,6 +15,7 @@ use crate::sections::precision;
 use crate::sections::quiet;
 use crate::sections::starts;
 use crate::sections::versions;
+use crate::slow;
 use crate::words::layout::{self, MARK};
 use crate::words::table;
 use crate::words::text::{capital, same_holds_for, stage_name, words};
@@ -43,6 +44,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&prices);
     }
     text.push_str(&capacity::terminal(model, usize::from(width)));
+    text.push_str(&page.slow(model));
     text.push_str(&page.profiles(model));
     if model.measured_anything() && !model.measured_starts() {
         let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
@@ -188,6 +190,28 @@ impl Page {
         }
         if !text.is_empty() {
             text.push_str(&format!("\n{}", self.wrap(starts::NOTE, "", "")));
+        }
+        text
+    }
+
+    fn slow(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for table in slow::tables(model) {
+            text.push_str(&format!("\n{}", self.title(&table.title)));
+            if !table.sentence.is_empty() {
+                text.push_str(&self.wrap(&table.sentence, "", ""));
+            }
+            let lines: Vec<layout::Line> =
+                table.rows.into_iter().map(|(name, cells)| (name, Ok(cells))).collect();
+            if !lines.is_empty() {
+                for line in layout::table("cause", &slow::HEADINGS, &lines, usize::from(self.width)) {
+                    text.push_str(&format!("{line}\n"));
+                }
+            }
+            text.extend(table.remarks.iter().map(|remark| self.wrap(remark, "", "")));
+        }
+        if !text.is_empty() {
+            text.push_str(&format!("\n{}", self.wrap(slow::NOTE, "", "")));
         }
         text
     }

@@ -3,7 +3,8 @@
 
 use super::sampling::Sampling;
 use super::traffic::{
-    FirstLoaded, Loaded, Look, Recorded, StackRecording, Traffic, TrialUpdate, WatchedRoles, first_loaded,
+    FirstLoaded, Loaded, Look, Recorded, StackRecording, SwitchTracing, Traffic, TrialUpdate, WatchedRoles,
+    first_loaded,
 };
 use hoptax_format::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_format::spec::{LoadSpec, Timeouts};
@@ -11,12 +12,14 @@ use hoptax_format::{Address, clock};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{Processes, Sample, Tree, TreeSample, cpu_distance};
 use hoptax_host::profile::{ProfileError, Profiler, Recording, Span};
+use hoptax_host::switches::{Roles, SwitchRecording};
 use hoptax_host::{Watched, cpus};
 use hoptax_lab::features::Change;
 use hoptax_lab::first_requests::FirstRequests;
 use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_lab::{Profiling, Service};
 use hoptax_record::profile::PassKind;
+use hoptax_record::tail::SwitchTrace;
 use hoptax_record::{Failure, Link, Stage, Verified};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -193,6 +196,13 @@ impl Traffic for LocalTraffic {
         Ok(Box::new(PerfRecording { profiler, recording, map: profiling.map.clone() }))
     }
 
+    fn record_switches(&mut self, roles: &WatchedRoles) -> Result<Box<dyn SwitchTracing>, Failure> {
+        let profiler = Profiler::find().map_err(not_profiled)?;
+        let roles = Roles { gateway: roles.gateway, upstream: roles.upstream };
+        let recording = profiler.record_switches(&self.program, roles).map_err(not_profiled)?;
+        Ok(Box::new(PerfSwitches(recording)))
+    }
+
     /// There is only one host, so all loads come from it.
     fn load(
         &mut self,
@@ -221,6 +231,15 @@ impl StackRecording for PerfRecording {
         let stacks = recording.finish(spans).map_err(not_profiled)?;
         let sees_kernel = profiler.sees_kernel();
         Ok(Recorded { stacks, profiler: profiler.version().to_owned(), sees_kernel })
+    }
+}
+
+/// Switches that perf records.
+struct PerfSwitches(SwitchRecording);
+
+impl SwitchTracing for PerfSwitches {
+    fn finish(self: Box<Self>) -> Result<SwitchTrace, Failure> {
+        self.0.finish().map_err(not_profiled)
     }
 }
 

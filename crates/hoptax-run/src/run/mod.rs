@@ -15,6 +15,7 @@ mod pass;
 mod progress;
 mod sampling;
 mod starts;
+mod tail_pass;
 mod traffic;
 mod trial;
 mod warm_up;
@@ -26,7 +27,7 @@ pub use local_traffic::LocalTraffic;
 pub use progress::Progress;
 pub use sampling::{Sampled, Sampling};
 pub use traffic::{
-    FirstLoaded, Loaded, Look, Recorded, RouteAsker, StackRecording, Traffic, TrialUpdate, Usage, Used,
-    WatchedRoles, first_loaded,
+    FirstLoaded, Loaded, Look, Recorded, RouteAsker, StackRecording, SwitchTracing, Traffic, TrialUpdate,
+    Usage, Used, WatchedRoles, first_loaded,
 };
 pub use trial::load_spec;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const WINDOWS: usize = 5;
 
 /// Shortest warm-up of a pass. It hides the start of the profiler.
-const WARMUP_NS: u64 = 500 * MILLISECOND;
+pub(super) const WARMUP_NS: u64 = 500 * MILLISECOND;
 
 /// Waiting threads are profiled once in this number of rounds. Users ask about them less often, and recording
 /// switches costs more than recording samples.

@@ -15,6 +15,7 @@ use hoptax_lab::verify::{self, Requests};
 use hoptax_lab::{Profiling, Service};
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::UsedAtReady;
+use hoptax_record::tail::SwitchTrace;
 use hoptax_record::{
     Failure, GeneratorTrial, HostUsage, Leg, Link, NetworkUsage, RoleUsage, Stage, TrialHost, Verified,
 };
@@ -102,6 +103,16 @@ pub trait Traffic {
         Err(Failure { stage: Stage::Trial, message, detail: String::new() })
     }
 
+    /// Starts recording which thread has which CPU, on all CPUs of this machine.
+    ///
+    /// # Errors
+    /// If that cannot be recorded here.
+    fn record_switches(&mut self, roles: &WatchedRoles) -> Result<Box<dyn SwitchTracing>, Failure> {
+        let _ = roles;
+        let message = "switches of threads can be recorded only if all roles are on this machine".to_owned();
+        Err(Failure { stage: Stage::Trial, message, detail: String::new() })
+    }
+
     /// Sends the load of one trial, and samples the processes in `watched` at the same time. `from` is the
     /// host of the plan that sends it: see [`hoptax_plan::LoadPoint::from`]. Must report the beginning of
     /// each phase. Other updates are optional.
@@ -153,6 +164,15 @@ pub trait StackRecording {
     /// # Errors
     /// If the profiler has ended early, or its data cannot be read.
     fn finish(self: Box<Self>, spans: &[Span]) -> Result<Recorded, Failure>;
+}
+
+/// Switches that are being recorded.
+pub trait SwitchTracing {
+    /// Stops recording, and returns all switches. The roles must still run.
+    ///
+    /// # Errors
+    /// If the recorder has ended early, or its data cannot be read.
+    fn finish(self: Box<Self>) -> Result<SwitchTrace, Failure>;
 }
 
 /// Recorded stacks.

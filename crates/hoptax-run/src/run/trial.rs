@@ -73,6 +73,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
         windows: true,
         window_ns: None,
         stamps: plan.path_split == PathSplit::On,
+        moments: None,
         part: None,
         proxy_protocol: None,
     }

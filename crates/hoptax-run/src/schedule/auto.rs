@@ -66,7 +66,7 @@ impl Auto {
             in_rounds: in_rounds.to_vec(),
             asked: auto,
             repeated: 0,
-            rounds: RoundMaker::new(plan, in_rounds, seed),
+            rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
             slots: Vec::new().into_iter(),
             next_look: auto.least,
             in_first_round: in_rounds.len() * (plan.gateways.len() + 2),

@@ -32,7 +32,7 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// this is the duration with the minimum number of rounds. The run can take longer if services start slowly,
 /// or if requests are still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
-    without_profiles(plan) + of_profiles(plan)
+    without_profiles(plan) + of_profiles(plan) + of_tails(plan)
 }
 
 /// Duration of all passes of a profile.
@@ -42,6 +42,13 @@ fn of_profiles(plan: &Plan) -> Duration {
     // In every second round, there is another pass for threads that wait.
     let passes = asked.passes + asked.passes.div_ceil(2);
     (PER_PASS + asked.duration).saturating_mul(passes.saturating_mul(cases as u32))
+}
+
+/// Duration of all passes that explain slow requests.
+fn of_tails(plan: &Plan) -> Duration {
+    let Some(asked) = plan.tail else { return Duration::ZERO };
+    let cases = (1 + plan.gateways.len()) * plan.load.iter().filter(|load| load.is_in_rounds()).count();
+    (PER_PASS + asked.duration).saturating_mul(asked.passes.saturating_mul(cases as u32))
 }
 
 fn without_profiles(plan: &Plan) -> Duration {

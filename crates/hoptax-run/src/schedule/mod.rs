@@ -30,7 +30,7 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
             Box::new(auto::Auto::new(plan, auto, &in_rounds, seed))
         }
         _ => {
-            let mut rounds = RoundMaker::new(plan, &in_rounds, seed);
+            let mut rounds = RoundMaker::new(plan.gateways.len(), &in_rounds, seed);
             let slots: Vec<Slot> = (0..plan.trials.at_least()).flat_map(|_| rounds.next_round()).collect();
             Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
         }

@@ -2,7 +2,6 @@
 
 use super::slot::{Contender, Director, Slot};
 use hoptax_format::random::Random;
-use hoptax_plan::Plan;
 use hoptax_record::{DirectTrial, TrialRecord};
 
 /// A fixed number of rounds.
@@ -26,31 +25,18 @@ impl Director for Rounds {
 const ORDER: u64 = 0x006f_7264_6572;
 
 /// Generates rounds, one at a time. A round measures the load points one after the other, in random order. At
-/// each load point, it measures direct, then each gateway once in random order, then direct again. Direct may
-/// be left out of some rounds.
+/// each load point, it measures direct, then each gateway once in random order, then direct again.
 pub(super) struct RoundMaker {
     random: Random,
     gateways: usize,
     /// Indices of the load points in the plan.
     loads: Vec<usize>,
-    /// Direct is measured in each n-th round.
-    direct_every: u32,
     round: u32,
 }
 
 impl RoundMaker {
-    pub(super) fn new(plan: &Plan, loads: &[usize], seed: u64) -> Self {
-        let direct_every = plan.direct_every.max(1);
-        Self { direct_every, ..Self::of(plan.gateways.len(), loads, seed) }
-    }
-
-    fn of(gateways: usize, loads: &[usize], seed: u64) -> Self {
-        let random = Random::stream(seed, ORDER);
-        Self { random, gateways, loads: loads.to_vec(), direct_every: 1, round: 0 }
-    }
-
-    fn has_direct(&self) -> bool {
-        self.round.is_multiple_of(self.direct_every)
+    pub(super) fn new(gateways: usize, loads: &[usize], seed: u64) -> Self {
+        Self { random: Random::stream(seed, ORDER), gateways, loads: loads.to_vec(), round: 0 }
     }
 
     /// Measures only these load points from the next round on.
@@ -70,12 +56,12 @@ impl RoundMaker {
 
     /// Number of slots of the next round.
     pub(super) fn size(&self) -> usize {
-        self.loads.len() * (self.gateways + if self.has_direct() { 2 } else { 0 })
+        self.loads.len() * (self.gateways + 2)
     }
 
     /// The slots of the next round, in order.
     pub(super) fn next_round(&mut self) -> Vec<Slot> {
-        let (mut slots, has_direct) = (Vec::with_capacity(self.size()), self.has_direct());
+        let mut slots = Vec::with_capacity(self.loads.len() * (self.gateways + 2));
         let mut positions: Vec<usize> = (0..self.loads.len()).collect();
         self.random.shuffle(&mut positions);
         for position in positions {
@@ -83,10 +69,9 @@ impl RoundMaker {
             self.random.shuffle(&mut order);
             let slot =
                 |contender| Slot { round: self.round, load: self.loads[position], contender, step: None };
-            let direct = |which| has_direct.then(|| slot(Contender::Direct(which)));
-            slots.extend(direct(DirectTrial::First));
+            slots.push(slot(Contender::Direct(DirectTrial::First)));
             slots.extend(order.into_iter().map(Contender::Gateway).map(slot));
-            slots.extend(direct(DirectTrial::Last));
+            slots.push(slot(Contender::Direct(DirectTrial::Last)));
         }
         self.round += 1;
         slots
@@ -96,7 +81,7 @@ impl RoundMaker {
 /// All slots of a run of `trials` rounds, in order.
 pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
     let loads: Vec<usize> = (0..load_points).collect();
-    let mut rounds = RoundMaker::of(gateways, &loads, seed);
+    let mut rounds = RoundMaker::new(gateways, &loads, seed);
     (0..trials).flat_map(|_| rounds.next_round()).collect()
 }
 
@@ -156,16 +141,6 @@ mod tests {
                 assert_eq!(block[gateways + 1].contender, Contender::Direct(DirectTrial::Last));
             }
         }
-    }
-
-    #[test]
-    fn direct_may_be_left_out_of_rounds() {
-        let mut plan = hoptax_lab::fake::plan(Vec::new(), 50);
-        plan.direct_every = 4;
-        let mut rounds = RoundMaker { gateways: 2, ..RoundMaker::new(&plan, &[0], 3) };
-        let sizes: Vec<(usize, usize)> = (0..9).map(|_| (rounds.size(), rounds.next_round().len())).collect();
-        assert_eq!(sizes.iter().map(|(_, size)| *size).collect::<Vec<_>>(), [4, 2, 2, 2, 4, 2, 2, 2, 4]);
-        assert!(sizes.iter().all(|(size, made)| size == made), "{sizes:?}");
     }
 
     #[test]

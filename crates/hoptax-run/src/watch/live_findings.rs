@@ -55,7 +55,7 @@ impl LiveFindings {
         let began = clock();
         let run = self.run.as_ref().filter(|_| self.is_due(began))?;
         mark_aside(&mut self.trials, &AsideRules::of(run));
-        let analysis = analyse(run, &self.trials, &[]);
+        let analysis = analyse(run, &self.trials, &[], &[]);
         let half_widths = half_widths(&analysis);
         let mut findings = analysis.findings;
         findings.retain(|finding| !TOO_FEW.contains(&finding.code));

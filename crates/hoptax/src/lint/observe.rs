@@ -282,6 +282,7 @@ impl<'a> RunningGateway<'a> {
             windows: true,
             window_ns: None,
             stamps: false,
+            moments: None,
             part: None,
             proxy_protocol: None,
         };

@@ -74,6 +74,7 @@ mod sidecar;
 mod source_rules;
 mod starts;
 mod support;
+mod tails;
 mod targets;
 mod terraform;
 mod test_notes;

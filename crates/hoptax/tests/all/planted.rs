@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 48] = [
+const PLANTS: [(&str, Where); 49] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
@@ -482,6 +482,7 @@ const PLANTS: [(&str, Where); 48] = [
     ("rejections-counted", Real("findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("still-warming", Real("warm_up.rs")),
+    ("tail-of-the-machine", Real("tails.rs")),
     ("throttled", Real("probes.rs")),
     ("unasked", Generated("no current pack has such a gateway")),
     ("unpinned-version", Real("findings.rs")),

@@ -156,6 +156,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         windows: true,
         window_ns: None,
         stamps: false,
+        moments: None,
         part: None,
         proxy_protocol: None,
     }

@@ -88,3 +88,33 @@ fn a_late_response_to_an_earlier_request_contradicts_the_clock() {
     let stamps = record.stamps.expect("requested");
     assert_eq!((stamps.used, stamps.missing, stamps.impossible), (0, 0, 20));
 }
+
+#[test]
+fn moments_are_kept_up_to_their_number_and_agree_with_the_histograms() {
+    for workers in [1, 2] {
+        let server = Server::new(stamping(u64::MAX));
+        let spec = LoadSpec { stamps: true, moments: Some(100), workers, ..spec(&[server.address]) };
+        let record = load(&until_done(400, spec));
+        let moments = record.moments.expect("requested");
+        assert_eq!((moments.requests.len(), moments.left_out), (100, 300), "{workers} workers");
+        assert_eq!(moments.process, std::process::id());
+        let in_order = |one: &hoptax_format::moments::Moment| {
+            [one.scheduled, one.sent, one.received, one.replied, one.completed].is_sorted()
+        };
+        assert!(moments.requests.iter().all(in_order) && moments.requests.is_sorted());
+        let mut threads: Vec<u32> = moments.requests.iter().map(|one| one.thread).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        assert_eq!(threads.len(), workers as usize);
+    }
+    let server = Server::new(stamping(u64::MAX));
+    let spec = LoadSpec { stamps: true, moments: Some(1_000), ..spec(&[server.address]) };
+    let record = load(&until_done(200, spec.clone()));
+    let moments = record.moments.expect("requested");
+    assert_eq!((moments.requests.len(), moments.left_out), (200, 0));
+    let sum: f64 = moments.requests.iter().map(|one| one.response_time() as f64).sum();
+    let recorded = total(&record.histograms.response_time);
+    assert!((sum - recorded).abs() <= 0.002 * recorded + 200.0 * 200.0, "{sum} and {recorded}");
+    let record = load(&until_done(20, LoadSpec { stamps: true, moments: None, ..spec }));
+    assert_eq!(record.moments, None);
+}

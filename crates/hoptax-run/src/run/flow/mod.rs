@@ -109,7 +109,11 @@ impl Run<'_> {
         flow.deaths.record(&mut record.contenders);
         // Passes follow only after all rounds, and not in a run that had to stop early.
         let measured = match measured {
-            Ok((measured, None)) => flow.profile(director.planned(), dir).map(|()| (measured, None)),
+            Ok((measured, None)) => {
+                let number = director.planned();
+                let passed = flow.explain_tails(number, dir).and_then(|()| flow.profile(number, dir));
+                passed.map(|()| (measured, None))
+            }
             stopped => stopped,
         };
         let interrupted = self.is_interrupted();
@@ -685,6 +689,7 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
 }
 
 mod profiles;
+mod tails;
 #[cfg(test)]
 mod tests;
 

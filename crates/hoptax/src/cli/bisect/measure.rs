@@ -127,7 +127,7 @@ impl Measurer<'_> {
                 return Ok(Measured::Interrupted);
             }
             let run = run?;
-            let analysis = analyse(&run.record, &run.trials, &run.starts);
+            let analysis = analyse(&run.record, &run.trials, &run.starts, &run.tails);
             let figures = self.figures(&analysis, &run, name, labels);
             if let Some(failed) = Failed::of(&run, labels, figures.is_some()) {
                 failures += 1;
@@ -195,20 +195,12 @@ impl Measurer<'_> {
         let mut plan = self.plan.clone();
         (plan.gateways, plan.budget) = (vec![good.clone(), suspect.clone()], Vec::new());
         // The replacements name gateways that are not measured, and a profile would not change the answer.
-        (plan.replacements, plan.cpu_profile) = (Vec::new(), None);
-        plan.direct_every = direct_every(self.question.metric);
+        (plan.replacements, plan.cpu_profile, plan.tail) = (Vec::new(), None, None);
         // Each measurement has its own order of trials, so that an order that favours one of the two does not
         // repeat.
         plan.seed = Some(random::from_system() >> 32);
         measure_quietly(&plan, self.plan_text, self.packs, &self.directory, &self.interrupted)
     }
-}
-
-/// Two commits are compared with each other, so direct only gives the scale: what the good commit adds.
-const DIRECT_EVERY: u32 = 4;
-
-fn direct_every(metric: Metric) -> u32 {
-    if metric == Metric::ThroughputRatio { 1 } else { DIRECT_EVERY }
 }
 
 fn distance(placement: &Placement) -> Distance {

@@ -136,7 +136,7 @@ impl Question {
         // Earlier measurements can still be used if only these settings of the plan change, so leave them
         // out.
         (rest.seed, rest.gateways, rest.budget) = (None, Vec::new(), Vec::new());
-        (rest.replacements, rest.cpu_profile) = (Vec::new(), None);
+        (rest.replacements, rest.cpu_profile, rest.tail) = (Vec::new(), None, None);
         rest.trials = Trials::Fixed(1);
         let digest = digest(&format!("{first} {last} {} {:?} {rest:?}", metric.name(), nameless(&gateway)));
         Ok(Self { gateway, good: first, commits, metric, isolated: plan.isolate, digest })

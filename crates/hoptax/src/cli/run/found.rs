@@ -2,6 +2,7 @@
 
 use super::world::this_program;
 use anyhow::Context as _;
+use hoptax_host::profile::Profiler;
 use hoptax_host::programs;
 use hoptax_lab::limits::{LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
@@ -100,11 +101,15 @@ impl Found {
         Ok(())
     }
 
-    /// If the plan has a profile, checks before the run that stacks can be recorded after it.
+    /// Checks before the run that stacks and switches can be recorded after it, if the plan needs them.
     ///
     /// # Errors
-    /// If stacks cannot be recorded.
-    pub(super) fn can_profile(&self) -> anyhow::Result<()> {
+    /// If they cannot be recorded.
+    pub(super) fn can_profile(&self, plan: &Plan) -> anyhow::Result<()> {
+        if plan.tail.is_some() {
+            let profiler = Profiler::find().and_then(|profiler| profiler.can_record_switches());
+            profiler.context("cannot explain slow requests")?;
+        }
         match &self.gateways.profiler {
             Some(Err(error)) => anyhow::bail!("cannot record stacks{}: {error}", self.place),
             Some(Ok(false)) => eprintln!(

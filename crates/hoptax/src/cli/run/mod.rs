@@ -144,7 +144,7 @@ impl Args {
             all_built(&unbuilt)?;
             found.all_installed(plan)?;
         }
-        found.can_profile()?;
+        found.can_profile(plan)?;
         for warning in others::warnings(Path::new("/proc"), std::process::id()) {
             eprintln!("warning: {warning}");
         }
@@ -238,7 +238,7 @@ impl Args {
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
-        for file in report::profile_files(&model.profiles) {
+        for file in report::profile_files(&model.profiles).into_iter().chain(report::tail_files(&model)) {
             dir.write_file(&file.name, &file.content)?;
         }
         let also_printed =

@@ -103,7 +103,7 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     run.run(&mut dir, &mut ready.driver, &mut ready.traffic, &mut Silent).expect("written");
 
     let read = hoptax_record::dir::Run::read(dir.path()).expect("readable");
-    let network = analyse(&read.record, &read.trials, &[]).network;
+    let network = analyse(&read.record, &read.trials, &[], &[]).network;
     let named: Vec<_> = network.legs.iter().map(|one| format!("{}-{}", one.leg.from, one.leg.to)).collect();
     assert_eq!(named, ["here-edge", "edge-here", "edge-edge", "here-here"]);
     network.legs[..2].iter().for_each(assert_delayed);

@@ -192,6 +192,7 @@ fn record(completed: u64) -> LoadRecord {
         targets: Vec::new(),
         tls: None,
         stamps: None,
+        moments: None,
         histograms: load::Histograms {
             response_time: empty.clone(),
             service_time: empty.clone(),

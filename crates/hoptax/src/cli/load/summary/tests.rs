@@ -56,6 +56,7 @@ fn record() -> LoadRecord {
         targets: Vec::new(),
         tls: None,
         stamps: None,
+        moments: None,
         cpu: GeneratorCpu { used_ns: S / 10, busiest_worker_ns: S / 10 },
         rss_bytes_max: 0,
         windows: Vec::new(),

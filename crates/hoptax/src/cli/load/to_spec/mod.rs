@@ -84,6 +84,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         windows: args.output.csv,
         window_ns: None,
         stamps: false,
+        moments: None,
         part: None,
         proxy_protocol: args.connection.proxy_protocol,
     })

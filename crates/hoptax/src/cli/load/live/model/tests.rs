@@ -38,6 +38,7 @@ pub(in super::super::super) fn spec(
         windows: true,
         window_ns: None,
         stamps: false,
+        moments: None,
         part: None,
         proxy_protocol: None,
     }

@@ -1,0 +1,224 @@
+//! Records which thread has which CPU, on all CPUs, with `perf` and the tracepoints of the scheduler.
+
+mod script;
+
+use crate::Watched;
+use crate::guarded::{Guarded, Launch};
+use crate::probe::{Processes, Tree};
+use crate::profile::{
+    Files, Limit, PATIENCE, POLL, PRINTING, ProfileError, Profiler, SETTLE, STDIN, last_lines,
+};
+use crate::programs;
+use hoptax_record::tail::{BEAT_NS, SeenThread, SwitchTrace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Size of perf's buffers of all CPUs, MiB. A busy CPU has some MiB of switches a second, and perf may not
+/// get a CPU for as long.
+const BUFFERS_MIB: usize = 128;
+
+/// Maximum time for the look whether switches can be recorded.
+const LOOK: Duration = Duration::from_secs(20);
+
+impl Profiler {
+    /// Checks that this user may record the switches of all CPUs, with a record of no length.
+    ///
+    /// # Errors
+    /// If it cannot, with perf's reason.
+    pub fn can_record_switches(&self) -> Result<(), ProfileError> {
+        let mut command = Command::new(&self.program);
+        command.args(switches()).args(["--output", "/dev/null", "--", "true"]).stdin(Stdio::null());
+        let why = match programs::output_within(&mut command, LOOK) {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => first_line(&output.stderr),
+            Err(error) => error.to_string(),
+        };
+        Err(ProfileError::NoTracepoints(why))
+    }
+
+    /// Starts recording the switches of all CPUs. Returns when perf records. perf runs under a guard, for
+    /// which `exe` is the `hoptax` binary.
+    ///
+    /// # Errors
+    /// If perf does not start.
+    pub fn record_switches(&self, exe: &Path, roles: Roles) -> Result<SwitchRecording, ProfileError> {
+        let directory = Files::new()?;
+        let messages = directory.messages()?;
+        let mut arguments = switches();
+        arguments.extend(["--mmap-pages".to_owned(), buffer()]);
+        arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
+        let launch = Launch {
+            program: self.program.clone().into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: BTreeMap::from([("DEBUGINFOD_URLS".to_owned(), String::new())]),
+            directory: None,
+            cpus: Vec::new(),
+            stop_signal: "INT".parse().expect("a signal"),
+            grace: PATIENCE,
+            remove: Some(directory.inner()),
+            scrub: None,
+            finally: Vec::new(),
+            started: None,
+            stdout: Some("/dev/null".into()),
+            stderr: directory.messages_path(),
+        };
+        let perf = Guarded::start(exe, &launch)?;
+        let mut recording = SwitchRecording {
+            profiler: self.clone(),
+            perf,
+            data: None,
+            messages,
+            directory,
+            roles,
+            processes: RoleProcesses::default(),
+        };
+        recording.data = Some(recording.await_begin()?);
+        recording.processes.add(roles);
+        Ok(recording)
+    }
+}
+
+/// Size of perf's buffer of a CPU.
+fn buffer() -> String {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}M", (BUFFERS_MIB / cpus.next_power_of_two()).clamp(1, 32))
+}
+
+/// Arguments of `perf record` for the switches of all CPUs.
+fn switches() -> Vec<String> {
+    let beat = format!("cpu-clock/period={BEAT_NS}/");
+    let arguments = ["record", "--no-buildid", "--no-buildid-cache", "--clockid", "CLOCK_MONOTONIC"];
+    let events = ["--all-cpus", "--switch-events", "--event", "sched:sched_waking", "--event", &beat];
+    arguments.into_iter().chain(events).map(str::to_owned).collect()
+}
+
+/// The first line of perf's messages, which names the failure.
+fn first_line(messages: &[u8]) -> String {
+    let messages = String::from_utf8_lossy(messages);
+    let line = messages.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or("perf gives no reason").to_owned()
+}
+
+/// Adds the names of programs whose first thread had no CPU, as far as they still run.
+fn name_programs(trace: &mut SwitchTrace) {
+    let processes: BTreeSet<u32> = trace.threads.values().filter_map(|seen| seen.process).collect();
+    for process in processes {
+        if let std::collections::btree_map::Entry::Vacant(place) = trace.threads.entry(process)
+            && let Ok(name) = fs::read_to_string(format!("/proc/{process}/comm"))
+        {
+            place.insert(SeenThread { name: name.trim().to_owned(), process: Some(process) });
+        }
+    }
+}
+
+/// The processes of the roles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// The gateway. Absent for direct.
+    pub gateway: Option<Watched>,
+    /// The upstream.
+    pub upstream: Option<Watched>,
+}
+
+/// All processes of the roles, at the begin and at the end.
+#[derive(Debug, Default)]
+struct RoleProcesses {
+    gateway: BTreeSet<u32>,
+    upstream: BTreeSet<u32>,
+}
+
+impl RoleProcesses {
+    fn add(&mut self, roles: Roles) {
+        let processes = Processes::now();
+        let of = |watched: Option<Watched>| {
+            watched.map(|watched| Tree::new(watched, &processes).pids()).unwrap_or_default()
+        };
+        self.gateway.extend(of(roles.gateway));
+        self.upstream.extend(of(roles.upstream));
+    }
+}
+
+/// perf while it records switches. If it is dropped, perf is killed and what it recorded is removed.
+#[derive(Debug)]
+pub struct SwitchRecording {
+    profiler: Profiler,
+    perf: Guarded,
+    data: Option<File>,
+    messages: File,
+    directory: Files,
+    roles: Roles,
+    processes: RoleProcesses,
+}
+
+impl SwitchRecording {
+    /// Waits until perf has begun its file, and returns it.
+    fn await_begin(&mut self) -> Result<File, ProfileError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let file = File::open(self.directory.data()).ok();
+            if let Some(file) = file.filter(|file| file.metadata().is_ok_and(|file| file.len() > 0)) {
+                std::thread::sleep(SETTLE);
+                return Ok(file);
+            }
+            if self.perf.ended().is_some() || Instant::now() > deadline {
+                return Err(self.failed("record"));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Stops recording, and reads what was recorded.
+    ///
+    /// # Errors
+    /// If perf has ended early, or its data cannot be read.
+    pub fn finish(mut self) -> Result<SwitchTrace, ProfileError> {
+        if self.perf.ended().is_some() {
+            return Err(self.failed("record"));
+        }
+        self.processes.add(self.roles);
+        self.perf.stop();
+        let data = self.data.take().ok_or_else(|| self.failed("record"))?;
+        let mut printing = Command::new(&self.profiler.program)
+            .args(["script", "--force", "--ns", "--show-lost-events", "--show-switch-events"])
+            .args(["--input", STDIN])
+            .args(["--fields", "comm,pid,tid,cpu,time,event,trace"])
+            .stdin(data)
+            .stdout(Stdio::piped())
+            .stderr(self.messages.try_clone()?)
+            // Ctrl-C on the terminal must not reach perf, because hoptax decides when it stops.
+            .process_group(0)
+            .spawn()?;
+        let limit = Limit::start(&printing, PRINTING);
+        let stdout = printing.stdout.take().expect("piped");
+        let read = script::read(BufReader::new(stdout));
+        if read.is_err() {
+            let _ = printing.kill();
+        }
+        let status = printing.wait()?;
+        drop(limit);
+        let mut trace = read?;
+        if !status.success() {
+            return Err(self.failed("script"));
+        }
+        name_programs(&mut trace);
+        let recorder = self.profiler.version.clone();
+        let RoleProcesses { gateway, upstream } = std::mem::take(&mut self.processes);
+        Ok(SwitchTrace { recorder, gateway, upstream, ..trace })
+    }
+
+    fn failed(&self, verb: &'static str) -> ProfileError {
+        ProfileError::Failed { verb, why: last_lines(&self.messages) }
+    }
+}
+
+impl Drop for SwitchRecording {
+    fn drop(&mut self) {
+        // Does nothing if perf has ended.
+        self.perf.kill();
+    }
+}

@@ -1,0 +1,148 @@
+//! Shows why requests beyond p99 took longer than those at the median.
+
+mod picture;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod words;
+
+pub(super) use words::sentence;
+
+use super::ProfileFile;
+use super::model::Model;
+use crate::words::format::{Scale, grouped};
+use crate::words::table::{Cell, in_one_line, none};
+use crate::words::text::{capital, inline, place, with_interval};
+use hoptax_record::report::{SlowCause, SlowFigures};
+use minijinja::{Value, context};
+use words::cause_in_words;
+
+/// Headings of the table, after the cause.
+pub(super) const HEADINGS: [&str; 3] = ["share", "slow", "median"];
+
+/// What the figures of the tables are.
+pub(super) const NOTE: &str = "Slow requests are those beyond p99 of their pass. Shares are of the time that \
+     they took more than as many requests near the median, with 95 % intervals over slices of time. \
+     Separate passes record all switches of threads, which costs time; no other figure uses them.";
+
+/// Smallest share of a row, on either side of zero.
+const LEAST: f64 = 0.005;
+
+/// Maximum number of rows of a table. The JSON report has all causes.
+const MOST_ROWS: usize = 12;
+
+/// A table of causes, with its heading and remarks.
+pub(super) struct SlowTable {
+    pub(super) title: String,
+    pub(super) sentence: String,
+    pub(super) rows: Vec<(String, Vec<Cell>)>,
+    pub(super) remarks: Vec<String>,
+}
+
+pub(super) fn tables(model: &Model) -> Vec<SlowTable> {
+    model.slow.iter().map(table).collect()
+}
+
+fn table(one: &SlowFigures) -> SlowTable {
+    let times = one.slow_us.as_ref().zip(one.usual_us).map_or_else(String::new, |(slow, usual)| {
+        let slow = with_interval(slow, Scale::of_us(slow.estimate));
+        format!(": {slow}, and {} at the median", Scale::of_us(usual).value(usual))
+    });
+    let shown = |cause: &&SlowCause| cause.share.estimate.abs() >= LEAST;
+    SlowTable {
+        title: format!("Requests beyond p99, {} {}{times}", one.contender, place(&one.load)),
+        sentence: one.sentence.clone(),
+        rows: one.causes.iter().filter(shown).take(MOST_ROWS).map(row).collect(),
+        remarks: remarks(one),
+    }
+}
+
+fn row(cause: &SlowCause) -> (String, Vec<Cell>) {
+    let percent = Scale::percent();
+    let share = Cell {
+        value: percent.value(cause.share.estimate),
+        interval: percent.interval_of(&cause.share),
+        distinguishable: cause.share.low.is_none_or(|low| low > 0.0),
+    };
+    let time = |us: f64| Cell { value: Scale::of_us(us).value(us), ..none() };
+    let name = cause_in_words(cause);
+    // The name of a program stays as it is.
+    let name = if cause.holder.is_some() { name } else { capital(&name) };
+    (name, vec![share, Cell { interval: String::new(), ..time(cause.slow_us) }, time(cause.usual_us)])
+}
+
+/// Sentences about failures and losses.
+fn remarks(one: &SlowFigures) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(failure) = &one.failure {
+        let failed =
+            if one.passes == 0 { "No pass succeeded".to_owned() } else { format!("{} failed", one.failed) };
+        remarks.push(format!("{failed}: {failure}."));
+    }
+    if one.lost > 0 {
+        let lost = grouped(one.lost as f64);
+        remarks.push(format!("{lost} switches were lost. The time around them counts as unknown or asleep."));
+    }
+    if one.disturbed > 0.0 {
+        let share = Scale::percent().value(one.disturbed);
+        remarks.push(match one.disturbed <= 0.5 {
+            true => format!("Left out: {share} of the time, because the hypervisor took CPU time in it."),
+            false => format!(
+                "The hypervisor took CPU time in {share} of the slices of time. What it interrupted only \
+                 seems to run."
+            ),
+        });
+    }
+    if one.passes > 0 && one.slow_us.is_none() {
+        remarks.push("The passes had too few requests for a p99.".to_owned());
+    }
+    remarks
+}
+
+/// A Markdown section for each table: its title and its body.
+pub(super) fn markdown(model: &Model) -> Vec<(String, String)> {
+    let section = |table: SlowTable| {
+        let mut text = String::new();
+        if !table.sentence.is_empty() {
+            text.push_str(&format!("{}\n\n", inline(&table.sentence)));
+        }
+        text.push_str(&format!("| cause | {} |\n| --- | ---: | ---: | ---: |\n", HEADINGS.join(" | ")));
+        for (name, cells) in &table.rows {
+            let cells: Vec<String> = cells.iter().map(in_one_line).collect();
+            text.push_str(&format!("| {} | {} |\n", inline(name), cells.join(" | ")));
+        }
+        for remark in table.remarks.iter().map(String::as_str).chain([NOTE]) {
+            text.push_str(&format!("\n{}\n", inline(remark)));
+        }
+        (table.title, text)
+    };
+    tables(model).into_iter().map(section).collect()
+}
+
+/// Values for the page: each table, and the picture of its slowest requests.
+pub(super) fn html(model: &Model) -> Vec<Value> {
+    let of_table = |(table, one): (SlowTable, &SlowFigures)| {
+        let cell = |cell: &Cell| context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable };
+        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells => cells.iter().map(cell).collect::<Vec<_>>() };
+        context! {
+            title => &table.title,
+            sentence => &table.sentence,
+            headings => std::iter::once("cause").chain(HEADINGS).collect::<Vec<_>>(),
+            rows => table.rows.iter().map(row).collect::<Vec<_>>(),
+            remarks => &table.remarks,
+            picture => picture::svg(one),
+        }
+    };
+    tables(model).into_iter().zip(&model.slow).map(of_table).collect()
+}
+
+/// The slowest requests of each case as files in Chrome's trace format, which Perfetto and
+/// `chrome://tracing` open. The number in a name is that of the load point in the plan, from 1.
+pub fn tail_files(model: &Model) -> Vec<ProfileFile> {
+    let has_some = |one: &&SlowFigures| !one.slowest.is_empty();
+    let file = |one: &SlowFigures| ProfileFile {
+        name: format!("tail-{}-{}.json", one.contender, one.load.index + 1),
+        content: trace::encode(one).into_bytes(),
+    };
+    model.slow.iter().filter(has_some).map(file).collect()
+}
