@@ -134,7 +134,7 @@ impl RunFigures {
 fn is_void(analysis: &Analysis, case: &Case) -> bool {
     analysis.findings.iter().any(|finding| {
         finding.severity == Severity::Void
-            && finding.concerns.figures == Figures::All
+            && matches!(finding.concerns.figures, Figures::All | Figures::Machine)
             && finding.case.as_ref().is_none_or(|name| *name == case.case)
     })
 }
