@@ -67,7 +67,7 @@ fn row(cause: &SlowCause) -> (String, Vec<Cell>) {
     let time = |us: f64| Cell { value: Scale::of_us(us).value(us), ..none() };
     let name = cause_in_words(cause);
     // The name of a program stays as it is.
-    let name = if cause.holder.is_some() { name } else { capital(&name) };
+    let name = if name.starts_with("the ") || cause.holder.is_none() { capital(&name) } else { name };
     (name, vec![share, Cell { interval: String::new(), ..time(cause.slow_us) }, time(cause.usual_us)])
 }
 

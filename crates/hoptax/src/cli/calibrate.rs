@@ -101,6 +101,9 @@ impl Args {
     /// Keeps what the runs show, and prints it.
     fn keep(&self, measured: Measured, file: &Path) -> anyhow::Result<Exit> {
         let count = measured.figures.len();
+        if count == 0 {
+            anyhow::bail!("no complete run in {}; nothing is kept", measured.directory.display());
+        }
         let Some((learned, environment)) = learn(&measured.figures).zip(measured.environment) else {
             eprintln!(
                 "error: too few of {count} runs count: at least {LEAST_RUNS} must have no `void` finding, \

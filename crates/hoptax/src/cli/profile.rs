@@ -13,6 +13,9 @@ const ROUNDS: Duration = Duration::from_secs(30);
 const MOST_PASSES: u32 = 100;
 const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
+/// The same of `tail`, whose limits are otherwise those of `cpu_profile`.
+const SHORTEST_OF_TAIL: Duration = Duration::from_secs(1);
+
 /// Show which functions of a gateway use CPU time, and where it waits
 ///
 /// CPU time is in microseconds per request.
@@ -88,8 +91,9 @@ fn change(
     if !(1..=MOST_PASSES).contains(&passes) {
         return Err(BadInput(format!("--passes: write a number from 1 to {MOST_PASSES}")));
     }
-    if !LENGTHS.contains(&duration) {
-        return Err(BadInput("--for: write a time from 500ms to 1m".into()));
+    let shortest = if tail { SHORTEST_OF_TAIL } else { *LENGTHS.start() };
+    if !(shortest..=*LENGTHS.end()).contains(&duration) {
+        return Err(BadInput(format!("--for: write a time from {} to 1m", units::show_duration(shortest))));
     }
     if tail {
         (plan.tail, plan.cpu_profile) = (Some(TailPasses { passes, duration }), None);
