@@ -143,7 +143,7 @@ impl Args {
     ) -> anyhow::Result<Measured> {
         // Profiles and budgets would not change the result. Each run has an order of trials of its own, so
         // that an order that favours one gateway does not repeat.
-        (plan.budget, plan.cpu_profile, plan.seed) = (Vec::new(), None, None);
+        (plan.budget, plan.cpu_profile, plan.tail, plan.seed) = (Vec::new(), None, None, None);
         let (begin, mut overhead) = (Instant::now(), Duration::ZERO);
         let directory = self.out.join(format!("calibrate-{}", plan.name));
         let mut measured = Measured { directory, ..Measured::default() };
