@@ -70,7 +70,7 @@ pub(super) fn headline(model: &Model) -> String {
     if let Some(unchecked) = &model.unchecked {
         text.push_str(&format!(" {unchecked}"));
     }
-    if model.has_void_figures() {
+    if model.has_void_verdict() {
         let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
         let reason = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));
         text.push_str(&format!(" But the run is void: do not rely on this verdict.{reason}"));

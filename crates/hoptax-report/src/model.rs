@@ -4,10 +4,10 @@ use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
 use hoptax_analysis::profiles::Profiles;
 use hoptax_analysis::{
-    BudgetResult, Capacity, Case, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
+    BudgetResult, Capacity, Case, Figures, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
     PrecisionOverTime, SameLoad, Severity, Versions,
 };
-use hoptax_plan::{Idle, Profile, Replacement};
+use hoptax_plan::{Idle, Metric, Profile, Replacement};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, SlowFigures, StartFigures, Summary, WarmUpFigures};
 use hoptax_record::start::StartKind;
@@ -253,6 +253,20 @@ impl Model {
     /// True if any finding is `void`, even if it does not concern the answer.
     pub fn has_void_figures(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Void)
+    }
+
+    /// True if a `void` finding makes the verdict doubtful. Budgets of counts and of memory hold on a
+    /// disturbed machine too.
+    pub fn has_void_verdict(&self) -> bool {
+        let counts = [
+            Metric::ErrorShare,
+            Metric::ExtraUpstreamRequests,
+            Metric::MemoryRssBytes,
+            Metric::MemoryPssBytes,
+        ];
+        let holds = !self.budget.is_empty() && self.budget.iter().all(|one| counts.contains(&one.metric));
+        let mut void = self.findings.iter().filter(|finding| finding.severity == Severity::Void);
+        void.any(|one| !(holds && matches!(one.concerns.figures, Figures::Machine | Figures::Profiles)))
     }
 
     /// Whether the answer can be used.

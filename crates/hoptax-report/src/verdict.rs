@@ -22,7 +22,7 @@ impl Verdict {
     pub fn of(model: &Model, accept_void: bool) -> Self {
         if !model.measured_anything() {
             Self::Nothing
-        } else if model.has_void_figures() && !accept_void {
+        } else if model.has_void_verdict() && !accept_void {
             Self::Void
         } else if model.over_budget() {
             Self::OverBudget

@@ -7,7 +7,6 @@ pub(crate) mod gateway_pairs;
 pub(crate) mod generators;
 pub(crate) mod noise;
 pub(crate) mod precision_over_time;
-pub(crate) mod separate_runs;
 pub(crate) mod tail;
 pub(crate) mod targets;
 pub(crate) mod tax;

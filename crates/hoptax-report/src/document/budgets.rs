@@ -12,7 +12,7 @@ pub(crate) fn gate(model: &Model) -> Gate {
         name: model.name.clone(),
         kept: outcome == Outcome::Kept,
         outcome,
-        void: model.has_void_figures(),
+        void: model.has_void_verdict(),
         budget: model.budget.iter().map(budget).collect(),
         notes: model.unchecked.iter().cloned().collect(),
     }

@@ -89,7 +89,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     // Repeats the headline of the budgets, because long findings may follow the budgets, and CI logs show the
     // last lines.
-    if !model.has_void_figures() && model.budget.iter().any(|result| result.outcome != Outcome::Kept) {
+    if !model.has_void_verdict() && model.budget.iter().any(|result| result.outcome != Outcome::Kept) {
         text.push_str(&page.wrap(&gate::headline(model), "", ""));
     }
     text

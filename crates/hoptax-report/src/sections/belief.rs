@@ -124,8 +124,10 @@ fn codes_of(model: &Model, is_meant: impl Fn(&Finding) -> bool) -> Vec<&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
     use crate::fixture::Reported;
     use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+    use hoptax_plan::{Budget, Metric};
 
     /// A run with an answer at the first load point. Enough samples for every percentile.
     fn run() -> Run {
@@ -182,6 +184,22 @@ mod tests {
         let answer = model.answer.as_deref().unwrap_or_default();
         insta::assert_snapshot!(format!("{}\n{answer}\n{}", in_words(&model), model.summary[0].in_full()));
         assert!(!answer.contains("µs"), "amounts are those of the disturbed machine: {answer}");
+    }
+
+    #[test]
+    fn on_a_disturbed_machine_budgets_of_counts_keep_their_verdict() {
+        let verdict = |metrics: &[Metric]| {
+            let mut run = run();
+            run.trials.iter_mut().for_each(|trial| trial.host.foreign = 0.5);
+            let budget = |metric: &Metric| Budget { max: Some(1e9), ..Budget::of(*metric) };
+            run.record.plan.budget = metrics.iter().map(budget).collect();
+            let model = run.model();
+            assert!(model.has_void_figures() && !model.budget.is_empty());
+            Verdict::of(&model, false)
+        };
+        assert_eq!(verdict(&[Metric::ExtraUpstreamRequests]), Verdict::Good);
+        assert_eq!(verdict(&[Metric::P50]), Verdict::Void);
+        assert_eq!(verdict(&[Metric::ExtraUpstreamRequests, Metric::P50]), Verdict::Void);
     }
 
     #[test]

@@ -253,6 +253,7 @@ fn value(arg: &Arg) -> Option<String> {
     }
     let by_option = match arg.get_long() {
         Some("arrivals") => Some("poisson"),
+        Some("body-kind") => Some("text"),
         Some("chart") => Some("tax"),
         Some("server-name") => Some("api.example.org"),
         Some("gateway") => Some("nginx"),

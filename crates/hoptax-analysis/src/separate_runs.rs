@@ -1,7 +1,7 @@
 //! Learns from separate runs of a plan how much figures scatter on the machine ([`Shares`]).
 
-use super::another_run::Scatters;
 use crate::side::{Side, in_run};
+use crate::taxes::another_run::Scatters;
 use crate::{Analysis, Figures, Severity, analyse};
 use hoptax_plan::Metric;
 use hoptax_record::report::Case;
