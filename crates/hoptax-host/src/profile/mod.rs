@@ -175,7 +175,22 @@ impl Profiler {
         }
         let directory = Files::new()?;
         let messages = directory.messages()?;
-        let mut arguments = self.arguments(kind, callers, &processes);
+        let perf = self.start(exe, self.arguments(kind, callers, &processes), &directory)?;
+        let profiler = self.clone();
+        let mut recording =
+            Recording { profiler, kind, callers, processes, perf, data: None, messages, directory };
+        let data = recording.await_begin()?;
+        recording.data = Some(data);
+        Ok(recording)
+    }
+
+    /// Starts `perf record` with these arguments under a guard, for which `exe` is the `hoptax` binary.
+    pub(crate) fn start(
+        &self,
+        exe: &Path,
+        mut arguments: Vec<String>,
+        directory: &Files,
+    ) -> Result<Guarded, ProfileError> {
         arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
         let launch = Launch {
             program: self.program.clone().into(),
@@ -185,7 +200,7 @@ impl Profiler {
             cpus: Vec::new(),
             stop_signal: "INT".parse().expect("a signal"),
             grace: PATIENCE,
-            // However hoptax and perf end, the guard removes the recorded stacks.
+            // However hoptax and perf end, the guard removes what was recorded.
             remove: Some(directory.inner()),
             scrub: None,
             finally: Vec::new(),
@@ -193,13 +208,7 @@ impl Profiler {
             stdout: Some("/dev/null".into()),
             stderr: directory.messages_path(),
         };
-        let perf = Guarded::start(exe, &launch)?;
-        let profiler = self.clone();
-        let mut recording =
-            Recording { profiler, kind, callers, processes, perf, data: None, messages, directory };
-        let data = recording.await_begin()?;
-        recording.data = Some(data);
-        Ok(recording)
+        Ok(Guarded::start(exe, &launch)?)
     }
 
     /// Arguments of `perf record`.

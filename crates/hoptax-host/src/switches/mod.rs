@@ -3,14 +3,14 @@
 mod script;
 
 use crate::Watched;
-use crate::guarded::{Guarded, Launch};
+use crate::guarded::Guarded;
 use crate::probe::{Processes, Tree};
 use crate::profile::{
     Files, Limit, PATIENCE, POLL, PRINTING, ProfileError, Profiler, SETTLE, STDIN, last_lines,
 };
 use crate::programs;
 use hoptax_record::tail::{BEAT_NS, SeenThread, SwitchTrace};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::process::CommandExt as _;
@@ -51,23 +51,7 @@ impl Profiler {
         let messages = directory.messages()?;
         let mut arguments = switches();
         arguments.extend(["--mmap-pages".to_owned(), buffer()]);
-        arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
-        let launch = Launch {
-            program: self.program.clone().into(),
-            arguments: arguments.into_iter().map(Into::into).collect(),
-            environment: BTreeMap::from([("DEBUGINFOD_URLS".to_owned(), String::new())]),
-            directory: None,
-            cpus: Vec::new(),
-            stop_signal: "INT".parse().expect("a signal"),
-            grace: PATIENCE,
-            remove: Some(directory.inner()),
-            scrub: None,
-            finally: Vec::new(),
-            started: None,
-            stdout: Some("/dev/null".into()),
-            stderr: directory.messages_path(),
-        };
-        let perf = Guarded::start(exe, &launch)?;
+        let perf = self.start(exe, arguments, &directory)?;
         let mut recording = SwitchRecording {
             profiler: self.clone(),
             perf,
