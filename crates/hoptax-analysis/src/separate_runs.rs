@@ -147,8 +147,8 @@ pub fn learn(runs: &[RunFigures]) -> Option<Learned> {
     Some(Learned { shares, runs })
 }
 
-/// How many intervals of these runs hold the mean of all runs, and how many there are. The shares for each
-/// run come from the other runs. `None` if there are too few.
+/// Number of intervals of these runs that contain the mean of all runs, and number of all intervals. The
+/// shares for each run come from the other runs. `None` if there are too few.
 pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
     let runs = alike(runs);
     let (mut held, mut all) = (0, 0);
@@ -173,8 +173,8 @@ pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
     Some((held, all)).filter(|(_, all)| *all > 0)
 }
 
-/// The runs that count. Figures differ by a factor if CPUs are at another distance, so these are the runs
-/// with the most common distance.
+/// The runs that count: those with the most common distance of CPUs. At another distance, figures differ by a
+/// factor.
 fn alike(runs: &[RunFigures]) -> Vec<&RunFigures> {
     let alike = |run: &RunFigures| -> Vec<&RunFigures> {
         runs.iter().filter(|other| !other.is_empty() && !run.is_apart(other)).collect()
@@ -209,8 +209,8 @@ fn by_name(runs: &[&RunFigures], kind: Kind) -> BTreeMap<String, Vec<Figure>> {
     found
 }
 
-/// The figures of a kind, as shares of their mean over the runs: those of gateways that do not compile, and
-/// those of gateways that do in most runs.
+/// Returns two lists: the figures of gateways that do not compile, and the figures of gateways that compile
+/// in most runs. Each figure is divided by its mean over the runs.
 #[allow(clippy::type_complexity, reason = "figures of gateways by run")]
 fn relative(runs: &[&RunFigures], kind: Kind) -> (Vec<Vec<(f64, f64)>>, Vec<Vec<(f64, f64)>>) {
     let (mut native, mut compiling) = (Vec::new(), Vec::new());

@@ -197,7 +197,7 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
 /// as at 123 ns. Response times, CPU time and throughput change less, because messages between CPUs are only
 /// a part of them.
 const OF_PLACEMENT_ADDED: f64 = 3.0;
-/// The same for figures other than added times.
+/// Like [`OF_PLACEMENT_ADDED`], for all other figures.
 const OF_PLACEMENT: f64 = 2.0;
 
 /// The first pair of CPUs that were placed differently in two runs, with its placement in each run.

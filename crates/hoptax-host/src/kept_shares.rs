@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read, bytes. An entry takes 400 bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What shares depend on.
+/// The properties of a machine for which shares are valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Machine {
     cpu: String,

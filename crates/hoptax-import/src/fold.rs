@@ -17,7 +17,7 @@ pub(crate) enum PathPart {
     Id(usize),
 }
 
-/// A path, without its query, as parts; and the numbers in it, in order.
+/// The parts of a path without its query, and the numbers in it, in order.
 pub(crate) fn path(path: &str) -> (Vec<PathPart>, Vec<u64>) {
     let (mut parts, mut numbers) = (Vec::new(), Vec::new());
     for (index, segment) in path.split('/').enumerate() {

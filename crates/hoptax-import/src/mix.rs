@@ -43,7 +43,7 @@ pub(crate) struct Class {
     pub(crate) count: u64,
     /// Lowest and highest value of each number in the path.
     pub(crate) numbers: Vec<(u64, u64)>,
-    /// By status. The key is `None` if the source does not contain the status.
+    /// The answers by status. The key is `None` if the source does not contain the status.
     pub(crate) answers: BTreeMap<Option<u16>, Answers>,
     pub(crate) request_bytes: Sketch,
     /// Headers of the first request.

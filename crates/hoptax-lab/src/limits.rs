@@ -45,9 +45,9 @@ impl RoleLimits {
 /// The limits for the loads from each host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadLimits {
-    /// For loads from the host of the role `generator`.
+    /// The limits of loads from the host of the role `generator`.
     pub of_role: RoleLimits,
-    /// For loads from other hosts, by the name of the host.
+    /// The limits of loads from other hosts, by the name of the host.
     pub from: BTreeMap<String, RoleLimits>,
 }
 

@@ -203,12 +203,14 @@ fn mark_warming(trials: &mut [TrialRecord]) {
     }
 }
 
-/// Sets aside the trials of a process before the step that a second look found. The trials may show where
-/// the step was. If they do not, it was in the second look, and all trials before it are set aside. Where no
-/// trial would remain, all count: the finding `still-warming` then says what they show.
+/// Sets aside the trials of a process before the step that was found under load after its trials. If the
+/// trials show where the step was, only those before it are set aside. Otherwise all trials before the load
+/// are. If no trial would remain at a load point, all trials there count, and the finding `still-warming`
+/// says what they show.
 fn mark_cold(trials: &mut [TrialRecord], step: &LateStep) {
     let series = relative_to_machine(trials, &step.contender, step.before_trial);
-    // Each load point has a level of its own, so the one with the most trials shows where the step was.
+    // Each load point has a level of its own. The step is therefore searched in the trials of one load point,
+    // the one with the most trials.
     let count = |load: u32| series.iter().filter(|(_, of, _)| *of == load).count();
     let most = series.iter().map(|(_, load, _)| *load).max_by_key(|load| (count(*load), u32::MAX - load));
     let series: Vec<_> = series.iter().filter(|(_, load, _)| Some(*load) == most).collect();

@@ -127,10 +127,10 @@ pub struct Link {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialHost {
     /// The roles on its machine: `gateway`, `upstream`, and `generator` if it is not the first one. `usage`
-    /// concerns them.
+    /// is that of this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<Role>,
-    /// The roles in its network. `network` concerns them.
+    /// The roles in its network. `network` has the counters of this network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_roles: Vec<Role>,
     /// How its CPUs were used during the measured time. Absent if this host is the generator's machine under

@@ -335,9 +335,9 @@ pub struct TrialRecord {
 pub struct CpuRoundTrip {
     /// The two CPUs, the lower number first.
     pub cpus: [u32; 2],
-    /// Just before the generator started, ns.
+    /// The time just before the generator started, ns.
     pub before_ns: f64,
-    /// Just after the generator ended, ns.
+    /// The time just after the generator ended, ns.
     pub after_ns: f64,
 }
 

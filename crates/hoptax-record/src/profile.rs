@@ -54,9 +54,9 @@ pub struct PassRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PassKind {
-    /// Where threads are when they use a CPU.
+    /// Stacks of threads that use a CPU.
     Cpu,
-    /// Where threads are when they wait, for an event, a lock, a disk or a CPU.
+    /// Stacks of threads that wait for an event, a lock, a disk or a CPU.
     Waiting,
 }
 

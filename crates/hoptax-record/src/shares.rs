@@ -36,11 +36,11 @@ impl Shares {
     /// The shares of a machine that was not calibrated. They come from 40 runs of nginx, Envoy and Spring
     /// Cloud Gateway on one kind of rented machine (`records/2026-11-27-vm-runs`).
     pub const BUILT_IN: Self = Self {
-        // 152 of 160 intervals of nginx and Envoy contain the mean.
+        // With this share, 152 of 160 intervals of nginx and Envoy contain the mean of all runs.
         times: 0.06,
-        // 38 of 40 intervals of Spring Cloud Gateway contain the mean.
+        // With this share, 38 of 40 intervals of Spring Cloud Gateway contain the mean of all runs.
         times_jit: 0.1,
-        // 184 of 189 intervals of ten gateways contain the mean.
+        // With this share, 184 of 189 intervals of ten gateways contain the mean of all runs.
         throughput: 0.025,
         // `times` already contains a part of this scatter. Without this share, one of two equal nginx seems
         // to take more CPU time in 4 of 21 runs; with it, in 1 run.

@@ -1,4 +1,4 @@
-//! Where slow requests spent their time: what a run with `tail` records after its rounds. Each line of
+//! Where slow requests spent their time, which a run with `tail` records after its rounds. Each line of
 //! `tails.jsonl` is one [`TailPass`].
 
 use super::{Failure, Role};
@@ -6,8 +6,8 @@ use hoptax_format::moments::Moment;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One pass: a contender had the load of a load point while `perf` recorded which thread had which CPU. No
-/// figure of a trial comes from a pass.
+/// One pass: a contender had the load of a load point while `perf` recorded which thread had which CPU.
+/// Passes are not trials, and no other figure uses them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TailPass {
     /// Position among all of these passes of the run, from 0.
@@ -24,7 +24,7 @@ pub struct TailPass {
     pub failed: Option<Failure>,
     /// Number of requests whose moments were kept.
     pub requests: u64,
-    /// Number of answered requests that there was no room for.
+    /// Number of answered requests whose moments were not kept, because enough were kept already.
     pub left_out: u64,
     /// Number of events of the scheduler that were lost.
     pub lost: u64,
@@ -40,12 +40,12 @@ pub struct TailPass {
     pub slowest: Vec<SlowRequest>,
 }
 
-/// What a request's time went to.
+/// What a request spent time on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TailCause {
     /// Kind of the cause.
     pub kind: TailKind,
-    /// The role whose turn it was; absent if unknown.
+    /// The role that had the request; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// For `waiting`, who had the CPU: a role, or the name of a program or of a thread of the kernel.
@@ -67,7 +67,7 @@ pub enum TailKind {
     Asleep,
     /// All connections of the generator were busy.
     Connection,
-    /// A thread was ready or due and no thread had its CPU, or the CPU stood still.
+    /// A thread was ready or its timer was due, but no thread had the CPU, or the CPU stood still.
     Nobody,
     /// The record does not say.
     Unknown,
@@ -100,7 +100,8 @@ pub struct TailSlice {
 pub struct TailGroup {
     /// Number of requests.
     pub requests: u64,
-    /// Index of a cause, and the time that went to it, ns. The times add up to the response times.
+    /// For each cause, its index and the time that the requests spent on it, ns. The times add up to the
+    /// response times.
     pub ns: Vec<(u32, u64)>,
 }
 
@@ -109,7 +110,7 @@ pub struct TailGroup {
 pub struct SlowRequest {
     /// Its moments.
     pub moment: Moment,
-    /// Its time, from when it was due: index of a cause, and how long, ns.
+    /// Its time from when it was due, in pieces: the index of the cause, and the length, ns.
     pub pieces: Vec<(u32, u64)>,
     /// What the threads of the roles did meanwhile.
     pub lanes: Vec<Lane>,
@@ -149,7 +150,7 @@ pub struct CpuLane {
     pub spans: Vec<(u64, u64, String)>,
 }
 
-/// What the scheduler did on all CPUs of a machine. It lives only during a pass.
+/// What the scheduler did on all CPUs of a machine. It is not recorded, and only used during a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchTrace {
     /// The threads that were seen, by id.
@@ -158,7 +159,7 @@ pub struct SwitchTrace {
     pub events: Vec<SwitchEvent>,
     /// Number of events that were lost.
     pub lost: u64,
-    /// Number of lines in no known form.
+    /// Number of lines that could not be parsed.
     pub unreadable: u64,
     /// Name and version of the recorder.
     pub recorder: String,
@@ -195,16 +196,16 @@ pub enum Switch {
     To {
         /// The thread that left.
         from: u32,
-        /// Whether it could have gone on.
+        /// True if it could have continued.
         ready: bool,
-        /// The thread that came.
+        /// The thread that got the CPU.
         to: u32,
     },
     /// A thread was woken.
     Wake {
         /// The woken thread.
         thread: u32,
-        /// The thread that had the CPU on which that happened. It may only have been interrupted there.
+        /// The thread that had the CPU at this moment. An interrupt may have woken the thread there instead.
         by: u32,
     },
     /// A timer that fires every [`BEAT_NS`]. If it is late, the CPU stood still.

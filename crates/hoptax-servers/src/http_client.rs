@@ -332,8 +332,8 @@ fn open_tunnel(
 }
 
 /// Assembles a response from `input` and the data that `read` returns, with at most `most` bytes of its body.
-/// With 0, it ends with the head. Also returns whether the connection can carry another request. Bytes after
-/// the response remain in `input`.
+/// If `most` is 0, stops after the head. Also returns whether the connection can carry another request. Bytes
+/// after the response remain in `input`.
 fn read_answer(
     to_head: bool,
     most: usize,

@@ -139,7 +139,7 @@ impl Suspects {
             return self.information_of_amount(variance);
         }
         let after: f64 = self.probabilities[..=commit].iter().sum();
-        // Without an amount, the commit in the middle is best.
+        // If the amount is unknown, the commit that halves the suspects is best.
         let amount = self.mixture(0..commit + 1).filter(|(_, variance)| variance.is_finite());
         let Some((mean, of_amount)) = amount else { return entropy(after) };
         mutual_information([(1.0 - after, 0.0, variance), (after, mean, variance + of_amount)])

@@ -293,8 +293,8 @@ mod tests {
             assert!((got - wanted).abs() < 1e-12, "{adjusted:?}");
         }
         assert_eq!(holm(&[]), Vec::<f64>::new());
-        // The first hypothesis has three quarters of the weight: 0.03 ÷ 0.75. The second is then alone: 0.2 ÷
-        // 0.25 · 0.25.
+        // The first hypothesis has three quarters of the weight: 0.03 ÷ 0.75. The second one then has the
+        // whole weight, so its p-value does not change.
         let adjusted = weighted_holm(&[(0.03, 3.0), (0.2, 1.0)]);
         assert!((adjusted[0] - 0.04).abs() < 1e-12 && (adjusted[1] - 0.2).abs() < 1e-12, "{adjusted:?}");
     }

@@ -13,9 +13,9 @@ pub(super) const TOO_MANY: u16 = 429;
 const REJECTIONS: [u16; 2] = [TOO_MANY, 503];
 /// Tolerance, as a share of the requests that a limit allows. Some limiters count inexactly.
 pub(super) const INEXACT: f64 = 0.1;
-/// Burst that a limit allows, s: the limit allows as many extra requests as in this time without a burst.
-/// Token buckets of the packs hold the requests of one second. A limiter that counts in windows of one second
-/// also lets the requests of one more second through, because a trial can begin and end within a window.
+/// Burst that a limit allows, in seconds of its rate. Token buckets of the packs hold the requests of one
+/// second. A limiter that counts in windows of one second also lets the requests of one more second through,
+/// because a trial can begin and end within a window.
 const BURST_S: f64 = 1.0;
 
 /// Rejections that a rate limit of the plan explains.

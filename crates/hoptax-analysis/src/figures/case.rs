@@ -130,7 +130,7 @@ fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
 pub(crate) fn responses<'a>(trials: impl Iterator<Item = &'a LoadRecord>) -> Option<Histogram<u64>> {
     let mut sum = empty_of_counts();
     for load in trials {
-        // A histogram of another program can have another range.
+        // The histogram of another program can have another range of values, and then cannot be added.
         sum.add(load.occupancy.as_ref()?.responses.decode().ok()?).ok()?;
     }
     Some(sum)

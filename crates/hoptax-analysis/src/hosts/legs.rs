@@ -124,7 +124,7 @@ pub struct Network {
     /// True if requests via gateways pass the network between the same hosts as direct requests, at every
     /// load point.
     pub same_way: bool,
-    /// Indices of the load points at which this holds.
+    /// Indices of the load points at which these hosts are the same.
     pub same_ways: Vec<usize>,
 }
 

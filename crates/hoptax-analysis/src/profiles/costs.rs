@@ -14,7 +14,7 @@ const HIDDEN: &str = "[kernel, not visible]";
 /// have this share on one side.
 pub(super) const LEAST_SHARE: f64 = 0.0005;
 
-/// Smallest share of the whole time from which missing symbols are reported.
+/// Missing symbols are reported if they concern at least this share of the whole time.
 const LEAST_MISSING: f64 = 0.01;
 
 /// A node of the tree of calls.

@@ -48,9 +48,9 @@ enum Steal {
     FollowsLoad,
     /// Bursts after a random amount of used CPU time, each shorter than a tick.
     Slices,
-    /// The same, but seen by the stall meter and not by the kernel.
+    /// Bursts as in `Slices`, but the stall meter sees them and the kernel does not.
     SeenSlices,
-    /// Longer ones, as measured on a rented machine: 5.7 ms on average. Only the stall meter sees them.
+    /// Longer bursts, as measured on a rented machine: 5.7 ms on average. Only the stall meter sees them.
     Stalls,
 }
 
@@ -285,7 +285,7 @@ impl Outcome {
         standard_deviation(&self.errors).expect("there are runs") / (self.errors.len() as f64).sqrt()
     }
 
-    /// Share of the intervals that hold this tax.
+    /// Share of the intervals that contain this tax.
     fn coverage(&self, tax: f64) -> f64 {
         let held = self.intervals.iter().filter(|(low, high)| (*low..=*high).contains(&tax)).count();
         held as f64 / self.intervals.len() as f64
@@ -429,10 +429,10 @@ fn slices_shorter_than_a_tick_bias_the_quiet_tax() {
 }
 
 /// Number of runs with the stall meter. There are more of them, because they also show how many intervals
-/// hold the true tax.
+/// contain the true tax.
 const STALLED_RUNS: u64 = 60;
 
-/// For all windows and for quiet ones: the shares of intervals that hold the true tax, for each metric.
+/// For all windows and for quiet ones: the shares of intervals that contain the true tax, for each metric.
 fn coverage(outcomes: &Outcomes) -> [[f64; 3]; 2] {
     let of = |selection: usize| {
         [0, 1, 2].map(|metric| outcomes.of[selection][metric].coverage(outcomes.truth[metric]))

@@ -1,4 +1,4 @@
-//! Response time over the time since a start, at logarithmic distances.
+//! The response time after a start, at logarithmic distances in time.
 
 use hoptax_record::report::CurvePoint;
 use hoptax_record::start::{START_WINDOW_NS, StartLoad};

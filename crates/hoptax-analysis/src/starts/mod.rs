@@ -173,7 +173,8 @@ impl<'r> Loaded<'r> {
         Some(at_ready.cpu_ns as f64 + used)
     }
 
-    /// Largest resident memory until the gateway had settled, or else under the whole load, bytes.
+    /// Largest resident memory until the gateway had settled, bytes. If it did not settle, the largest under
+    /// the whole load.
     fn rss_bytes(&self) -> Option<f64> {
         let (at_ready, usage) = (self.record.at_ready?, self.load.usage.as_ref()?);
         let windows = self.settling.ns.div_ceil(WINDOW_NS) as usize;

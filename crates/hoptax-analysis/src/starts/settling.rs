@@ -52,7 +52,7 @@ pub(super) struct Settling {
     pub(super) ns: u64,
     /// Number of answers in this time.
     pub(super) requests: u64,
-    /// How much later these requests were answered than by a settled gateway, request-seconds.
+    /// Sum of the extra times that these requests took, compared with a settled gateway, request-seconds.
     pub(super) later_request_s: f64,
     /// Median response time in the second half of the load, ns; absent without answers.
     pub(super) level_ns: Option<f64>,
@@ -108,7 +108,7 @@ pub(super) fn settling(windows: &[StartWindow]) -> Option<Settling> {
     })
 }
 
-/// Number of windows that make a step. `None` without windows.
+/// Number of windows in a step. `None` without windows.
 fn windows_together(windows: &[StartWindow]) -> Option<usize> {
     let last = windows.get(windows.len() / 2..).filter(|last| !last.is_empty())?;
     let answers: u64 = last.iter().map(|window| window.completed).sum();
@@ -143,8 +143,8 @@ fn scatter(values: &[f64]) -> f64 {
     OF_NORMAL * median(&deviations).unwrap_or(0.0)
 }
 
-/// Number of steps before the gateway had settled. It is the number for which the weight of the slow steps
-/// among them minus that of the fast steps is largest.
+/// Number of steps before the gateway had settled. For this number of first steps, the weight of the slow
+/// steps minus the weight of the fast steps is largest.
 fn end_of_slowness(slow: &[bool]) -> usize {
     let (mut sum, mut best, mut end) = (0, 0, 0);
     for (at, slow) in slow.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Who the threads of a trace are, and when each role finished with requests.
+//! Which role each thread of a trace belongs to, and when each role finished with requests.
 
 use super::timeline::{IDLE, Timeline};
 use hoptax_format::moments::{Moment, Moments};
@@ -6,13 +6,15 @@ use hoptax_record::Role;
 use hoptax_record::tail::{Holder, SwitchTrace};
 use std::collections::BTreeMap;
 
-/// Threads of the kernel whose names end in a CPU or a queue, after this separator.
+/// Kinds of kernel threads. Such a thread's name is the kind, a `/`, and the number of a CPU or the name of a
+/// queue.
 const OF_KERNEL: [&str; 6] = ["kworker", "ksoftirqd", "migration", "cpuhp", "irq", "idle_inject"];
 
-/// Requests that were sent within this time may arrive in another order although nothing held one back, ns.
+/// Two requests that were sent within this time may arrive in the other order by chance, ns. Only a larger
+/// difference shows that something delayed one of them.
 const OVERTAKING_NS: u64 = 100_000;
 
-/// Maximum number of requests that are searched for one that was ahead of another.
+/// Maximum number of arrivals that are searched for a request that was sent earlier.
 const MOST_AHEAD: usize = 256;
 
 /// The roles of threads, and their names.
@@ -48,7 +50,7 @@ impl Cast {
             }
             cast.roles.extend(role.map(|role| (thread, role)));
             cast.names.insert(thread, format!("{} {thread}", seen.name));
-            // A program is known by the name of its first thread.
+            // The name of a program is the name of its first thread.
             let named = trace.threads.get(&process).filter(|first| !first.name.is_empty()).unwrap_or(seen);
             let other = || Holder::Other(program(&named.name));
             cast.holders.insert(thread, role.map_or_else(other, Holder::Role));
@@ -73,7 +75,7 @@ impl Cast {
         self.names.get(&thread).cloned().unwrap_or_else(|| thread.to_string())
     }
 
-    /// Who has a CPU if this thread has it. `None` if the CPU is idle.
+    /// The role or program to which this thread belongs. `None` for the idle thread.
     pub(super) fn holder(&self, thread: u32) -> Option<Holder> {
         let unknown = || Holder::Other(format!("thread {thread}"));
         (thread != IDLE).then(|| self.holders.get(&thread).cloned().unwrap_or_else(unknown))
@@ -92,9 +94,10 @@ pub(super) struct Outputs {
     generator: BTreeMap<u32, Vec<u64>>,
     gateway: Vec<u64>,
     upstream: Vec<u64>,
-    /// When the upstream received each request, and when that was sent.
+    /// For each request, when the upstream received it and when the generator sent it.
     received: Vec<(u64, u64)>,
-    /// For each worker, when each response was complete, and when the upstream replied.
+    /// For each worker of the generator and each response: when it was complete, and when the upstream sent
+    /// it.
     completed: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
@@ -114,7 +117,7 @@ impl Outputs {
         outputs
     }
 
-    /// When this thread last finished its part of a request, strictly between two moments.
+    /// The last moment between `from` and `to` at which this thread finished its part of a request.
     pub(super) fn last(
         &self,
         timeline: &Timeline,
@@ -135,13 +138,14 @@ impl Outputs {
 }
 
 impl Outputs {
-    /// When a request that was sent later overtook this one on its way to the upstream, for the last time.
+    /// The last moment at which a request that was sent later overtook this one on its way to the upstream.
     pub(super) fn overtaken_there(&self, one: &Moment) -> Option<u64> {
         overtaken(&self.received, one.received, one.sent)
     }
 
-    /// Until when the gateway, or the upstream, was busy with a request that had been sent before `since`:
-    /// the last arrival of such a request at the upstream up to `until`, or just afterwards.
+    /// The moment until which the gateway, or the upstream, was busy with requests that had been sent before
+    /// `since`. It is the last arrival of such a request at the upstream up to `until`, or shortly
+    /// afterwards.
     pub(super) fn busy_until(&self, since: u64, until: u64) -> Option<u64> {
         let first = self.received.partition_point(|(received, _)| *received <= since);
         let arrivals =
@@ -149,23 +153,23 @@ impl Outputs {
         arrivals.take(MOST_AHEAD).filter(|(_, sent)| *sent < since).map(|(received, _)| *received).last()
     }
 
-    /// When a response that was sent later overtook this one on its way back, for the last time.
+    /// The last moment at which a response that was sent later overtook this one on its way back.
     pub(super) fn overtaken_back(&self, one: &Moment) -> Option<u64> {
         overtaken(self.completed.get(&one.thread)?, one.completed, one.replied)
     }
 }
 
-/// The last arrival before `arrived` of something that was sent clearly later than `sent`.
+/// The last arrival before `arrived` that was sent clearly later than `sent`.
 fn overtaken(arrivals: &[(u64, u64)], arrived: u64, sent: u64) -> Option<u64> {
     let end = arrivals.partition_point(|(at, _)| *at < arrived);
     let since = arrivals[..end].iter().rev().take_while(|(at, _)| *at > sent);
     since.copied().find(|(_, other)| *other > sent + OVERTAKING_NS).map(|(at, _)| at)
 }
 
-/// When each worker of the generator had no free connection.
+/// The moments at which a worker of the generator had a free connection again.
 #[derive(Debug)]
 pub(super) struct Busy {
-    /// For each worker, when a connection became free and all had been busy until then.
+    /// For each worker, the moments at which a connection became free while all were busy.
     freed: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -190,7 +194,7 @@ impl Busy {
         Self { freed: changes.into_iter().map(|(thread, changes)| (thread, freed(changes))).collect() }
     }
 
-    /// The moment until which a request of this worker waited for a connection, if it did.
+    /// The moment until which a request of this worker waited for a connection. `None` if it did not wait.
     pub(super) fn until(&self, thread: u32, from: u64, to: u64) -> Option<u64> {
         let freed = self.freed.get(&thread)?;
         let last = *freed[..freed.partition_point(|at| *at <= to)].last()?;

@@ -1,4 +1,5 @@
-//! Divides the time that slow requests took more between its causes.
+//! Divides the extra time of slow requests between its causes. The extra time is the time that they take
+//! longer than requests near the median.
 
 use hoptax_record::report::{Load, SlowCause, SlowFigures};
 use hoptax_record::tail::{Holder, TailCause, TailKind, TailPass};
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 /// Number of slowest requests of a case.
 const SLOWEST: usize = 10;
 
-/// Slices in which the hypervisor took CPU time are left out if they are at most this share. While it has a
-/// CPU, the thread that it interrupted only seems to run.
+/// Largest share of disturbed slices that are left out. A slice is disturbed if the hypervisor took CPU time
+/// in it: the interrupted thread then seems to run. If more slices are disturbed, all count.
 const MOST_DISTURBED: f64 = 0.5;
 
 /// Nanoseconds in a microsecond.
@@ -72,7 +73,8 @@ fn in_us(one: hoptax_stats::Estimate) -> hoptax_stats::Estimate {
     }
 }
 
-/// Causes that are one in the answer. If a thread waits for a CPU, it counts who has that CPU, not who waits.
+/// Causes with the same key are added up in the answer. If a thread waits for a CPU, the key names who has
+/// that CPU, not who waits.
 type Key = (TailKind, Option<Role>, Option<String>);
 
 fn key(cause: &TailCause) -> Key {
@@ -84,17 +86,17 @@ fn key(cause: &TailCause) -> Key {
     }
 }
 
-/// Sums by slice, of all passes.
+/// Sums of all passes, by slice.
 #[derive(Default)]
 struct Sums {
     /// Share of the slices in which the hypervisor took CPU time.
     disturbed: f64,
     /// The pass of each slice.
     pass: Vec<u32>,
-    /// Number of slow requests, and of those near the median, in each slice.
+    /// Number of slow requests in each slice, and of requests near the median.
     slow: Vec<f64>,
     usual: Vec<f64>,
-    /// Times of the slow requests and of the others in each slice, ns.
+    /// For each cause, its time in the slow requests and in those near the median, for each slice, ns.
     by_cause: BTreeMap<Key, (Vec<f64>, Vec<f64>)>,
 }
 
@@ -141,7 +143,8 @@ impl Sums {
         (requests > 0.0).then(|| ns / requests / MICROSECOND)
     }
 
-    /// What each cause has more in slow requests than in as many others, by slice, ns.
+    /// The extra time that a cause took in the slow requests of each slice, ns. The mean time in requests
+    /// near the median is subtracted for each slow request.
     fn more(&self, (slow, usual): &(Vec<f64>, Vec<f64>)) -> Vec<f64> {
         let requests: f64 = self.usual.iter().sum();
         let each = if requests > 0.0 { usual.iter().sum::<f64>() / requests } else { 0.0 };

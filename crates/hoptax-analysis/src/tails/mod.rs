@@ -1,8 +1,7 @@
-//! Why slow requests were slow: what the scheduler did while they were on their way.
+//! Why slow requests were slow: what the scheduler did meanwhile.
 //!
-//! For each request beyond p99, and for as many near the median, each nanosecond between due and complete
-//! goes to one cause ([`explain`]). The time that the slow ones took more is then divided between the causes
-//! ([`tails`]).
+//! For each request beyond p99, and for as many near the median, each nanosecond of the response time gets
+//! one cause ([`explain`]). [`tails`] then divides the extra time of the slow requests between the causes.
 
 mod cast;
 mod figures;
@@ -34,15 +33,15 @@ const MOST_SLOW: usize = 500;
 /// Length of a slice, ns.
 const SLICE_NS: u64 = 500 * MILLISECOND;
 
-/// Number of the slowest requests that are kept whole.
+/// Number of the slowest requests of a pass that are recorded with all their pieces.
 const SLOWEST: usize = 10;
 
-/// Maximum number of threads of a role in the picture of a request.
+/// Maximum number of threads of a role that the picture of a request shows.
 const MOST_LANES: usize = 4;
 
-/// Explains the slow requests of a pass. `connections` is the number of connections of the load, and
-/// `disturbed` has the times in which the hypervisor took CPU time, ns on the clock of the moments. The
-/// result has the place of `blank`.
+/// Explains the slow requests of a pass. `connections` is the number of connections of the load. `disturbed`
+/// has the times in which the hypervisor took CPU time, ns on the clock of the moments. Returns `blank` with
+/// the results filled in.
 pub fn explain(
     trace: &SwitchTrace,
     moments: &Moments,
@@ -128,7 +127,7 @@ impl Sums<'_> {
         group(&mut self.slices[slice]).requests += 1;
     }
 
-    /// A request with all that happened during it.
+    /// A request with its causes, and with what threads and CPUs did meanwhile.
     fn whole(&mut self, one: &Moment) -> SlowRequest {
         let pieces = walk::explain(self.evidence, one);
         let pieces = pieces.into_iter().map(|(cause, ns)| (self.index(cause), ns)).collect();

@@ -1,4 +1,4 @@
-//! Turns the events of the scheduler into what each thread did, and who had each CPU.
+//! Derives from the scheduler's events what each thread did, and which thread had each CPU.
 
 use hoptax_record::tail::{BEAT_NS, Doing, Switch, SwitchTrace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ pub(super) const IDLE: u32 = 0;
 /// late by up to 60 µs anyway.
 const LATE_NS: u64 = 100_000;
 
-/// A thread can be woken after it has decided to sleep and before it has left its CPU. Longest time between
-/// the two, ns.
+/// Longest time between a thread's decision to sleep and the moment when it leaves its CPU, ns. Another
+/// thread can wake it in between.
 const SLEEP_RACE_NS: u64 = 50_000;
 
 /// A stretch of a thread's time.
@@ -20,9 +20,9 @@ pub(super) struct Span {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) doing: Doing,
-    /// The CPU that the thread has, or that it gets afterwards. Absent while it sleeps, or if unknown.
+    /// The CPU that the thread has, or the next one that it gets. Absent while it sleeps, and if unknown.
     pub(super) cpu: Option<u32>,
-    /// For [`Doing::Ready`], the thread that woke it. Absent if it was taken off its CPU.
+    /// For [`Doing::Ready`], the thread that woke it. Absent if it lost its CPU to another thread.
     pub(super) woken_by: Option<u32>,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Timeline {
     stalls: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
-/// What is known of a thread so far.
+/// What a thread does at the moment, while events are read.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     since: u64,
     doing: Doing,
     cpu: Option<u32>,
     woken_by: Option<u32>,
-    /// A wake-up while it still had its CPU.
+    /// The last wake-up of the thread while it still had its CPU: when, and the thread that woke it.
     woken_early: Option<(u64, u32)>,
 }
 
@@ -70,7 +70,7 @@ impl Timeline {
                 Switch::Beat => {
                     let (since, thread) = running.get(&cpu).copied().unwrap_or_default();
                     let can_tell = thread != IDLE || beats_in_idle.contains(&cpu);
-                    // A CPU that switched between threads did not stand still until then.
+                    // A CPU that switched between threads at some moment did not stand still until then.
                     let due = beats.insert(cpu, at).map(|before| (before + BEAT_NS).max(since));
                     if let Some(due) = due.filter(|due| can_tell && at.saturating_sub(*due) > LATE_NS) {
                         timeline.stalls.entry(cpu).or_default().push((due, at));
@@ -112,7 +112,7 @@ impl Timeline {
             return;
         }
         if let Some(mut before) = open.remove(&thread) {
-            // Nobody woke it since it left, so it was woken on the way.
+            // No wake-up was recorded after the thread left. So the one shortly before counts.
             if let (Doing::Asleep, Some((woken, by))) = (before.doing, before.woken_early)
                 && before.since.saturating_sub(woken) <= SLEEP_RACE_NS
             {
@@ -142,25 +142,26 @@ impl Timeline {
         open.insert(thread, ready);
     }
 
-    /// The span of a thread that ends at `at` or contains it.
+    /// The span of a thread that contains `at` or ends then.
     pub(super) fn before(&self, thread: u32, at: u64) -> Option<Span> {
         let spans = self.threads.get(&thread)?;
         let index = spans.partition_point(|span| span.from < at).checked_sub(1)?;
         Some(spans[index]).filter(|span| at <= span.to)
     }
 
-    /// When the last span of a thread before `at` ended.
+    /// End of the last span of a thread that ended before `at`.
     pub(super) fn last_end(&self, thread: u32, at: u64) -> Option<u64> {
         let spans = self.threads.get(&thread)?;
         Some(spans[spans.partition_point(|span| span.to < at).checked_sub(1)?].to)
     }
 
-    /// Whether the thread runs at `at`. A time stamp may be taken a moment before a switch.
+    /// True if the thread runs at `at`, or stops running exactly then: a thread may take a time stamp just
+    /// before it leaves its CPU.
     pub(super) fn runs_at(&self, thread: u32, at: u64) -> bool {
         self.before(thread, at).is_some_and(|span| span.doing == Doing::Running)
     }
 
-    /// The latest moment up to `at`, and after `since`, at which one of these threads ran, with the thread.
+    /// The last of these threads that ran between `since` and `at`, and the last moment at which it ran.
     pub(super) fn last_run(&self, threads: &[u32], since: u64, at: u64) -> Option<(u64, u32)> {
         let last = |&thread: &u32| {
             let spans = self.threads.get(&thread)?;
@@ -171,7 +172,7 @@ impl Timeline {
         threads.iter().filter_map(last).max()
     }
 
-    /// Since when the thread has not slept at `at`, and who woke it then.
+    /// If the thread does not sleep at `at`: since when it has not slept, and which thread woke it.
     pub(super) fn awake_since(&self, thread: u32, at: u64) -> Option<(u64, Option<u32>)> {
         let mut first = self.before(thread, at).filter(|span| span.doing != Doing::Asleep)?;
         while let Some(earlier) = self.before(thread, first.from) {
@@ -183,8 +184,8 @@ impl Timeline {
         Some((first.from, first.woken_by))
     }
 
-    /// The stretches of time in which these threads did not sleep, between two moments, by their ends: from,
-    /// to, thread.
+    /// The times between `from` and `to` in which these threads did not sleep, sorted by their ends: begin,
+    /// end, thread.
     pub(super) fn awake(&self, threads: &[u32], from: u64, to: u64) -> Vec<(u64, u64, u32)> {
         let mut all: Vec<(u64, u64, u32)> = Vec::new();
         for &thread in threads {
@@ -200,7 +201,7 @@ impl Timeline {
         all
     }
 
-    /// Who had a CPU between two moments: from, to, thread.
+    /// The threads that had a CPU between two moments: begin, end, thread.
     pub(super) fn holders(&self, cpu: u32, from: u64, to: u64) -> Vec<(u64, u64, u32)> {
         clipped(self.cpus.get(&cpu), from, to)
     }
@@ -224,7 +225,7 @@ impl Timeline {
         self.cpus.keys().copied()
     }
 
-    /// First and last moment of the record.
+    /// The first and the last moment for which the threads of all CPUs are known.
     pub(super) fn extent(&self) -> Option<(u64, u64)> {
         let first = self.cpus.values().filter_map(|runs| runs.first()).map(|run| run.0).max()?;
         let last = self.cpus.values().filter_map(|runs| runs.last()).map(|run| run.1).min()?;
@@ -232,7 +233,7 @@ impl Timeline {
     }
 }
 
-/// The CPUs whose idle thread's beats are recorded. Some kernels record nothing of the idle thread of a CPU.
+/// The CPUs whose beats are also recorded while the idle thread has them. Some kernels do not record these.
 fn beats_in_idle(trace: &SwitchTrace) -> BTreeSet<u32> {
     let mut running: BTreeMap<u32, u32> = BTreeMap::new();
     let mut found = BTreeSet::new();

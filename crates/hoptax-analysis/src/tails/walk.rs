@@ -1,5 +1,5 @@
-//! Walks back through a request: from the thread that finished a part of it, to the thread that woke that
-//! one, and so on until the request was due. Each nanosecond gets one cause.
+//! Follows a request backwards: from the thread that finished with it, to the thread that woke this one, and
+//! so on until the request was due. Each nanosecond gets one cause.
 
 use super::cast::{Busy, Cast, Outputs};
 use super::timeline::{Span, Timeline};
@@ -7,12 +7,12 @@ use hoptax_format::moments::Moment;
 use hoptax_record::Role;
 use hoptax_record::tail::{Doing, TailCause, TailKind};
 
-/// Longest time from a sender's time stamp until it has woken the receiver, ns. A later wake-up was not the
-/// arrival of the request.
+/// Longest time between a sender's time stamp and the moment when it wakes the receiver, ns. A later wake-up
+/// had another reason.
 const SENDING_NS: u64 = 200_000;
 
-/// A role that was busy with another request takes at most about this time for the next one, ns. The trace
-/// does not separate the two if the other roles had no CPU meanwhile.
+/// Time that a role needs for a request if it was busy with another one just before, at most and roughly, ns.
+/// The trace does not show when the role went on from the other request.
 const OWN_NS: u64 = 100_000;
 
 /// What a pass recorded.
@@ -73,7 +73,7 @@ pub(super) fn explain(evidence: &Evidence<'_>, one: &Moment) -> Vec<(TailCause, 
 
 struct Walk<'a> {
     evidence: &'a Evidence<'a>,
-    /// From the last one to the first one.
+    /// The pieces, the last one first.
     pieces: Vec<Piece>,
 }
 
@@ -84,18 +84,20 @@ impl Walk<'_> {
         }
     }
 
-    /// The upstream's thread that took a time stamp.
+    /// The thread of the upstream that took the time stamp `at`.
     fn upstream_at(&self, at: u64) -> Option<u32> {
         let Evidence { timeline, cast, .. } = self.evidence;
         let threads = cast.threads(Role::Upstream);
         let ran = threads.iter().copied().filter(|thread| timeline.runs_at(*thread, at));
-        // If several run, the one that came last had something new to do.
+        // If several threads run, take the one that started to run last: it probably woke up for this
+        // request.
         let since = |thread: &u32| timeline.before(*thread, at).map(|span| span.from);
         ran.max_by_key(since).or_else(|| timeline.last_run(threads, 0, at).map(|(_, thread)| thread))
     }
 
-    /// Walks from the end of a part of a request to its start. `sender` finished the part before at `start`;
-    /// then these roles handled the request in turn, and `last` is the thread that finished at `end`.
+    /// Follows a part of a request from its end to its start. The sender of `route` finished the part before
+    /// at `start`. The roles of `route` then handled the request one after another, and the thread `last`
+    /// finished at `end`.
     fn part(&mut self, route: &Route<'_>, last: Option<u32>, start: u64, end: u64) {
         let Some(mut thread) = last else {
             return self.push(start, end, cause(TailKind::Unknown, None), None);
@@ -129,7 +131,7 @@ impl Walk<'_> {
                 Doing::Running => self.running(&mut turn, thread, span, floor, at),
                 Doing::Ready => self.ready(&mut turn, thread, span, floor, at),
                 Doing::Asleep if came.is_some() => {
-                    // The role before had finished, and nothing says why this one woke up so late.
+                    // The previous role had finished, and nothing shows why this one woke up so late.
                     let from = span.from.max(floor);
                     self.push(from, at, cause(TailKind::Unknown, Some(turn.role())), None);
                     (thread, from)
@@ -139,12 +141,12 @@ impl Walk<'_> {
         }
     }
 
-    /// When the request came to this thread, which finished with it at `at`, and the thread of the role
-    /// before that had it until then. `None` if there is no role before, or none of its threads ran.
+    /// When this thread received the request that it finished at `at`, and the thread of the previous role
+    /// that sent it. `None` if there is no previous role, or if none of its threads ran.
     ///
-    /// A thread that slept was woken by the request. One that was awake found it later. Then it came at the
-    /// end of the first stretch of work of the role before, unless another request overtook it afterwards,
-    /// or the thread had nothing to do then.
+    /// If the thread slept, the request woke it. If it was awake, it found the request later. In this case,
+    /// the request came at the end of the first stretch of work of the previous role. A later stretch counts
+    /// if another request overtook this one after the first, or if the thread had nothing to do then.
     fn came(&self, turn: &Turn<'_>, thread: u32, start: u64, at: u64) -> Option<(u64, u32)> {
         let Evidence { timeline, cast, outputs, .. } = self.evidence;
         let before = turn.before()?;
@@ -171,8 +173,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Whether a thread that finished with a request at `at` would have found it so late if it had come at
-    /// `came`: it had no CPU then, or it served others first.
+    /// True if a request that came at `came` explains why the thread finished it at `at`: it finished soon,
+    /// it had no CPU at first, or it served other requests before.
     fn is_found_soon(&self, role: Role, thread: u32, came: u64, at: u64) -> bool {
         let Evidence { timeline, outputs, .. } = self.evidence;
         let Some(span) = timeline.before(thread, came + 1) else { return true };
@@ -182,7 +184,7 @@ impl Walk<'_> {
             || outputs.last(timeline, role, thread, came, until).is_some()
     }
 
-    /// The thread ran. Returns the thread that had the request before, and until when.
+    /// The thread ran. Returns the thread to follow from here, and the moment.
     fn running(&mut self, turn: &mut Turn<'_>, thread: u32, span: Span, floor: u64, at: u64) -> (u32, u64) {
         let Evidence { timeline, outputs, .. } = self.evidence;
         let (from, role) = (span.from.max(floor), turn.role());
@@ -193,7 +195,8 @@ impl Walk<'_> {
         }
         let output = outputs.last(timeline, role, thread, from, at);
         if turn.slept {
-            // The request waits for something of its own, whatever else the thread does.
+            // The request waits for an event of its own. What the thread does meanwhile is for other
+            // requests.
             turn.away = output.is_some();
             let own = if turn.away { cause(TailKind::Asleep, Some(role)) } else { ran };
             self.push(from, at, own, span.cpu);
@@ -201,7 +204,7 @@ impl Walk<'_> {
         }
         turn.late |= output.is_some();
         let output = output.unwrap_or_else(|| match turn.busy_until() {
-            // It forwarded the other request, and nothing shows when.
+            // The role forwarded the other request first, and nothing shows when it had finished.
             Some(until) if until >= at && turn.served_other => at,
             Some(until) if until >= at => at.saturating_sub(OWN_NS).max(from),
             Some(until) => until.max(from),
@@ -217,7 +220,7 @@ impl Walk<'_> {
     fn ready(&mut self, turn: &mut Turn<'_>, thread: u32, span: Span, floor: u64, at: u64) -> (u32, u64) {
         let from = span.from.max(floor);
         if turn.slept && turn.away {
-            // It was ready to serve another request.
+            // The thread was ready to serve another request.
             self.push(from, at, cause(TailKind::Asleep, Some(turn.role())), None);
             return (thread, from);
         }
@@ -236,12 +239,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The thread slept, and was woken by a timer or from another context.
+    /// The thread slept. A timer, or something that the trace does not show, woke it.
     fn asleep(&mut self, turn: &mut Turn<'_>, thread: u32, span: Span, start: u64, at: u64) -> (u32, u64) {
         let (from, role) = (span.from.max(start), turn.role());
         let was_late = std::mem::take(&mut turn.late);
-        // A thread that slept when the request came, did not wake, and served another one first, was busy
-        // with that one.
+        // The thread slept when the request came, was not woken for it, and served another request first. So
+        // it was busy with the other one.
         let kind = if turn.sending {
             TailKind::Unknown
         } else if span.from <= start && was_late && !turn.slept {
@@ -254,7 +257,7 @@ impl Walk<'_> {
         (thread, from)
     }
 
-    /// From when a request was due, or had a connection, until it was sent.
+    /// The time from the moment when a request was due, or had a connection, until it was sent.
     fn before_sending(&mut self, thread: u32, start: u64, end: u64) {
         let Evidence { timeline, outputs, .. } = self.evidence;
         let role = Some(Role::Generator);
@@ -278,7 +281,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Finds out who had the CPU for which a thread was ready.
+    /// Finds out which threads had the CPU while this thread was ready for it.
     fn waited(&mut self, role: Role, thread: u32, cpu: Option<u32>, from: u64, to: u64) {
         let Evidence { timeline, cast, .. } = self.evidence;
         let unknown = cause(TailKind::Unknown, Some(role));
@@ -296,7 +299,7 @@ impl Walk<'_> {
         self.push(from, at, unknown, None);
     }
 
-    /// The causes in order. Takes out the times at which a CPU stood still.
+    /// The causes in order of time. The times at which a CPU stood still become a cause of their own.
     fn finish(mut self) -> Vec<(TailCause, u64)> {
         self.pieces.reverse();
         let mut causes: Vec<(TailCause, u64)> = Vec::new();
@@ -318,30 +321,31 @@ impl Walk<'_> {
     }
 }
 
-/// The roles that handle a request in a part of its way.
+/// The roles that handle a request in one part of its way.
 struct Route<'a> {
-    /// Who sent it at the start of the part. Absent if it stays with one role.
+    /// The role that sent the request at the start of the part. Absent if the part has only one role.
     sender: Option<Role>,
     roles: &'a [Role],
-    /// When another request overtook it, for the last time.
+    /// The last moment at which another request overtook this one.
     overtaken: Option<u64>,
-    /// Until when the first role was busy with another request, if it had one when this one came.
+    /// The moment until which the first role was busy with another request. Absent if it was not busy when
+    /// this one came.
     busy_until: Option<u64>,
 }
 
-/// Whose turn it is in a part of a request.
+/// The role that has the request, while the walk goes backwards through a part.
 struct Turn<'a> {
     route: &'a Route<'a>,
     index: usize,
-    /// The sender is still sending.
+    /// True if the walk is at the sender, which is still sending.
     sending: bool,
-    /// The role has slept since the request came.
+    /// True if the role has slept since the request came.
     slept: bool,
-    /// The role served another request since it last woke up.
+    /// True if the role served another request since it last woke up.
     late: bool,
-    /// The role last served another request, while this one waited for something of its own.
+    /// True if the role served another request last, while this request waited for an event of its own.
     away: bool,
-    /// The role served another request before this one.
+    /// True if the role served another request before this one.
     served_other: bool,
 }
 
@@ -353,17 +357,17 @@ impl Turn<'_> {
         }
     }
 
-    /// The role that had the request before.
+    /// The role that had the request before this one.
     fn before(&self) -> Option<Role> {
         Some(self.route.roles[self.index.checked_sub(1)?]).filter(|_| !self.sending)
     }
 
-    /// Whether the request came from this sender, and no role had it in between.
+    /// True if the request came directly from this sender.
     fn is_from(&self, role: Role) -> bool {
         self.index == 0 && self.route.sender == Some(role) && !self.sending
     }
 
-    /// Until when the first role was busy with another request.
+    /// The moment until which the first role was busy with another request. `None` for other roles.
     fn busy_until(&self) -> Option<u64> {
         self.route.busy_until.filter(|_| self.index == 0)
     }

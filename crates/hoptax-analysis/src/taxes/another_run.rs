@@ -67,18 +67,20 @@ impl<'a> Scatters<'a> {
     }
 }
 
-/// How the figures of one contender scatter from run to run. All are half-widths, as shares.
+/// How the figures of one contender scatter from run to run. Each field is half of a 95 % interval, as a
+/// share of the figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scatter {
-    /// Of all times.
+    /// Scatter of all times, which is common to all processes of a run.
     of_runs: f64,
-    /// Of all times of this process, in addition.
+    /// Further scatter of all times of a process that compiles while it runs. It differs from process to
+    /// process.
     of_processes: f64,
-    /// Of CPU time between two processes of a run.
+    /// Further scatter of CPU time. It counts if processes of a run are compared.
     of_place: f64,
-    /// Of throughput in closed loops.
+    /// Scatter of throughput in closed loops.
     of_throughput: f64,
-    /// `of_processes` between two runs.
+    /// Like `of_processes`, but for a comparison of two runs.
     of_two_processes: f64,
 }
 
@@ -111,7 +113,8 @@ impl Scatter {
     /// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as
     /// a share of the figure. Zero for counts.
     pub(crate) fn between_runs(self, metric: Metric) -> f64 {
-        // Shares of two runs are larger by the same factor on every machine.
+        // On a machine whose shares are twice the built-in ones, the shares of two runs are also twice as
+        // large.
         let times = self.of_runs / Shares::BUILT_IN.times;
         let throughputs = self.of_throughput / Shares::BUILT_IN.throughput;
         match metric.quantity() {

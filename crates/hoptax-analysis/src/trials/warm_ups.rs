@@ -25,8 +25,8 @@ pub(crate) fn figures(run: &RunRecord, records: &[TrialRecord]) -> Vec<WarmUpFig
 fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
     let warm_up = contender.warm_ups.first()?;
     let (load_s, requests) = sum(&warm_up.bursts);
-    // A process that became faster later was slow in the whole warm-up, and perhaps in a part of the second
-    // look.
+    // If a process became faster after its warm-up, it was slow in the whole warm-up, and perhaps also in a
+    // part of the later load that showed the step.
     let late = contender.warm_ups.iter().find(|one| one.faster_by.is_some());
     let looked = late.map_or(&[][..], |late| &late.bursts);
     let warm_up = &WarmUp { bursts: [&warm_up.bursts, looked].concat(), ..warm_up.clone() };
@@ -46,7 +46,7 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
         }
         None => slow(warm_up, &|burst| burst.p50_ns as f64 / 1e3, settled(&p50)? / 1e3),
     };
-    // Trials that were set aside belong to the warm-up, with everything before them.
+    // Trials that were set aside belong to the warm-up. So do all trials before them.
     let of = || records.iter().filter(|record| record.contender == contender.label);
     if let Some(last) =
         of().filter(|record| record.set_aside == Some(Aside::Warming)).map(|one| one.sequence).max()
@@ -120,7 +120,7 @@ fn slow(warm_up: &WarmUp, figure: &dyn Fn(&Burst) -> f64, level: f64) -> (f64, u
 /// is `fall`, and it began `before` requests before the burst. The burst has `requests` requests. On average,
 /// its figure is `above` more than the settled figure.
 ///
-/// If the fall ends in the burst after x requests, fall · x ÷ (before + x) of it is left when the burst
+/// If the fall ends in the burst after x requests, fall · x ÷ (before + x) of it remains when the burst
 /// begins, and half of that on average over these x requests. If the fall ends after the burst, the middle of
 /// the burst lies on the straight line.
 fn end_of_straight_fall(fall: f64, before: f64, requests: f64, above: f64) -> f64 {
@@ -194,8 +194,8 @@ mod tests {
         assert!((found.slow_s - 4.5).abs() < 0.2, "{found:?}");
     }
 
-    /// Most requests of the last slow burst may be fast, because a burst has as many requests as fit into its
-    /// time.
+    /// A process can become fast early in its last slow burst. Most requests of this burst are then fast
+    /// ones, because a burst lasts for a fixed time.
     #[test]
     fn a_straight_fall_ends_anywhere_in_a_burst() {
         for length in (16_000..=40_000).step_by(700) {

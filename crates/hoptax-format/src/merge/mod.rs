@@ -54,7 +54,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         targets: targets(parts)?,
         tls: None,
         stamps: None,
-        // Several generators do not share a clock, or have one that nobody asks for moments.
+        // Moments of different clocks cannot be merged. Generators on one clock are never asked for moments.
         moments: None,
         cpu: GeneratorCpu {
             used_ns: parts.iter().map(|part| part.cpu.used_ns).sum(),

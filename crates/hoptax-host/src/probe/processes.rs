@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-/// Number of processes that are read at once. Then the reading sleeps, because it would otherwise keep a role
-/// from its CPU for some milliseconds: recorded switches showed it among the causes of slow requests.
+/// Number of processes that are read at once. Then the reading thread sleeps. Without pauses, it would keep a
+/// role from its CPU for some milliseconds, and recorded switches showed it among the causes of slow
+/// requests.
 const AT_ONCE: usize = 16;
 
 /// Time that the reading sleeps.

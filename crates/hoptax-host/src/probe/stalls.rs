@@ -66,7 +66,7 @@ impl StallWatch {
         Some(Self { meter })
     }
 
-    /// Ends the watch. Returns all stalls since it began; of watches at the same time, those since the first
+    /// Ends the watch. Returns all stalls since it began. If watches overlap, returns those since the first
     /// one began.
     pub fn finish(self) -> Vec<Stall> {
         self.meter.lock().stalls.clone()
@@ -102,7 +102,7 @@ impl Meter {
             thread::Builder::new().name(format!("stalls-{cpu}")).spawn(run).ok()?;
         }
         drop(sender);
-        // Each thread answers once. If another one got no priority, those that did stay asleep.
+        // Each thread answers once. If one of them has no priority, the others sleep for ever.
         let ready = answers.iter().take(cpus.len()).filter(|is_ready| *is_ready).count();
         (ready == cpus.len()).then_some(meter)
     }

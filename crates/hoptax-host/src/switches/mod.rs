@@ -18,18 +18,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Size of perf's buffers of all CPUs, MiB. A busy CPU has some MiB of switches a second, and perf may not
-/// get a CPU for as long.
+/// Size of perf's buffers of all CPUs, MiB. A busy CPU records some MiB of switches per second, and perf may
+/// wait for a CPU for about a second.
 const BUFFERS_MIB: usize = 128;
 
-/// Maximum time for the look whether switches can be recorded.
+/// Time limit for checking whether switches can be recorded.
 const LOOK: Duration = Duration::from_secs(20);
 
 impl Profiler {
-    /// Checks that this user may record the switches of all CPUs, with a record of no length.
+    /// Checks that this user may record the switches of all CPUs. For this, perf records the command `true`.
     ///
     /// # Errors
-    /// If it cannot, with perf's reason.
+    /// If perf fails, with its reason.
     pub fn can_record_switches(&self) -> Result<(), ProfileError> {
         let mut command = Command::new(&self.program);
         command.args(switches()).args(["--output", "/dev/null", "--", "true"]).stdin(Stdio::null());
@@ -88,7 +88,8 @@ fn first_line(messages: &[u8]) -> String {
     line.unwrap_or("perf gives no reason").to_owned()
 }
 
-/// Adds the names of programs whose first thread had no CPU, as far as they still run.
+/// Adds the names of processes whose first thread never had a CPU while perf recorded. Processes that have
+/// ended are left out.
 fn name_programs(trace: &mut SwitchTrace) {
     let processes: BTreeSet<u32> = trace.threads.values().filter_map(|seen| seen.process).collect();
     for process in processes {
@@ -109,7 +110,7 @@ pub struct Roles {
     pub upstream: Option<Watched>,
 }
 
-/// All processes of the roles, at the begin and at the end.
+/// All processes of the roles at the beginning and at the end of a record.
 #[derive(Debug, Default)]
 struct RoleProcesses {
     gateway: BTreeSet<u32>,
@@ -127,7 +128,7 @@ impl RoleProcesses {
     }
 }
 
-/// perf while it records switches. If it is dropped, perf is killed and what it recorded is removed.
+/// perf while it records switches. When dropped, it kills perf and removes its files.
 #[derive(Debug)]
 pub struct SwitchRecording {
     profiler: Profiler,

@@ -86,8 +86,8 @@ fn add(trace: &mut SwitchTrace, current: &mut BTreeMap<u32, u32>, head: &Head<'_
     Some(())
 }
 
-/// Parses `OUT preempt next pid/tid: 4711/4712` or `IN prev pid/tid: 4711/4712`. `Some(None)` if the first
-/// record of the switch has said it already.
+/// Parses `OUT preempt next pid/tid: 4711/4712` or `IN prev pid/tid: 4711/4712`. perf prints both for a
+/// switch. `Some(None)` if this is the second one.
 fn switch(current: &mut BTreeMap<u32, u32>, fields: &str, cpu: u32, thread: u32) -> Option<Option<Switch>> {
     let other = || fields.rsplit_once('/')?.1.trim().parse().ok();
     let way = fields.trim_start();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Versions {
     file: Option<PathBuf>,
-    /// By name of the pack.
+    /// The kept versions, by name of the pack.
     kept: BTreeMap<String, Kept>,
     is_changed: bool,
 }

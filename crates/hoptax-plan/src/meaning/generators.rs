@@ -5,14 +5,15 @@ use super::reader::Reader;
 use crate::error::Place;
 use crate::raw::{Placed, RawLoad, RawStart};
 
-/// What several generators must be able to divide, as it was typed.
+/// The numbers of connections and requests that several generators must be able to divide, as in the plan's
+/// text.
 pub(super) struct Divided {
     entries: Vec<Entry>,
     /// The place of `start`.
     start: Option<Place>,
 }
 
-/// What the generators of one entry of `load` must divide.
+/// The numbers of one entry of `load`.
 struct Entry {
     /// Each number of connections or requests, with its key and its place.
     counts: Vec<(&'static str, Place, u64)>,

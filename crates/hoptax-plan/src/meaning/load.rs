@@ -30,7 +30,7 @@ const MOST_POINTS: usize = 1000;
 /// depends on file descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
-/// What else the load of a plan depends on.
+/// The other parts of a plan on which its load depends.
 pub(super) struct Setting<'a> {
     pub(super) upstream: &'a UpstreamRead,
     pub(super) targets: &'a [Target],
@@ -137,7 +137,8 @@ struct Axes {
     keepalive: Vec<Placed<Option<u32>>>,
     retry: Vec<Placed<Retry>>,
     http: Vec<Placed<HttpVersion>>,
-    /// `None` for the host of the role `generator`, however it is written: it is the same load.
+    /// The host that sends the load. `None` if it is the host of the role `generator`, even if the plan names
+    /// it.
     from: Vec<Placed<Option<String>>>,
     /// Mean time that a request takes at least. `None` if short trials are not the default.
     short: Option<Duration>,

@@ -26,13 +26,14 @@ pub struct SlowFigures {
     pub slow_requests: u64,
     /// Number of events of the scheduler that were lost.
     pub lost: u64,
-    /// Share of the slices of time in which the hypervisor took CPU time. Up to a half, they are left out.
+    /// Share of the slices of time in which the hypervisor took CPU time. These slices are left out, unless
+    /// they are more than half of all.
     pub disturbed: f64,
     /// Mean response time of the slow requests, µs; absent without slow requests.
     pub slow_us: Option<Estimate>,
     /// Mean response time of the requests near the median, µs; absent without slow requests.
     pub usual_us: Option<f64>,
-    /// What the slow requests took more, by cause, the largest first. The shares add up to 1.
+    /// The extra time of the slow requests by cause, the largest first. The shares add up to 1.
     pub causes: Vec<SlowCause>,
     /// The answer in a sentence.
     pub sentence: String,
@@ -41,7 +42,7 @@ pub struct SlowFigures {
     pub slowest: Vec<(SlowRequest, Vec<TailCause>)>,
 }
 
-/// A cause of the time that slow requests took more.
+/// A cause of the extra time of slow requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SlowCause {
     /// `running`, `neighbour` (another request of the same thread), `waiting` (for a CPU), `asleep`,
@@ -51,10 +52,10 @@ pub struct SlowCause {
     pub role: Option<Role>,
     /// For `waiting`, who had the CPU: a role, or the name of a program or of a thread of the kernel.
     pub holder: Option<String>,
-    /// Share of the time that slow requests took more, 0 to 1. Below 0 if they spent less time on it.
+    /// Share of the extra time of slow requests, 0 to 1. Below 0 if they spent less time on this cause.
     pub share: Estimate,
-    /// Time of a slow request, µs.
+    /// Time that a slow request spent on it, mean, µs.
     pub slow_us: f64,
-    /// Time of a request near the median, µs.
+    /// Time that a request near the median spent on it, mean, µs.
     pub usual_us: f64,
 }

@@ -11,24 +11,23 @@ pub struct WarmUpFigures {
     pub load_s: f64,
     /// Number of requests before its first trial.
     pub requests: u64,
-    /// Time under load until the process had become as fast as it stayed afterwards, s. 0 if it was as fast
-    /// from the start.
+    /// Time under load until the process had reached its final speed, s. 0 if it had it from the start.
     pub slow_s: f64,
-    /// Number of requests until the process had become as fast as it stayed afterwards.
+    /// Number of requests until the process had reached its final speed.
     pub slow_requests: u64,
-    /// CPU time per request at first and when it had settled, µs; absent if the process was not watched.
+    /// CPU time per request at the beginning and at the end, µs. Absent if the process was not watched.
     pub cpu_us_per_request: Option<Fall>,
-    /// Median response time at first and when it had settled, µs, under the load of the warm-up.
+    /// Median response time under the load of the warm-up at the beginning and at the end, µs.
     pub p50_us: Fall,
-    /// False if it was still getting faster when the time for warming up was over. A report then claims
-    /// nothing from its figures.
+    /// False if the process was still getting faster when the time for warming up was over. Reports then
+    /// claim nothing from its figures.
     pub settled: bool,
 }
 
 /// A figure at the beginning of a warm-up and at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fall {
-    /// In the first tenth of a second or so.
+    /// In the first burst of load.
     pub first: f64,
     /// At the end.
     pub settled: f64,

@@ -31,7 +31,7 @@ pub(super) struct Place {
 #[derive(Debug, Serialize, Deserialize)]
 struct Holder {
     run: RunId,
-    /// The first agent of the run.
+    /// Process id of the run's first agent.
     pid: u32,
 }
 

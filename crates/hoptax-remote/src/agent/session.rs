@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Takes the place of the run, and describes this host.
+    /// Locks this host for the run, and describes the host.
     fn hello(&mut self, hello: &Hello) -> Result<Welcome, Failure> {
         let fail = |message: String| Failure { stage: Stage::Start, message, detail: String::new() };
         if let Some(what) = hello.versions.mismatch(&Versions::own()) {

@@ -166,7 +166,7 @@ pub enum Request {
     OpenReceiver {
         /// Address of this host.
         address: IpAddr,
-        /// Time after which the receiver closes.
+        /// The receiver is closed after this time.
         limit: Duration,
     },
     /// Measures the leg to a receiver → [`hoptax_record::LegLook`].

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Longest time between two messages of one side. The cost of a message is too small to measure.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 
-/// Time of silence after which a side gives up, ns. Together with the time that guards need, everything has
+/// Time of silence after which a side gives up, ns. Guards need some time too, and all services must have
 /// ended 10 s after a host was lost.
 pub(crate) const LIMIT_NS: u64 = 8 * SECOND;
 

@@ -19,7 +19,7 @@ pub(super) struct Seat {
 /// Which services hoptax starts. All other services already run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Starts {
-    /// One of the gateways.
+    /// True if hoptax starts at least one of the gateways.
     pub(super) gateway: bool,
     pub(super) upstream: bool,
 }
@@ -45,7 +45,7 @@ pub(super) struct Layout {
     pub(super) upstream: Seat,
 }
 
-/// What a host without a generator samples during a load.
+/// The usage that a host without a generator samples during a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sampling {
     /// Name of the host.

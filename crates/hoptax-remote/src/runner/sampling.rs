@@ -20,7 +20,7 @@ const END: Duration = Duration::from_secs(60);
 pub(super) struct OtherSampling {
     pub(super) what: layout::Sampling,
     on: On,
-    /// What its roles used over the last second.
+    /// Resource use of its roles over the last second.
     pub(super) used: Option<Used>,
     /// Why there are no samples.
     failed: Option<Failure>,

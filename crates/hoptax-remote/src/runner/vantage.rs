@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Where some loads come from.
 #[derive(Debug, Clone)]
 pub(super) struct Vantage {
-    /// All roles during these loads.
+    /// Where all roles run during these loads.
     pub(super) layout: Layout,
     /// The CPUs of each generator.
     pub(super) cpus: Vec<GeneratorCpus>,

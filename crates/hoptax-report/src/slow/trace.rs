@@ -1,5 +1,5 @@
 //! Chrome's trace format: <https://perfetto.dev/docs/getting-started/other-formats#chrome-json-format>. Each
-//! request is a process, its causes and the threads are the threads of it, and it begins at 0.
+//! request is a process that begins at 0. Its threads are its causes, the roles' threads, and the CPUs.
 
 use super::words::piece_in_words;
 use hoptax_record::report::SlowFigures;

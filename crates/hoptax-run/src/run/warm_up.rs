@@ -41,7 +41,7 @@ const LEAST_BURSTS: usize = 8;
 /// The CPU time per request has stopped falling if it falls by at most this share over these bursts.
 const CPU_FALL: f64 = 0.02;
 
-/// The same for the response time, which scatters more.
+/// Like [`CPU_FALL`], for the response time, which scatters more.
 const TIME_FALL: f64 = 0.05;
 
 /// A fall of fewer standard errors than this may be chance. The standard errors assume independent values.

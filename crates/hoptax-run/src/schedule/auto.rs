@@ -186,7 +186,7 @@ impl Director for Auto {
         self.rules.until_settled && self.stopped.is_some() && self.repeated < MOST_REPEATED
     }
 
-    /// The rounds get their limits once more.
+    /// Allows as many further rounds, and as much further time, as before.
     fn measure_again(&mut self, steps: Vec<LateStep>) {
         let made = self.rounds.made();
         self.rules.late_steps.extend(steps);

@@ -1,8 +1,8 @@
-//! Simulates runs on a machine that is disturbed in a share of the trials, and how often intervals hold what
-//! the undisturbed machine shows. The finding `host-noisy` makes figures void above such a share.
+//! Simulates runs on a machine that is disturbed in a share of the trials, and counts how often intervals
+//! contain what the undisturbed machine shows. The finding `host-noisy` makes figures void above this share.
 //! docs/concepts/simulations.md states the results.
 //!
-//! A disturbed trial takes twice as long for everything, as if another process had every second slice of its
+//! In a disturbed trial, everything takes twice as long, as if another process had every second slice of the
 //! CPU. Disturbances last for four trials on average, and do not depend on who is measured.
 
 use super::super::{
@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-/// Whether the intervals of a run hold what the undisturbed machine shows.
+/// Which intervals of a run contain what the undisturbed machine shows.
 struct Held {
     direct: bool,
     added: bool,
@@ -75,7 +75,8 @@ struct Held {
     is_wrong: bool,
 }
 
-/// Whether an interval holds the truth, with a share of the figure for the scatter of separate runs.
+/// True if the interval contains the truth after it was widened by a share of the figure for the scatter of
+/// separate runs.
 fn holds(interval: Option<(f64, f64)>, figure: f64, share: f64, truth: f64) -> bool {
     let (low, high) = interval.expect("several rounds");
     ((high - low) / 2.0).hypot(share * figure) >= (figure - truth).abs()

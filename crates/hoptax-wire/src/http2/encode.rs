@@ -3,10 +3,10 @@
 use super::OutField;
 use crate::http1::{self, is_field_value, is_target, is_token};
 
-/// A part of a head that is not valid in HTTP/2.
+/// Why a head is not valid in HTTP/2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadField {
-    /// The part is not valid in any version of HTTP.
+    /// A part of it is not valid in any version of HTTP.
     #[error(transparent)]
     Http(#[from] http1::BadField),
     /// The header is about the connection (RFC 9113, section 8.2.2).

@@ -125,8 +125,8 @@ fn program() -> Command {
 
 /// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
-    // Do this before any thread or child starts. If it fails, children ignore the same signals that hoptax's
-    // parent made hoptax ignore.
+    // This must precede any thread or child. If it fails, children also ignore the signals that hoptax was
+    // started to ignore.
     #[cfg(target_os = "linux")]
     let _ = hoptax_host::signals::unignore_for_children();
     let parsed = program().try_get_matches().and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));

@@ -13,7 +13,7 @@ const ROUNDS: Duration = Duration::from_secs(30);
 const MOST_PASSES: u32 = 100;
 const LENGTHS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
-/// The same of `tail`, whose limits are otherwise those of `cpu_profile`.
+/// Shortest pass of `tail`. Its other limits are those of `cpu_profile`.
 const SHORTEST_OF_TAIL: Duration = Duration::from_secs(1);
 
 /// Show which functions of a gateway use CPU time, and where it waits

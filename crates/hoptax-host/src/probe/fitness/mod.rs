@@ -81,8 +81,8 @@ pub fn at(moment: Moment, results: &Path) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// Performs all checks. If `between` contains two snapshots, steal and foreign load are measured between
-/// them. `stalls` are those in [`SAMPLED`].
+/// Performs all checks. If `between` contains two snapshots, measures steal and foreign load between them.
+/// `stalls` are the stalls during [`SAMPLED`].
 pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>, stalls: Option<&[Stall]>) -> HostLook {
     let mut items = lasting(host);
     let of_others = noise::between(between);

@@ -17,9 +17,9 @@ impl Flow<'_> {
         self.warm_up_in_turn(cold, 0);
     }
 
-    /// Looks once more at the processes that were warmed up, under the load of the warm-up, and finds those
-    /// that have become faster since. Leaves gateways out that answered as many requests in their trials as a
-    /// warm-up has: their trials show a step.
+    /// Loads the processes that were warmed up once more, and finds those that have become faster since.
+    /// Gateways that answered as many requests in their trials as a warm-up has are left out, because their
+    /// trials show a step.
     pub(super) fn look_again(&mut self, number: usize) -> Vec<LateStep> {
         let Some(limits) = self.run.plan.until_settled else { return Vec::new() };
         let again = |index: usize| {

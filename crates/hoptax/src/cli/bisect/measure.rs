@@ -56,8 +56,8 @@ struct Failed {
 }
 
 impl Failed {
-    /// The first of the two gateways that failed, with its failure. If a gateway failed only in some trials,
-    /// this counts only if the run has no figures.
+    /// The first of the two gateways that failed, with its failure. A failure of single trials counts only if
+    /// the run has no figures.
     fn of(run: &ReadRun, [good, suspect]: [&str; 2], has_figures: bool) -> Option<Self> {
         [good, suspect].into_iter().find_map(|label| {
             let contender = run.record.contenders.iter().find(|one| one.label == label);

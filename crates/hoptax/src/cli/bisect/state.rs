@@ -61,7 +61,7 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    /// Whether the same two CPUs were placed differently.
+    /// True if the same two CPUs were placed differently in the other measurement.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         self.cpus == other.cpus && are_apart(self.ns, other.ns)
     }

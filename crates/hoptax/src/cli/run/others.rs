@@ -1,4 +1,4 @@
-//! Other programs of hoptax that measure on this machine at the same time.
+//! Other processes of hoptax that measure on this machine at the same time.
 
 use std::fs;
 use std::path::Path;

@@ -4,8 +4,8 @@ use super::*;
 use hoptax_plan::{AutoTrials, Trials};
 use hoptax_record::Aside;
 
-/// Plays a run of three rounds. hop-l7 becomes faster after this many loads. A load has 1 s, so a warm-up has
-/// ten loads.
+/// Plays a run of three rounds. hop-l7 becomes faster after this many loads. A load takes 1 s, so a warm-up
+/// has ten loads.
 fn with_step_after(loads: usize) -> (ReadRun, Vec<String>) {
     let mut scene = Scene::new();
     scene.plan.until_settled =
