@@ -163,7 +163,7 @@ fn ignored_headers(run: &RunRecord) -> Vec<String> {
     groups.into_iter().map(line).collect()
 }
 
-/// Says which gateways compressed bodies, or that no request asked external gateways for it.
+/// Says which gateways compressed bodies. If no request asked external gateways to compress, says so.
 fn compressed(run: &RunRecord) -> Vec<String> {
     let varies = |body: &BodyLengths| {
         run.plan.targets.iter().any(|target| target.name == body.target && target.varies)
@@ -245,7 +245,7 @@ fn known_sooner(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     });
     let sooner: Vec<String> = sooner.collect();
     (!sooner.is_empty()).then(|| {
-        format!("Known well enough before the others, and not measured any longer: {}.", listed(&sooner))
+        format!("Precise enough before the other load points, so with fewer rounds: {}.", listed(&sooner))
     })
 }
 
@@ -541,10 +541,10 @@ mod tests {
 
     #[test]
     fn load_points_that_were_known_sooner_are_named() {
-        let named = "Known well enough before the others, and not measured any longer: Closed loop, 32 \
+        let named = "Precise enough before the other load points, so with fewer rounds: Closed loop, 32 \
                      connections after 6 rounds.";
         let notes_of_6 = notes(6);
         assert!(notes_of_6.to_lowercase().contains(&named.to_lowercase()), "{notes_of_6}");
-        assert!(!notes(7).contains("Known well enough"), "an interrupted round");
+        assert!(!notes(7).contains("Precise enough"), "an interrupted round");
     }
 }

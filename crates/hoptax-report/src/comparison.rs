@@ -227,8 +227,8 @@ fn chance(comparison: &Comparison) -> String {
     );
     if !comparison.paired {
         text.push_str(
-            " A difference of two runs counts only if it exceeds what separate runs scatter. To see smaller \
-             differences, measure both variants in one run and compare its labels.",
+            " A difference of two runs counts only if it is larger than the scatter of separate runs. To see \
+             smaller differences, measure both variants in one run and compare its labels.",
         );
     }
     text

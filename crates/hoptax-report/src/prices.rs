@@ -226,7 +226,7 @@ fn beyond_part(beyond: &Beyond) -> Option<String> {
     let figure = signed(&added.estimate, Scale::of_us(added.estimate.estimate));
     Some(match added.distinguishable {
         true => format!("That is {figure} beyond the sum of both alone at the median."),
-        false => format!("At the median that is not distinguishable from the sum of both alone ({figure})."),
+        false => format!("At the median, that is not distinguishable from the sum of both alone ({figure})."),
     })
 }
 

@@ -23,8 +23,8 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         when: format!(
-            "the upstream received over {0} more requests than the generator sent, or over {0} fewer than it \
-             got answers, unless a `rate-limit` explains that",
+            "the upstream received over {0} more requests than the generator sent, or over {0} fewer \
+             requests than the generator got answers, unless a `rate-limit` explains that",
             percent(DIFFERENT)
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",

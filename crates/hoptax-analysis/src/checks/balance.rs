@@ -27,12 +27,10 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "a gateway's upstream instances received unequal shares of the connections: Cohen's w is above \
-             {EFFECT} (with two instances, below 45 % and above 55 %), and a χ² test gives chance less than \
-             1 in {:.0}",
+             {EFFECT} (with two instances, below 45 % and above 55 %), and p is below 1/{:.0} (χ² test)",
             1.0 / CHANCE
         ),
-        seen: "The figures then show the limit of one instance. This has happened with gateways that were \
-               set to round robin.",
+        seen: "The figures show the limit of one instance.",
         advice: "Check weights, session affinity and health checks in the gateway's configuration. If the \
                  gateway chooses an instance once per connection, use more connections.",
     }

@@ -20,13 +20,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a case used more than {} of what one connection carries over the link in one direction (`hoptax \
-             hosts bandwidth`), or over a leg between hosts, unless more than {} of that shows that the leg \
-             can carry more",
+            "a case used more than {} of the bandwidth that one connection had on the link in one direction \
+             (`hoptax hosts bandwidth`), or on a leg between hosts. A use above {} does not count: it shows \
+             that the leg can carry more",
             percent(NEAR),
             percent(MOST)
         ),
-        seen: "The link then limits all gateways equally.",
+        seen: "The link limits all gateways equally.",
         advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, \
                  because the link does not limit it.",
     }

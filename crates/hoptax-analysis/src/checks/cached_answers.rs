@@ -15,10 +15,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "void; warning if only a header says it and requests differ".into(),
         when: format!(
-            "the upstream has no ledger (`amplification` uses that), and before the first trial a repeated \
-             request got a header that direct's answer lacks, such as `age` or `x-cache: HIT`, or the \
-             upstream used less than {} of the CPU time per request that it used for direct, which is at \
-             least {LEAST_US} µs",
+            "before the first trial, a repeated request got a header that direct's answer lacks, such as \
+             `age` or `x-cache: HIT`, or the upstream used less than {} of the CPU time per request that it \
+             used for direct ({LEAST_US} µs or more). Not checked if the upstream has a ledger, which \
+             `amplification` reads",
             super::percent(IDLE)
         ),
         seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than \

@@ -13,7 +13,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
         when: "not all requested connections were established when the traffic of a trial began".into(),
-        seen: "The load is then lighter than the plan says.",
+        seen: "The load is lighter than the plan says.",
         advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
                  backlog), or request fewer connections.",
     }

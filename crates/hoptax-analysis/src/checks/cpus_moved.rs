@@ -16,8 +16,8 @@ pub(super) fn rule() -> Rule {
         seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. \
                While they were far apart, gateways took 8 to 16 % more CPU time per request and added 17 to \
                37 % more to the median.",
-        advice: "Compare gateways within a run. Before comparing runs, check that the CPUs were as far \
-                 apart in both: `hoptax compare` does. On a dedicated machine they never move.",
+        advice: "Compare gateways within a run. Before you compare runs, check with `hoptax compare` that \
+                 the CPUs were as far apart in both. On a dedicated machine they never move.",
     }
 }
 
@@ -30,7 +30,7 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
     let Placement { cpus: [one, other], usual_ns, other_ns, moved, trials } = *placement;
     let other_ns = other_ns.filter(|_| moved > 0)?;
     let so = match are_set_aside {
-        true => "These are set aside, so figures hold for the usual distance",
+        true => "These are set aside, so figures are those of the usual distance",
         false => "Figures mix both distances",
     };
     Some(Finding {

@@ -39,7 +39,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "at least {} of the service times are {} to {} ms, few are close to that, most requests reused a \
              connection, and the generator was idle. Also, the first byte was fast, or the other side of the \
-             comparison has no such times. Planted delays do not count",
+             comparison has no such times. Delays that the plan adds do not count",
             percent(SHARE),
             ms(MODE.0),
             ms(MODE.1)

@@ -33,12 +33,13 @@ pub(super) fn rule() -> Rule {
              length differs by more than {0}, and by more than {ERRORS} standard errors. Differences that a \
              feature is meant to cause do not count: shorter bodies with `gzip`, and rejections that a \
              `rate-limit` explains. With `varies: true`, and if a body was compressed before the first \
-             trial, only lengths outside of those seen then count, above {1}, as a warning",
+             trial, a length counts only if it is more than {1} outside of the lengths seen then. It is a \
+             warning",
             percent(DIFFERENT),
             percent(LOOSE)
         ),
-        seen: "A gateway that does less work looks better. One control plane looked best because it had \
-               applied only a tenth of its routes, and all others got a short 404.",
+        seen: "One control plane looked best because it had applied only a tenth of its routes, and all \
+               others got a short 404.",
         advice: "Send the same request to direct and to the gateway, and compare the answers. Look for \
                  missing routes, compression, error pages and limits that act under load.",
     }

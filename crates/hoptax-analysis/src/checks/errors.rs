@@ -21,7 +21,7 @@ pub(super) fn rule() -> Rule {
              events",
             percent(DOUBTFUL)
         ),
-        seen: "Percentiles then describe mainly the requests that succeeded.",
+        seen: "Percentiles describe mainly the requests that succeeded.",
         advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate \
                  until the errors stop, or report the error share as a result.",
     }

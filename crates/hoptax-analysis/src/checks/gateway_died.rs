@@ -11,7 +11,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: "a gateway's process ended during the run, although hoptax had not stopped it".into(),
-        seen: "hoptax starts the gateway again, warms it up, and measures on. After two deaths in the same \
+        seen: "hoptax starts the gateway again, warms it up, and continues. After two deaths in the same \
                case, it leaves out the rest of this case.",
         advice: "Read the gateway's log in the run directory. If one case kills the gateway, look at its \
                  limits: memory, and open files (`ulimit -n`).",

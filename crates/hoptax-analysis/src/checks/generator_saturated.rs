@@ -14,11 +14,10 @@ pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gat
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity:
-            "warning; a note for direct and for other cases of closed loops that the answer does not rest \
-             on, because a closed loop always reaches some limit; a note if a delay changes only \
-             percentiles above the median"
-                .into(),
+        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
+             because a closed loop always reaches some limit; a note if a delay changes only percentiles \
+             above the median"
+            .into(),
         when: format!(
             "a generator's busiest worker was on a CPU for more than {} of a trial, or in an open loop the \
              p99 of its send lag is above {} of the p50 of its response time",

@@ -18,7 +18,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "the added p50 of two generators differs by more than chance explains (p < {ALPHA}, adjusted for \
-             all pairs), than {} of the added p50 of the case, and than {} of the median of direct",
+             all pairs), by more than {} of the case's added p50, and by more than {} of direct's median",
             percent(OF_TAX),
             percent(LEAST_CHANGE)
         ),

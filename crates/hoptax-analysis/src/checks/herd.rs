@@ -26,10 +26,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop with constant arrivals and at least {MANY} connections, the p99 of the \
-             response time is above {LONGER} times that of the same load with jitter in the plan (in every \
-             round, with intervals apart), or half of the requests are sent so late that the next one \
-             leaves with them"
+            "an open loop has constant arrivals and at least {MANY} connections. Also, its p99 is above \
+             {LONGER} times the p99 of the same load with jitter (in every round, and the intervals do not \
+             overlap), or half of the requests are sent so late that the next one leaves with them"
         ),
         seen: "Requests that arrive together wait for each other; those of real users do not arrive in step.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",

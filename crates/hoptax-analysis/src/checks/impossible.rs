@@ -41,7 +41,7 @@ pub(super) fn rule() -> Rule {
             "void; a warning if a gateway is faster than direct, or if connections of a closed loop were idle"
                 .into(),
         when: format!(
-            "any of these holds. (1) Outcomes do not add up to the requests that were due. (2) A response \
+            "one of these is true. (1) Outcomes do not add up to the requests that were due. (2) A response \
              has not exactly one status and one response time. (3) A response took less than {} µs. (4) A \
              percentile of the service time is above that of the response time. (5) In a closed loop, \
              throughput × mean response time (Little's law) is above {} of the connections, or (6) without \

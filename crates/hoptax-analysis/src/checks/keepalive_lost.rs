@@ -18,8 +18,8 @@ const LOST: f64 = 0.02;
 /// Limit for extra connections ÷ requests. Above this limit, most requests need a new connection.
 const MOST: f64 = 0.5;
 /// Limit for connections that ended after their first answer ÷ extra connections. From this limit on, the
-/// finding says that each connection ended like this. The allowance is for the start and the end of the
-/// measured time.
+/// finding says that each connection ended like this. The limit is below 1 because connections also end at
+/// the edges of the measured time.
 const EACH: f64 = 0.9;
 /// Smallest number of extra connections to report. If there are fewer, the replaced connections may have been
 /// closed because they were idle.
@@ -39,8 +39,7 @@ pub(super) fn rule() -> Rule {
             percent(LOST)
         ),
         seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
-               showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection. The \
-               author withdrew it.",
+               showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection.",
         advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch \
                  keep-alive on. Or set `keepalive: off` in the plan, so that direct and all gateways open a \
                  new connection for each request.",

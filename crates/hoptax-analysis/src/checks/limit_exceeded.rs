@@ -12,8 +12,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway with a `rate-limit` of N/s let more requests through than N × (s + 1) in s seconds, \
-             rounded up (a limiter may allow a burst of one second), and {} more (some count inexactly). \
+            "a gateway with a `rate-limit` of N/s let more than N × (s + 1) requests through in s seconds \
+             (rounded up), plus {}. A limiter may allow a burst of one second, and some count inexactly. \
              Trials with events do not count",
             percent(INEXACT)
         ),

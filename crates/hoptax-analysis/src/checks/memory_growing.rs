@@ -27,7 +27,7 @@ pub(super) fn rule() -> Rule {
              of a load point",
             percent(GROWTH)
         ),
-        seen: "The memory figure is then only a lower bound. A leak may take hours to show.",
+        seen: "The memory figure is only a lower bound. A leak may take hours to show.",
         advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops \
                  growing, look for a leak, or for data that the gateway keeps per connection or per path.",
     }

@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
             .into(),
         seen: "The medians are those of the other starts. A gateway that sometimes does not start costs more \
                than any delay.",
-        advice: "Read the gateway's log in the run directory. If it only needs longer, raise its time limit \
-            for starting.",
+        advice: "Read the gateway's log in the run directory. If the gateway only needs longer, raise its \
+            time limit for starting.",
     }
 }
 

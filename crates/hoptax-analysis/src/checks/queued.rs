@@ -27,20 +27,19 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; note if only one number of connections was measured".into(),
         when: format!(
-            "in a closed loop, direct's mean service time is at least {LEAST_US} µs, and the gateway's \
-             throughput × that time is less than {} of the connections, so most requests wait in the \
-             gateway; and generator, upstream and gateway each use less than {} of a CPU, including the \
-             gateway's waits for one (or {} of the host is idle, if the gateway's is not known). It is a \
-             warning if throughput grows by less than {} while connections grow by {} or more, and direct's \
-             throughput grows",
+            "in a closed loop, direct's mean service time is at least {LEAST_US} µs, the gateway's \
+             throughput × this time is less than {} of the connections (most requests wait in the gateway), \
+             and no role is busy. Generator, upstream and gateway then each use less than {} of a CPU, \
+             including the gateway's waits for one. If the gateway's use is unknown, {} of the host must be \
+             idle. It is a warning if throughput grows by less than {} while connections grow by {} or more, \
+             and direct's throughput grows",
             percent(FEW),
             percent(BUSY),
             percent(IDLE),
             percent(GROWTH - 1.0),
             percent(MORE - 1.0)
         ),
-        seen: "HAProxy with `maxconn 16` kept all further requests in its queue. The added time was that of \
-               the queue, and no CPU was busy.",
+        seen: "With `maxconn 16`, HAProxy's added time was that of its queue, and no CPU was busy.",
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
                  (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
                  than this limit.",
@@ -103,10 +102,10 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
             ("gateway_busy", json!(trials.iter().filter_map(gateway_busy).reduce(f64::max))),
         ]),
         message: format!(
-            "Requests wait in the gateway although nobody is busy. It handles {}/s with {} \
-             connections{since}; direct handles {}/s. About {with_upstream:.0} requests are with the \
-             upstream at a time (throughput × direct's service time), so the gateway seems to have a limit \
-             of about {with_upstream:.0} upstream connections, or to wait for something else.",
+            "Requests wait in the gateway although no role is busy. The gateway handles {}/s with {} \
+             connections{since}; direct handles {}/s. About {with_upstream:.0} requests are at the upstream \
+             at a time (throughput × direct's service time). So the gateway seems to allow about \
+             {with_upstream:.0} upstream connections, or waits for something else.",
             grouped(reached.round()),
             case.load.connections,
             grouped(most.round())

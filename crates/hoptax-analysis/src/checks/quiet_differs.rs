@@ -15,9 +15,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if only quiet windows show the tax, or if only p99 is affected".into(),
         when:
-            "a tax (p50, p99, in closed loops throughput) is distinguishable from noise only in all windows, \
-               or only in quiet windows: those of 100 ms that the hypervisor did not disturb. \
-               A quiet tax within the interval of all windows does not count"
+            "a tax (p50, p99, in closed loops throughput) is distinguishable from noise only in all windows \
+               of 100 ms, or only in quiet windows, which the hypervisor did not disturb. A quiet tax within \
+               the interval of all windows does not count"
                 .into(),
         seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's \
             p99.",

@@ -22,7 +22,7 @@ pub(super) fn rule() -> Rule {
              that the plan's events caused count as completed",
             percent(REACHED)
         ),
-        seen: "The response times are then those of an overloaded system.",
+        seen: "The response times are those of an overloaded system.",
         advice: "Lower the rate, or use more connections, because a connection carries only one request at a \
             time.",
     }

@@ -24,13 +24,13 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "more than {} of the responses have a status outside of 200 to 399 that neither the plan's \
-             upstream sends nor a target expects. A `rate-limit`, or `rate_limit` of a target, of N/s \
-             explains rejections with status {TOO_MANY} (`external` gateways: or 503) if more than N \
-             requests/s were due and, in s seconds, at least N × (s − 1) requests, less {}, got through",
+             upstream sends nor a target expects. A `rate-limit` of N/s, or a target's `rate_limit`, \
+             explains rejections with status {TOO_MANY} (`external` gateways: also 503) if more than N \
+             requests/s were due, and at least N × (s − 1) requests, minus {}, got through in s seconds",
             percent(DOUBTFUL),
             percent(INEXACT)
         ),
-        seen: "A rejection is faster than a normal answer, so a gateway that rejects requests looks better.",
+        seen: "A rejection is faster than an answer, so a gateway that rejects requests looks better.",
         advice: ADVICE,
     }
 }

@@ -24,8 +24,8 @@ struct Shared<'t> {
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note for direct and for other cases of closed loops that the answer does not \
-             rest on, because a closed loop always reaches some limit"
+        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
+             because a closed loop always reaches some limit"
             .into(),
         when: format!(
             "roles (generator, gateway, upstream) that share CPUs of a machine together used more than {} of \
@@ -95,7 +95,8 @@ impl Shared<'_> {
 /// unknown.
 fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
-    // If there are several generators, only the first one counts, because their total is of several machines.
+    // With several generators, only the CPU time of the first one counts. The total of all generators is that
+    // of several machines.
     let generator = record.generators.first().map_or(&record.generator, |first| &first.usage);
     let roles =
         [(Role::Generator, generator), (Role::Gateway, &record.gateway), (Role::Upstream, &record.upstream)];

@@ -14,7 +14,7 @@ pub(super) fn rule() -> Rule {
         severity: "void".into(),
         when:
             "the CPU time per request or the response time of a process was still falling when its warm-up \
-               reached `at_most`, or was lower in the look after the last round than in all trials"
+               reached `at_most`, or was lower under the load after the last round than in all trials"
                 .into(),
         seen: "Its figures describe a process that is faster later.",
         advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load \
@@ -30,7 +30,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     };
     let found = |(case, trials): Measured<'_>| {
         let unsettled = of(case).iter().find(|warm_up| !warm_up.settled).map(|one| unsettled(case, one));
-        // If trials remained after the step, those before it were set aside.
+        // The run sets the trials before the step aside, unless no others remain.
         let is_cold = |one: &&WarmUp| trials.iter().any(|trial| trial.record.sequence < one.before_trial);
         let late = || of(case).iter().filter(|_| case.warming == 0).filter(is_cold);
         unsettled.or_else(|| late().find_map(|one| Some(became_faster(case, one.faster_by?))))
@@ -38,7 +38,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(found).collect()
 }
 
-/// `by` is the difference of the logarithms.
+/// `by` is the difference of the logarithms of the cost of a request.
 fn became_faster(case: &Case, by: f64) -> Finding {
     let times = by.exp();
     Finding {
@@ -51,7 +51,7 @@ fn became_faster(case: &Case, by: f64) -> Finding {
             "The process became faster after its trials: before, a request cost {times:.1} times as much. So \
              its figures are those of a cold process."
         ),
-        advice: "Measure again with more `time`, so that trials follow.".into(),
+        advice: "Measure again with more `time`, so that trials of the warm process follow.".into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `tail-of-the-machine`: what makes p99 through a gateway is not the gateway.
+//! `tail-of-the-machine`: the machine causes most of the extra time of slow requests through a gateway.
 
 use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_record::report::{SlowCause, SlowFigures};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 const CODE: &str = "tail-of-the-machine";
 
-/// Smallest share of the machine in what slow requests take more. With more than half, a gateway without any
-/// cost would have most of this tail too.
+/// Smallest share of the extra time of slow requests that the machine causes. Above one half, a gateway
+/// without any cost would have most of this tail too.
 const MOSTLY: f64 = 0.5;
 
-/// Smallest share of a program that is named.
+/// A program is named if it causes at least this share.
 const NAMED: f64 = 0.05;
 
 pub(super) fn rule() -> Rule {
@@ -20,11 +20,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: format!(
-            "of the time that requests through a gateway beyond p99 take more than those at the median, \
-             at least {} went to other programs, threads of the kernel and the hypervisor (`profile --tail`)",
+            "requests beyond p99 through a gateway take longer than those at the median, and other programs, \
+             threads of the kernel and the hypervisor cause at least {} of this extra time (`profile \
+             --tail`)",
             percent(MOSTLY)
         ),
-        seen: "A thread of the kernel that runs for 1 ms twice a second makes the p99 of every gateway.",
+        seen: "A thread of the kernel that runs for 1 ms twice a second determines the p99 of every gateway.",
         advice: "Do not tune the gateway for this p99. Stop the program that had the CPU, or give the roles \
             other CPUs.",
     }
@@ -35,7 +36,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     gateways.filter_map(|one| of_gateway(one, subject.slow)).collect()
 }
 
-/// Whether a cause is neither a role nor unknown.
+/// True if the cause is neither a role nor unknown.
 fn is_machine(cause: &&SlowCause) -> bool {
     match cause.kind {
         TailKind::Waiting => cause.holder.as_deref().is_some_and(|holder| role(holder).is_none()),
@@ -65,7 +66,8 @@ fn of_gateway(one: &SlowFigures, all: &[SlowFigures]) -> Option<Finding> {
         .collect();
     let direct = all.iter().find(|other| other.contender == DIRECT && other.load.index == one.load.index);
     let direct = direct.map(of_machine);
-    let of_direct = direct.map_or_else(String::new, |share| format!(" Of direct it is {}.", percent(share)));
+    let of_direct =
+        direct.map_or_else(String::new, |share| format!(" For direct, it is {}.", percent(share)));
     let programs: Vec<&str> = named.iter().filter_map(|cause| holder(cause)).collect();
     let is_idle = named.iter().any(|cause| cause.kind == TailKind::Nobody);
     Some(Finding {
@@ -79,8 +81,8 @@ fn of_gateway(one: &SlowFigures, all: &[SlowFigures]) -> Option<Finding> {
             ("causes", named.iter().map(|cause| of_cause(cause)).collect()),
         ]),
         message: format!(
-            "{} of what requests beyond p99 take more than those at the median is the machine's, not the \
-             gateway's: {}.{of_direct}",
+            "The machine, not the gateway, causes {} of the time that requests beyond p99 take longer than \
+             those at the median: {}.{of_direct}",
             percent(share),
             words.join(", ")
         ),
@@ -106,7 +108,7 @@ fn advice(programs: &[&str], is_idle: bool) -> String {
         advice.push(format!("Stop {names}, or keep the roles off their CPUs (`cpus` in the plan)."));
     }
     if is_idle {
-        advice.push("`idle: poll` keeps CPUs awake; what remains is the hypervisor's.".to_owned());
+        advice.push("`idle: poll` keeps CPUs awake. The rest of this time is the hypervisor's.".to_owned());
     }
     advice.join(" ")
 }
@@ -118,8 +120,8 @@ mod tests {
     use crate::fixture::Run;
     use hoptax_record::tail::{Holder, TailCause, TailGroup, TailPass, TailSlice};
 
-    /// A pass of ten slow requests that took 1 ms more each, divided between kdamond, an idle CPU and the
-    /// gateway, and of ten requests at the median.
+    /// A pass with ten slow requests and ten requests at the median. Each slow request took 1 ms longer:
+    /// kdamond, an idle CPU and the gateway caused parts of it.
     fn pass(contender: &str, kdamond: u64, nobody: u64) -> TailPass {
         let cause = |kind, role, holder| TailCause { kind, role, holder };
         let group = |ns: Vec<(u32, u64)>| TailGroup { requests: 10, ns };

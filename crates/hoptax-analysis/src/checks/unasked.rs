@@ -15,7 +15,7 @@ pub(super) fn rule() -> Rule {
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a \
                connection"
             .into(),
-        seen: "If a generator took these bytes for the answer to the next request, that would have a \
+        seen: "If a generator took these bytes for the answer to the next request, this request would have a \
                response time near zero.",
         advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
                  announced, a second answer, and a body after HEAD or 304.",

@@ -56,13 +56,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; a note for a standstill in at most {} of the trials", percent(MANY)),
         when: format!(
-            "any of these holds for the throughput of a closed loop, or the median response time at a \
+            "one of these is true of the throughput of a closed loop, or of the median response time at a \
              steady rate. (1) In at least {} of a case's trials, it changes by more than {} in the same \
-             direction, with p below {} (rank test): from the first half, or the first fifth, to the second \
-             half. (2) It jumps by more than {} within a trial (Pettitt's test). (3) No request is answered \
-             for {} ms or more, or, in a trial of less than {} ms, for {} of its time. (4) In more than {} \
-             of the rounds, direct differs from its median by more than {}, and by more than {WITHIN} times \
-             the usual difference between the two direct trials of a round",
+             direction, with p below {} (rank test). The first half, or the first fifth, is compared with \
+             the second half. (2) It jumps by more than {} within a trial (Pettitt's test). (3) No request \
+             is answered for {} ms or more. In a trial of less than {} ms, {} of its time is enough. (4) In \
+             more than {} of the rounds, direct differs from its median by more than {}, and by more than \
+             {WITHIN} times the usual difference between the two direct trials of a round",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),

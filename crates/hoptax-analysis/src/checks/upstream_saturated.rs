@@ -22,15 +22,14 @@ const GROWTH: f64 = 1.1;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity:
-            "warning; a note for direct and for other cases of closed loops that the answer does not rest \
-             on, because a closed loop always reaches some limit"
-                .into(),
+        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
+             because a closed loop always reaches some limit"
+            .into(),
         when: format!(
-            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed \
-             loop in which the generator is not the limit, throughput via the gateway is at least {} of \
-             direct's, which is less than {} higher than at another load point with at most 1/{MORE} of the \
-             connections",
+            "an instance of the built-in upstream used more than {} of a CPU in a trial. Also raised in a \
+             closed loop if the generator is not the limit, throughput via the gateway is at least {} of \
+             direct's, and direct's is less than {} higher than at another load point with at most 1/{MORE} \
+             of the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)

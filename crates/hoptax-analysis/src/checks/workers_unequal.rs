@@ -39,12 +39,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "gateways ran with different numbers of workers (in the profile `stock`: one kept more than \
-             {UNLIKE} times as many CPUs busy as another in closed loops), a gateway with N workers kept \
-             more than {BEYOND} × N CPUs busy, or it has more workers than CPUs. Busy CPUs are those of the \
-             busiest half second of each trial, median over rounds"
+            "gateways ran with different numbers of workers, a gateway with N workers kept more than \
+             {BEYOND} × N CPUs busy, or a gateway has more workers than CPUs. In the profile `stock`, busy \
+             CPUs are compared instead of numbers of workers: one gateway kept more than {UNLIKE} times as \
+             many busy as another in closed loops. Busy CPUs are those of the busiest half second of each \
+             trial, median over rounds"
         ),
-        seen: "The figures then compare settings, not gateways.",
+        seen: "The figures compare settings, not gateways.",
         advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's \
                  CPUs. `hoptax lint` checks whether a pack obeys `workers`.",
     }

@@ -115,8 +115,8 @@ fn moved(first: &Subject<'_>, second: &Subject<'_>) -> Option<String> {
     let [cpu, neighbor] = one.cpus;
     Some(format!(
         "CPUs {cpu} and {neighbor} were {:.0} ns apart in {} and {:.0} ns in {}: the hypervisor had placed \
-         them differently. A difference counts only if it is larger than this can explain: three times the \
-         added time, twice any other figure.",
+         them differently. A difference counts only if the distance cannot explain it. The distance can \
+         triple an added time, and double any other figure.",
         one.usual_ns, first.name, other.usual_ns, second.name
     ))
 }

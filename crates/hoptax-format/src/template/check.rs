@@ -46,7 +46,7 @@ pub fn unequal_files(targets: &[TargetSpec], files: &BTreeMap<String, String>) -
         let (other, others) = *lengths.iter().find(|(_, others)| *others != length)?;
         Some(format!(
             "`{first}` has {length} lines and `{other}` has {others}, so the same lines do not stay \
-             together; if they belong together, use columns of one file: {{{{line FILE 1}}}} and {{{{line \
+             together. If lines belong together, use columns of one file: {{{{line FILE 1}}}} and {{{{line \
              FILE 2}}}}"
         ))
     })

@@ -262,7 +262,8 @@ fn check_upstream_behind_proxy(reader: &mut Reader<'_>, place: Place, form: Prox
         reader.fault(place, message, "let the upstream listen on a port");
     }
     if matches!(upstream, Upstream::BuiltIn(built_in) if built_in.instances > 1) {
-        let message = "a forward proxy is asked for one upstream, and this one has several instances";
+        let message = "a request to a forward proxy names one upstream, and this upstream has several \
+            instances";
         reader.fault(place, message, "write upstream: { instances: 1 }");
     }
     if form == ProxyForm::Forward && speaks_tls(upstream) {

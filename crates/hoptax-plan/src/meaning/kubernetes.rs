@@ -206,7 +206,7 @@ fn pairs(
     let mut pairs = BTreeMap::new();
     for (key, Placed { place, value: Text(value) }) in typed.into_iter().flat_map(|pairs| &pairs.0) {
         if !is_qualified(&key.value) {
-            let message = format!("`{}` is not a key of Kubernetes", key.value.escape_debug());
+            let message = format!("`{}` is not a valid key in Kubernetes", key.value.escape_debug());
             let help =
                 "use letters, digits, `.`, `_` and `-`, and a domain with a slash before it if there is one";
             reader.fault(key.place, message, help);

@@ -575,7 +575,7 @@ fn mistakes_in_hosts_that_hoptax_creates() {
         (job("requests: { cpu: 1GB }"), "`1GB` is not a quantity of Kubernetes"),
         (job("node_selector: { a: b c }"), "`b c` is not the value of a label"),
         (job("labels: { hoptax.io/run: a }"), "hoptax itself sets keys that start with hoptax.io/"),
-        (job("annotations: { \"a b\": c }"), "`a b` is not a key of Kubernetes"),
+        (job("annotations: { \"a b\": c }"), "`a b` is not a valid key in Kubernetes"),
         (job("tolerations: [{ effect: Never }]"), "`Never` is not an effect of a taint; use NoSchedule, "),
         (job("tolerations: [{ value: a }]"), "a toleration with a `value` needs a `key`"),
         (job("at_most: 5s"), "`at_most` is less than 1m"),

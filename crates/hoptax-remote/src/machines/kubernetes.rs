@@ -175,8 +175,9 @@ fn await_pods(setup: &Setup<'_>, host: &Host, workload: &Workload, run: &str) ->
             return reachable(host, workload, pods);
         }
         let describe = cluster.kubectl(&["describe", "pods", &selector]).shown();
-        let look =
-            format!("Look at `{describe}`, and keep the pods with `kubectl get --watch` in another terminal");
+        let look = format!(
+            "Run `{describe}`. To watch the pods, run `kubectl get pods --watch` in another terminal"
+        );
         stuck = stuck.filter(|_| pods.iter().any(|pod| matches!(pod.state, State::Stuck(_))));
         for pod in &pods {
             match &pod.state {

@@ -250,7 +250,7 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     let began = Instant::now();
     for mut words in hoptax_plan::commands(&host.kind) {
         words.push("true".to_owned());
-        let advice = "Check that it works without questions".to_owned();
+        let advice = "Check that it runs without asking questions".to_owned();
         let login = Program { words, variables: Vec::new(), advice };
         let mut is_first = true;
         while let Err(error) = login.output(None, LOGIN) {

@@ -23,7 +23,7 @@ pub(crate) fn line(model: &Model) -> Option<String> {
     });
     let (labels, slow, fast) = found.max_by_key(|(lower, ..)| lower.len())?;
     let why = match model.environment.idle {
-        Some(Idle::Poll) => "between requests that come less often, caches and clock rates fall",
+        Some(Idle::Poll) => "with more time between requests, caches become cold and clock rates fall",
         _ => "CPUs that idle longer sleep deeper and take longer to wake up",
     };
     let who = match labels.as_slice() {

@@ -21,9 +21,10 @@ use words::cause_in_words;
 pub(super) const HEADINGS: [&str; 3] = ["share", "slow", "median"];
 
 /// What the figures of the tables are.
-pub(super) const NOTE: &str = "Slow requests are those beyond p99 of their pass. Shares are of the time that \
-     they took more than as many requests near the median, with 95 % intervals over slices of time. \
-     Separate passes record all switches of threads, which costs time; no other figure uses them.";
+pub(super) const NOTE: &str = "Slow requests are those beyond p99 of their pass. Their extra time is the \
+     time that they took longer than as many requests near the median. The shares are shares of it, with 95 \
+     % intervals over slices of time. Separate passes record all switches of threads, which costs time. No \
+     other figure uses these passes.";
 
 /// Smallest share of a row, on either side of zero.
 const LEAST: f64 = 0.005;
@@ -66,7 +67,7 @@ fn row(cause: &SlowCause) -> (String, Vec<Cell>) {
     };
     let time = |us: f64| Cell { value: Scale::of_us(us).value(us), ..none() };
     let name = cause_in_words(cause);
-    // The name of a program stays as it is.
+    // The name of a program keeps its lower-case letter.
     let name = if name.starts_with("the ") || cause.holder.is_none() { capital(&name) } else { name };
     (name, vec![share, Cell { interval: String::new(), ..time(cause.slow_us) }, time(cause.usual_us)])
 }

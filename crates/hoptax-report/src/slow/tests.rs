@@ -69,7 +69,7 @@ fn model() -> Model {
 
 #[test]
 fn the_answer_names_who_had_the_cpu() {
-    let expected = "Of the 900 µs that requests through nginx beyond p99 took more than those at the median: \
+    let expected = "Requests through nginx beyond p99 took 900 µs longer than those at the median: \
         61 % k<d> had the CPU, 30 % the gateway served another request and 9 % the upstream slept.";
     assert_eq!(model().slow[0].sentence, expected);
 }

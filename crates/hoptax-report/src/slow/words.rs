@@ -6,7 +6,7 @@ use hoptax_record::report::{SlowCause, SlowFigures};
 use hoptax_record::tail::{Holder, TailCause, TailKind};
 use hoptax_record::{DIRECT, Role};
 
-/// Smallest share that the sentence names. The others are added up.
+/// Smallest share of a cause that the sentence names. All smaller ones are added up.
 const NAMED: f64 = 0.03;
 
 /// Maximum number of causes that the sentence names.
@@ -44,7 +44,7 @@ fn words(kind: TailKind, role: Option<&str>, holder: Option<&str>) -> String {
     }
 }
 
-/// The answer: what the slow requests took more, by cause.
+/// The answer: the extra time of the slow requests, by cause.
 pub(crate) fn sentence(one: &SlowFigures) -> String {
     let (Some(slow), Some(usual)) = (&one.slow_us, one.usual_us) else { return String::new() };
     let more = slow.estimate - usual;
@@ -60,11 +60,11 @@ pub(crate) fn sentence(one: &SlowFigures) -> String {
         parts.push(format!("{} other causes", percent.value(rest)));
     }
     let requests = match one.contender.as_str() {
-        DIRECT => "direct requests".to_owned(),
-        label => format!("requests through {label}"),
+        DIRECT => "Direct requests".to_owned(),
+        label => format!("Requests through {label}"),
     };
     format!(
-        "Of the {} that {requests} beyond p99 took more than those at the median: {}.",
+        "{requests} beyond p99 took {} longer than those at the median: {}.",
         Scale::of_us(more).value(more),
         listed(&parts)
     )

@@ -279,7 +279,7 @@ fn result(
     count: usize,
     file: &Path,
 ) -> String {
-    let mut text = String::from("Scatter of separate runs, beyond their rounds (half of a 95 % interval):\n");
+    let mut text = String::from("Scatter of separate runs that no round shows (half of a 95 % interval):\n");
     let after = &learned.shares;
     for (name, before, after) in [
         ("times and CPU time", before.times, after.times),
@@ -299,8 +299,8 @@ fn result(
     if let Some((held, all)) = proof {
         let _ = write!(
             text,
-            "\n{held} of {all} intervals ({:.1} %) hold the mean of all runs, if each run has the shares of \
-             the others.",
+            "\n{held} of {all} intervals ({:.1} %) contain the mean of all runs. For each run, the other \
+             runs gave the shares.",
             100.0 * held as f64 / all as f64
         );
     }

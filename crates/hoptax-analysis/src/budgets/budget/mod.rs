@@ -247,7 +247,7 @@ pub(crate) fn allow_for_chance(results: &mut [BudgetResult]) {
         if result.outcome == Outcome::Exceeded && p > ALPHA {
             result.outcome = Outcome::Inconclusive;
             result.reason =
-                Some(format!("with {limits} limits, one is exceeded like this by chance. {MEASURE_AGAIN}"));
+                Some(format!("with {limits} limits, chance alone can exceed one this far. {MEASURE_AGAIN}"));
         }
     }
 }

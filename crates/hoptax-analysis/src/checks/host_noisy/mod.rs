@@ -22,25 +22,27 @@ const STEAL: f64 = 0.05;
 const FOREIGN: f64 = 0.05;
 
 /// Share of disturbed trials above which a search finds the rate of a disturbed machine. In simulation, 95 %
-/// intervals hold the capacity in about 9 of 10 searches if one trial in four is spoilt, and in fewer than
-/// half if every second one is.
+/// intervals contain the capacity in about 9 of 10 searches if one trial in four is disturbed. They contain
+/// it in fewer than half of the searches if every second trial is.
 const SPOILT: f64 = 0.25;
 
-/// Share of disturbed trials above which the figures of rounds are those of a disturbed machine. In
-/// simulation, 95 % intervals of medians hold what the undisturbed machine shows in 9 of 10 runs up to this
-/// share, if everything takes twice as long in a disturbed trial
-/// (`hoptax-stats/src/simulation/disturbed.rs`).
+/// Share of disturbed trials above which the figures of rounds are those of a disturbed machine. In a
+/// simulation, everything takes twice as long in a disturbed trial
+/// (`hoptax-stats/src/simulation/disturbed.rs`). Up to this share, 95 % intervals of medians contain the
+/// value of the undisturbed machine in 9 of 10 runs.
 const DISTURBED: f64 = 0.15;
-/// Fewer disturbed trials than this never make figures void. At the start of a run, two are a large share.
+/// Figures are void only if at least this many trials were disturbed. At the start of a run, two trials are
+/// already a large share.
 const LEAST_DISTURBED: usize = 3;
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; a note if at most {0} of all trials, and of each case at the answer's load point, are \
-             affected; void if more than {1} of all trials (starts, profiling passes), or of those at the \
-             answer's load point, are, and for a search if more than {2} of its trials are",
+            "warning; a note if at most {0} of all trials, and at most {0} of the trials of each case at the \
+             answer's load point, are affected; void if more than {1} of all trials (starts, profiling \
+             passes), or of the trials at the answer's load point, are affected; void for a search if more \
+             than {2} of its trials are affected",
             percent(MANY),
             percent(DISTURBED),
             percent(SPOILT)
@@ -122,13 +124,13 @@ const QUIETER: &str = "Measure when nothing else runs, or on a dedicated machine
 const MORE_ROUNDS: &str = " More rounds (a longer `time`) narrow the intervals. Direct and gateways are \
      measured in the same rounds, so the noise affects both. The noise floor shows how large the noise is.";
 
-/// What a run of rounds shows although it was disturbed. In simulation, a disturbance makes it harder to tell
-/// two gateways apart, but does not reverse them.
+/// What is still true of a disturbed run of rounds. In simulation, a disturbance makes it harder to tell two
+/// gateways apart, but does not reverse them.
 const ORDER_HOLDS: &str = " The figures are those of a disturbed machine: another run may show others. Which \
      of two gateways costs more holds, because both were measured in the same rounds.";
 
-/// The finding about each search. A search has no rounds in which direct and gateways are disturbed alike,
-/// and the rates that it finds are those of the machine as it was.
+/// The finding about each search. A search has no rounds in which direct and gateways are disturbed alike. It
+/// finds the rate of the machine with the disturbance.
 fn of_searches(subject: &Subject<'_>) -> Vec<Finding> {
     let loads = Load::all(&subject.run.load);
     loads.iter().filter_map(|load| of_search(subject, load)).collect()
@@ -227,8 +229,8 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Names the busiest process outside of the run, if such processes used too much CPU time, and the stalls of
-/// the CPUs.
+/// The end of a sentence about a host. It names the busiest process outside of the run if such processes used
+/// too much CPU time, and says how often and for how long CPUs stood still.
 fn most_of_it(host: &HostUsage) -> String {
     let busiest = host.busiest_foreign.as_ref().filter(|_| host.foreign > FOREIGN);
     let process = busiest.map_or(String::new(), |process| format!(", most of it `{}`", process.name));
@@ -294,7 +296,7 @@ fn stalled(host: &HostUsage) -> f64 {
     stalled.map(share).fold(0.0, f64::max)
 }
 
-/// How much of the CPUs was missing, to find the worst trial.
+/// Share of the CPU time that the run did not get. The trial with the largest share is the worst one.
 fn missing(host: &HostUsage) -> f64 {
     host.steal + host.foreign + stalled(host)
 }
@@ -313,7 +315,7 @@ fn is_disturbed(host: &HostUsage) -> bool {
 struct Tally {
     all: usize,
     disturbed: usize,
-    /// Number of those that the hypervisor disturbed.
+    /// Number of trials or starts that the hypervisor disturbed.
     taken: usize,
 }
 
@@ -336,8 +338,8 @@ impl Tally {
         }
     }
 
-    /// The severity of a finding about these trials. If services are unknown, their CPU time may be what
-    /// looks like noise, so only the hypervisor makes figures void.
+    /// The severity of a finding about these trials. The CPU time of services with unknown processes may look
+    /// like noise. If there are such services, only the hypervisor makes figures void.
     fn severity(self, has_unknown: bool) -> Severity {
         let is_more = |count: usize, share: f64| count as f64 > share * self.all as f64;
         let certain = if has_unknown { self.taken } else { self.disturbed };
@@ -349,8 +351,8 @@ impl Tally {
     }
 }
 
-/// The gravest severity of all trials together, of those at the load point of the answer, and, up to a
-/// warning, of each case there.
+/// The gravest of these severities: of all trials together, of all trials at the load point of the answer,
+/// and of each case at this load point. A single case counts at most as a warning.
 fn severity_of_rounds(subject: &Subject<'_>) -> Severity {
     let has_unknown = !unknown_services(subject).is_empty();
     let answer = headline::for_latency(&mut subject.measured().map(|(case, _)| &case.load));

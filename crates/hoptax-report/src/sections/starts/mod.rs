@@ -21,11 +21,11 @@ const LOADED: &[&str] =
     &["settled", "requests", "extra wait", "p50 then", "CPU", "memory", "timed out", "failed", "unanswered"];
 
 /// Explains the figures of both tables.
-pub(crate) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the \
-     creation of the gateway's process, or from the beginning of the reload. Listening: it accepts a \
-     connection. Ready: it has answered rightly. Settled: from then on, it is as fast as later under the \
-     same load. Requests: those until then. Extra wait: how much later than by a settled gateway all of \
-     them together were answered. CPU and memory: until then.";
+pub(crate) const NOTE: &str = "Medians over starts, with their 95 % intervals. Times count from the creation \
+     of the gateway's process, or from the beginning of the reload. Listening: it accepts a connection. \
+     Ready: it has answered rightly. Settled: it has become as fast as it stays under this load. Requests, \
+     CPU and memory: until it has settled. Extra wait: how much longer these requests together took than at \
+     a settled gateway.";
 
 /// A table of starts.
 pub(crate) struct Table {

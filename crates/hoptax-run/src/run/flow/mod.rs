@@ -365,7 +365,7 @@ impl Flow<'_> {
                 if steps.is_empty() {
                     break;
                 }
-                // The time of the look does not count as time of the rounds.
+                // The time that this check took does not count as time of the rounds.
                 begun += clock::now().saturating_sub(looked);
                 dir.write_run(record)?;
                 director.measure_again(steps);
@@ -669,10 +669,8 @@ fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure
 fn about_external(failure: Failure, upstream: &Address) -> Failure {
     let is_status = |status: u16| failure.message.contains(&format!("status {status} instead of"));
     let cause = match is_status(429) || is_status(503) {
-        true => {
-            "If a rate limit of it rejected the request, say so in the target: expect: { rate_limit: 1000/s }"
-                .into()
-        }
+        true => "If its rate limit rejected the request, write in the target: expect: { rate_limit: 1000/s }"
+            .into(),
         false => format!("hoptax did not configure it: it must forward to the plan's upstream, {upstream}"),
     };
     Failure { message: format!("{}. {cause}", failure.message), ..failure }

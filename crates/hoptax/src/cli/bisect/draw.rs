@@ -116,8 +116,9 @@ fn moved(measurements: &[Measurement]) -> Option<String> {
         .next()?;
     let [one, other] = now.cpus;
     Some(format!(
-        "the hypervisor moved CPU {one} or {other}: a cache line takes {:.0} ns to the other and back, and \
-         took {:.0} ns. The change can have another size now, so the bad commit is measured again",
+        "the hypervisor moved CPU {one} or {other}: a cache line now takes {:.0} ns to the other and back, \
+         and took {:.0} ns before. The change can have another size here, so hoptax measures the bad commit \
+         again",
         now.ns, then.ns
     ))
 }
@@ -160,8 +161,8 @@ pub(super) fn end(
             question.commits.last().map_or("", |commit| short(&commit.name))
         ),
         Step::Unclear | Step::Measure(_) => format!(
-            "No commit is {:.0} % certain: {} changed by {change} after {counts}. The same command measures \
-             more; a longer --time makes each measurement more precise\n",
+            "No commit is {:.0} % certain: {} changed by {change} after {counts}. Run the same command again \
+             to measure more. A longer --time makes each measurement more precise\n",
             100.0 * SURE,
             metric.name()
         ),

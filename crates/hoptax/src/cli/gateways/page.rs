@@ -33,10 +33,10 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
         packs.partition(|pack| pack.manifest().last_run_for_real.is_some());
     let mut page = String::from(
         "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the \
-         packs. A page's notes say where the pack configures features. Users also put them elsewhere; \
-         whether the place changes the price was measured for APISIX only.\n\nThe same for every gateway, \
-         if it has such settings: workers, version and cipher of TLS, types, level and least size of gzip, \
-         access logs, and connections that stay open.\n\n",
+         packs. A page's notes say where the pack configures features. Users also configure them elsewhere. \
+         Whether the place changes the price was measured only for APISIX.\n\nThese settings are equal for \
+         all gateways that have them: workers, version and cipher of TLS, types, level and least size of \
+         gzip, access logs, and connections that stay open.\n\n",
     );
     index_table(&mut page, &run);
     if !never_run.is_empty() {
