@@ -71,7 +71,9 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
                 super::adds_up(&record);
                 assert!(record.connections.unasked > 0, "{:?}", record.connections);
             }
-            Err(LoadError::NoConnection { cause, .. }) => assert!(cause.contains("without a request"), "{cause}"),
+            Err(LoadError::NoConnection { cause, .. }) => {
+                assert!(cause.contains("without a request"), "{cause}")
+            }
             Err(error) => panic!("{error}"),
         }
     }
