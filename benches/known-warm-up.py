@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tests whether hoptax measures only warm processes, with hops whose warm-up is known.
 
-Each run measures several hops in the same rounds: one without a warm-up, one whose warm-up falls linearly, one whose warm-up
-falls in a step, and with `--forever` one whose warm-up never ends. After its warm-up, each hop must add what the hop without a
-warm-up adds. The report must say how many requests the warm-up took. The plan uses the defaults: `time`, and processes that
-are warmed up until they settle.
+Each run measures several hops in the same rounds: one without a warm-up, and for each length of `--requests` one whose warm-up
+falls linearly and one whose warm-up falls in a step; with `--forever` also one whose warm-up never ends. After its warm-up, each
+hop must add what the hop without a warm-up adds. The report must say how many requests the warm-up took. The plan uses the
+defaults: `time`, and processes that are warmed up until they settle.
 """
 
 import tempfile
@@ -21,12 +21,17 @@ AT_MOST_S, FOREVER = 12, 4
 PATIENCE, START_S = 1.5, 400
 
 
+def cold(arguments):
+    """The hops with a warm-up that ends: label, length in requests, and how it falls."""
+    return [(f"{fall}-{requests}", requests, fall) for requests in arguments.requests for fall in FALLS]
+
+
 def plan(arguments, seed):
-    each = f"requests: {arguments.requests}, extra: {arguments.extra:g}us"
-    hops = [f"{{ name: hop-l7, label: {fall}, warming: {{ {each}, fall: {fall} }} }}" for fall in FALLS]
+    extra = f"extra: {arguments.extra:g}us"
+    hops = [f"{{ name: hop-l7, label: {label}, warming: {{ requests: {requests}, {extra}, fall: {fall} }} }}"
+            for label, requests, fall in cold(arguments)]
     if arguments.forever:
-        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {FOREVER * arguments.requests}, "
-                    f"extra: {arguments.extra:g}us }} }}")
+        hops.append(f"{{ name: hop-l7, label: forever, warming: {{ requests: {FOREVER * max(arguments.requests)}, {extra} }} }}")
     at_most = f"warmup: {{ at_most: {AT_MOST_S}s }}\n" if arguments.forever else ""
     entries = "".join(f"  - {hop}\n" for hop in [f"{{ name: hop-l7, label: {WARM} }}", *hops])
     return (f"name: known-warm-up\ngateways:\n{entries}load:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
@@ -45,7 +50,8 @@ def figures(report):
 def main():
     parser = options(__doc__, 10)
     parser.add_argument("--seconds", type=float, default=60, help="time of a run (default %(default)s)")
-    parser.add_argument("--requests", type=int, default=30_000, help="length of the warm-up (default %(default)s)")
+    parser.add_argument("--requests", type=int, nargs="+", default=[30_000],
+                        help="lengths of the warm-up (default %(default)s)")
     parser.add_argument("--extra", type=float, default=140, help="extra CPU time at first, us (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
@@ -62,10 +68,10 @@ def main():
             found.append({**figures(reported(directory)), "steal": disturbance.shares(0)["steal"]})
             results.add(found[-1])
     rows = []
-    for fall in FALLS:
-        errors = [one[fall]["added"] - one[WARM]["added"] for one in found]
-        lengths = [one[fall]["slow"] / arguments.requests - 1 for one in found]
-        rows.append([fall, spread(errors, 1), f"{sum(abs(error) <= 5 for error in errors)} of {len(errors)}",
+    for label, requests, _ in cold(arguments):
+        errors = [one[label]["added"] - one[WARM]["added"] for one in found]
+        lengths = [one[label]["slow"] / requests - 1 for one in found]
+        rows.append([label, spread(errors, 1), f"{sum(abs(error) <= 5 for error in errors)} of {len(errors)}",
                      spread([100 * length for length in lengths], 1),
                      f"{sum(abs(length) <= 0.1 for length in lengths)} of {len(lengths)}"])
     results.say(table([["fall", "added p50 minus that of the warm hop, us", "within 5 us", "error of the length, %",

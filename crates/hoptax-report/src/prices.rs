@@ -22,6 +22,10 @@ pub(super) const DEFINITION: &str = "A price is the gateway with the feature min
                           tokens) and the client's work for it (TLS). Direct is measured without features \
                           and is not part of any price.";
 
+/// Explains prices of CPU per request at a rate.
+const WAKING: &str = "In an open loop, CPU per request contains waking up, and a feature changes how often \
+                      the gateway wakes up. The price of its work is that of a closed loop.";
+
 /// Name of the row below a pair of features. The row shows the price of the pair minus the sum of the prices
 /// of both features alone.
 const BEYOND: &str = "· beyond both alone";
@@ -79,8 +83,12 @@ impl PriceList {
 
     fn note(&self) -> String {
         let chance = Scale::plain().value(self.expected_by_chance);
+        let waking = match self.rows.iter().any(|row| row.load.is_open()) {
+            true => format!(" {WAKING}"),
+            false => String::new(),
+        };
         format!(
-            "{DEFINITION} If no feature cost anything, about {chance} of these figures would look \
+            "{DEFINITION}{waking} If no feature cost anything, about {chance} of these figures would look \
             distinguishable by chance."
         )
     }
@@ -157,6 +165,8 @@ fn sentence(gateway: &str, rows: &[Price], analysis: &Analysis) -> Option<Summar
     let own = || rows.iter().filter(|row| row.gateway == gateway);
     let at = |load: Option<&Load>| own().find(|row| Some(row.load.index) == load.map(|load| load.index));
     let price = at(headline::for_latency(&mut own().map(|row| &row.load)))?;
+    let busy = at(headline::for_throughput(&mut own().map(|row| &row.load)))
+        .filter(|busy| voided(busy, analysis).is_empty());
     let codes = voided(price, analysis);
     if !codes.is_empty() {
         let (features, bare, place) = (named(price), &price.bare, place(&price.load));
@@ -164,10 +174,13 @@ fn sentence(gateway: &str, rows: &[Price], analysis: &Analysis) -> Option<Summar
         return Some(Summary { gateway: gateway.to_owned(), sentence, details: Vec::new() });
     }
     let costs = if price.features.len() == 1 { "costs" } else { "together cost" };
+    // In an open loop, CPU per request contains waking up: a closed loop comes first.
+    let elsewhere = busy.is_some_and(|busy| busy.load.index != price.load.index);
+    let cpu = price.prices.cpu_us_per_request.as_ref().filter(|_| !elsewhere);
     let parts = [
         (price.prices.added_p50.as_ref(), "at the median"),
         (price.prices.added_p99.as_ref(), "at p99"),
-        (price.prices.cpu_us_per_request.as_ref(), "of CPU per request"),
+        (cpu, "of CPU per request"),
     ];
     let parts = parts.into_iter().filter_map(|(price, of)| Some((price?.distinguishable, part(price?, of))));
     let (clear, unclear): (Vec<_>, Vec<_>) = parts.partition(|(distinguishable, _)| *distinguishable);
@@ -188,18 +201,24 @@ fn sentence(gateway: &str, rows: &[Price], analysis: &Analysis) -> Option<Summar
             format!("{features} {costs} {bare} {} {place_of}.", listed(&clear))
         }
     };
-    if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
-        && let Some(ratio) = &busy.prices.throughput_ratio
-        && voided(busy, analysis).is_empty()
-    {
-        let at = if busy.load.index == price.load.index {
-            "There".to_owned()
-        } else {
-            capital(&place(&busy.load))
+    if let Some(busy) = busy {
+        let at = if elsewhere { capital(&place(&busy.load)) } else { "There".to_owned() };
+        let doubt = |price: &Difference| match price.distinguishable {
+            true => "",
+            false => ", not distinguishable from noise",
         };
-        let change = signed(&less_one(&ratio.estimate), Scale::percent());
-        let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from noise" };
-        details.push(format!("{at} throughput changes by {change}{doubt}."));
+        let throughput = busy.prices.throughput_ratio.as_ref().map(|ratio| {
+            let change = signed(&less_one(&ratio.estimate), Scale::percent());
+            format!("throughput changes by {change}{}", doubt(ratio))
+        });
+        let cpu = busy.prices.cpu_us_per_request.as_ref().filter(|_| elsewhere).map(|cpu| {
+            let (costs, doubt) = (part(cpu, "of CPU per request"), doubt(cpu));
+            format!("it costs {costs}{doubt}")
+        });
+        let parts: Vec<String> = cpu.into_iter().chain(throughput).collect();
+        if !parts.is_empty() {
+            details.push(format!("{at} {}.", parts.join("; ")));
+        }
     }
     Some(Summary { gateway: gateway.to_owned(), sentence, details })
 }

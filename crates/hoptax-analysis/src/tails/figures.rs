@@ -52,6 +52,8 @@ fn figures(contender: String, load: Load, passes: &[&TailPass]) -> SlowFigures {
         failure: failures().next_back().map(|failure| failure.message.clone()),
         recorder: good.first().map(|pass| pass.recorder.clone()).unwrap_or_default(),
         requests: good.iter().map(|pass| pass.requests).sum(),
+        left_out: good.iter().map(|pass| pass.left_out).sum(),
+        p50_us: mean_p50_us(&good),
         slow_requests: sums.slow.iter().sum::<f64>() as u64,
         lost: good.iter().map(|pass| pass.lost).sum(),
         disturbed: sums.disturbed,
@@ -61,6 +63,11 @@ fn figures(contender: String, load: Load, passes: &[&TailPass]) -> SlowFigures {
         sentence: String::new(),
         slowest,
     }
+}
+
+fn mean_p50_us(passes: &[&TailPass]) -> Option<f64> {
+    let sum: f64 = passes.iter().map(|pass| pass.p50_ns as f64 / MICROSECOND).sum();
+    (!passes.is_empty()).then(|| sum / passes.len() as f64)
 }
 
 fn in_us(one: hoptax_stats::Estimate) -> hoptax_stats::Estimate {

@@ -30,6 +30,10 @@ const MOST_POINTS: usize = 1000;
 /// depends on file descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
+/// Load of a plan with features and without `load`: requests per second and connections of the open loop, and
+/// connections of the closed loop.
+const OF_FEATURES: (f64, u32, u32) = (1000.0, 8, 16);
+
 /// The other parts of a plan on which its load depends.
 pub(super) struct Setting<'a> {
     pub(super) upstream: &'a UpstreamRead,
@@ -89,6 +93,25 @@ pub(super) fn read(
         }
     }
     points
+}
+
+/// The load points of a plan with features and without `load`: a steady rate for times, and a closed loop for
+/// CPU per request and throughput. In an open loop, CPU per request also contains the gateway's waking up,
+/// and a feature changes how often it wakes up.
+pub(super) fn of_features(setting: &Setting<'_>) -> Vec<LoadPoint> {
+    let busy = Busy { delay: mean_delay(setting.upstream), pauses: target::mean_pauses(setting.targets) };
+    let (rate, open, closed) = OF_FEATURES;
+    // By Little's law, this many requests are in flight at this rate. Twice as many connections carry them.
+    let in_flight = (rate * busy.total().as_secs_f64()).ceil() as u32;
+    let open = open.max(2 * in_flight);
+    let short = setting.timed.then(|| busy.total());
+    let steady = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Constant };
+    [(steady, open), (Shape::Closed, closed.max(open))]
+        .map(|(shape, connections)| {
+            let duration = default_duration(short, &shape);
+            LoadPoint { shape, ..LoadPoint::closed(connections, duration) }
+        })
+        .to_vec()
 }
 
 /// The mean delay of the built-in upstream. Zero for a running upstream, whose delay is unknown.
@@ -376,20 +399,6 @@ impl Axes {
         points
     }
 
-    /// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at
-    /// the rate, and also for [`LEAST_REQUESTS`] requests one after the other.
-    fn default_duration(&self, shape: &Shape) -> Duration {
-        let Some(delay) = self.short.filter(|_| self.search.is_none()) else { return DEFAULT_DURATION };
-        let interval = match shape {
-            Shape::Open { rate, .. } => 1.0 / rate.mean(),
-            Shape::Closed => 0.0,
-        };
-        let needed = LEAST_REQUESTS * interval.max(delay.as_secs_f64());
-        Duration::try_from_secs_f64(needed).map_or(DEFAULT_DURATION, |needed| {
-            Duration::from_millis(needed.as_millis() as u64).clamp(SHORT_DURATION, DEFAULT_DURATION)
-        })
-    }
-
     fn point(&self, index: [usize; AXES]) -> LoadPoint {
         let [loops, rate, arrivals, connections, duration, requests, keepalive, retry, http, from] = index;
         let rate = self.rate[rate].value.clone();
@@ -401,8 +410,9 @@ impl Axes {
             (RawLoop::Open, Some(rate)) => Shape::Open { rate, arrivals: self.arrivals[arrivals].value },
             _ => Shape::Closed,
         };
-        let duration =
-            staged.or(self.duration[duration].value).unwrap_or_else(|| self.default_duration(&shape));
+        let duration = staged
+            .or(self.duration[duration].value)
+            .unwrap_or_else(|| default_duration(self.short.filter(|_| self.search.is_none()), &shape));
         LoadPoint {
             shape,
             connections: self.connections[connections].value,
@@ -416,6 +426,21 @@ impl Axes {
             left_out: None,
         }
     }
+}
+
+/// Duration of a trial if the plan sets none. A short trial has time for [`LEAST_REQUESTS`] requests at the
+/// rate, and also for [`LEAST_REQUESTS`] requests one after the other. `short` is the time that a request
+/// keeps its connection busy; `None` if short trials are not the default.
+fn default_duration(short: Option<Duration>, shape: &Shape) -> Duration {
+    let Some(delay) = short else { return DEFAULT_DURATION };
+    let interval = match shape {
+        Shape::Open { rate, .. } => 1.0 / rate.mean(),
+        Shape::Closed => 0.0,
+    };
+    let needed = LEAST_REQUESTS * interval.max(delay.as_secs_f64());
+    Duration::try_from_secs_f64(needed).map_or(DEFAULT_DURATION, |needed| {
+        Duration::from_millis(needed.as_millis() as u64).clamp(SHORT_DURATION, DEFAULT_DURATION)
+    })
 }
 
 /// Checks that the duration agrees with the stages, and that at least one request is due within it.

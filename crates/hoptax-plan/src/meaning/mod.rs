@@ -38,7 +38,7 @@ mod warmup;
 mod words;
 
 use super::error::{Fault, Place, Sources};
-use super::raw::{Placed, RawAnswer, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Sweep};
+use super::raw::{Placed, RawAnswer, RawBudget, RawIdle, RawLoad, RawPlan, RawTarget, Short, Sweep};
 use super::{
     AccessLog, Answer, Budget, BudgetContext, Context, LOCAL, LoadPoint, PathSplit, Plan, Profile, Running,
     Start, Targets, Trials, Upstream,
@@ -60,6 +60,10 @@ pub(crate) fn understand(
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
     let entries = replacements::entries(&raw.gateways);
+    let priced = raw
+        .gateways
+        .iter()
+        .any(|typed| matches!(&typed.value, Short::Full(gateway) if gateway.features.is_some()));
     let (profile, access_log) =
         (raw.profile.unwrap_or(Profile::Equalised), raw.access_log.unwrap_or(AccessLog::Off));
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, (profile, access_log));
@@ -81,7 +85,7 @@ pub(crate) fn understand(
     let typed_generator = raw.roles.as_ref().and_then(|roles| roles.generator.as_ref());
     let generator = typed_generator.map_or_else(|| LOCAL.to_owned(), |host| host.value.clone());
     let setting = load::Setting { upstream: &upstream, targets: &targets, timed, generator: &generator };
-    let load = read_load(&mut reader, raw.load, start, &setting);
+    let load = read_load(&mut reader, raw.load, (start, priced), &setting);
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
@@ -137,15 +141,16 @@ pub(crate) fn understand(
     })
 }
 
-/// Converts the load. Only a plan with `start` has a default load.
+/// Converts the load. Only plans with `start` and plans with features (`priced`) have a default load.
 fn read_load(
     reader: &mut Reader<'_>,
     typed: Option<Placed<Vec<Placed<RawLoad>>>>,
-    start: Option<Start>,
+    (start, priced): (Option<Start>, bool),
     setting: &load::Setting<'_>,
 ) -> Vec<LoadPoint> {
     match (typed, start) {
         (None, Some(start)) => vec![start::default_load(start)],
+        (None, None) if priced => load::of_features(setting),
         (None, None) => {
             let place = Place { line: 1, column: 1, ..Place::default() };
             reader.fault(place, "missing key `load`", "add `load: …`");

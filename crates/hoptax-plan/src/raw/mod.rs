@@ -38,7 +38,11 @@ use serde::Deserialize;
 /// A plan says what to measure. It names the upstream, the gateways, the targets, the load, and the number of
 /// rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "plan", extend("anyOf" = [{ "required": ["load"] }, { "required": ["start"] }]))]
+#[schemars(rename = "plan", extend("anyOf" = [
+    { "required": ["load"] },
+    { "required": ["start"] },
+    { "properties": { "gateways": { "contains": { "required": ["features"], "type": "object" } } } },
+]))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
     /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`.
@@ -55,7 +59,9 @@ pub(crate) struct RawPlan {
     /// The traffic that the targets stand for. `hoptax import` writes it, and reports quote it.
     pub(crate) imported: Option<RawImported>,
     /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load
-    /// points. Only a plan with `start` has a default: an open loop with 1000/s over 32 connections.
+    /// points. A plan with `start` has a default: an open loop with 1000/s over 32 connections. So has a plan
+    /// with features: an open loop with 1000/s over 8 connections for times, and a closed loop with 16
+    /// connections for CPU per request and throughput.
     pub(crate) load: Option<Placed<Vec<Placed<RawLoad>>>>,
     /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first
     /// requests take, and how long it needs under load until its response times have settled. `{}` means the

@@ -1,7 +1,7 @@
 //! Tests of rates that change, of keep-alive and of HTTP versions, and of wrong values for these.
 
 use super::*;
-use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape, Stage};
+use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
 use std::time::Duration;
 
 fn entry(load: &str) -> String {
@@ -175,4 +175,26 @@ fn connections_must_carry_the_mean_rate_of_stages() {
     good(&plan("[300/s for 1s, 10/s for 9s]"));
     let shown = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
     insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_plan_with_features_has_a_steady_rate_for_times_and_a_closed_loop_for_cpu() {
+    let load = |more: &str| good(&format!("gateways: [{{ name: nginx, features: each }}]\n{more}")).load;
+    let point = |shape, connections, millis| LoadPoint {
+        shape,
+        ..LoadPoint::closed(connections, Duration::from_millis(millis))
+    };
+    let steady = || Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant };
+    assert_eq!(load(""), [point(steady(), 8, 300), point(Shape::Closed, 16, 300)]);
+    // With a delay, twice as many connections as requests are in flight.
+    let slow = "upstream: { delay: 20ms }\n";
+    let connections: Vec<u32> = load(slow).iter().map(|point| point.connections).collect();
+    assert_eq!(connections, [40, 40]);
+    assert_eq!(
+        load("load: [{ loop: closed, connections: 1, duration: 1s }]"),
+        [point(Shape::Closed, 1, 1000)]
+    );
+    assert_eq!(load("start: {}").len(), 1);
+    let refused = parsed("gateways: [{ name: nginx, label: n }]\n", &[]).expect_err("no load");
+    assert!(refused.to_string().contains("missing key `load`"), "{refused}");
 }

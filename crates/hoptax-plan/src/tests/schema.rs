@@ -50,7 +50,13 @@ fn the_schema_is_strict_described_and_current() {
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(schema["required"], serde_json::json!(["gateways"]));
-    assert_eq!(schema["anyOf"], serde_json::json!([{ "required": ["load"] }, { "required": ["start"] }]));
+    let features = serde_json::json!({ "type": "object", "required": ["features"] });
+    let ways = serde_json::json!([
+        { "required": ["load"] },
+        { "required": ["start"] },
+        { "properties": { "gateways": { "contains": features } } },
+    ]);
+    assert_eq!(schema["anyOf"], ways);
     let keys = keys(&schema);
     for holder in ["plan", "upstream", "body", "gateway", "target", "load", "cpus", "budget"] {
         assert!(keys.iter().any(|(name, _)| name == holder), "{holder} is missing");
@@ -132,6 +138,9 @@ impl Editor {
             "minimum" => value.as_f64().is_none_or(|value| value >= number()),
             "maximum" => value.as_f64().is_none_or(|value| value <= number()),
             "minItems" => value.as_array().is_none_or(|items| items.len() as f64 >= number()),
+            "contains" => {
+                value.as_array().is_none_or(|items| items.iter().any(|item| self.accepts(said, item)))
+            }
             "items" => value.as_array().is_none_or(|items| items.iter().all(|item| self.accepts(said, item))),
             "minProperties" => value.as_object().is_none_or(|entries| entries.len() as f64 >= number()),
             "required" => value.as_object().is_none_or(|entries| {

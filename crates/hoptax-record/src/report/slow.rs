@@ -22,6 +22,11 @@ pub struct SlowFigures {
     pub recorder: String,
     /// Number of requests in all passes.
     pub requests: u64,
+    /// Number of answered requests that came after the first of a pass that were kept. They are in no figure.
+    pub left_out: u64,
+    /// Mean of the passes' p50 while switches were recorded, µs; absent if no pass succeeded. What recording
+    /// costs is the difference to the case's `response_time`.
+    pub p50_us: Option<f64>,
     /// Number of slow requests that were explained.
     pub slow_requests: u64,
     /// Number of events of the scheduler that were lost.

@@ -102,6 +102,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         quiet => quiet::line(model),
         origin_of_shares => model.origin_of_shares(),
         busier => crate::sections::busier::line(model),
+        waking => crate::sections::waking::line(model),
         pairs => crate::sections::gateway_pairs::html(model),
         versions => crate::sections::versions::html(model),
         prices => crate::prices::html(&model.prices),

@@ -11,6 +11,7 @@ use crate::sections::gateway_pairs;
 use crate::sections::precision;
 use crate::sections::quiet;
 use crate::sections::starts;
+use crate::sections::waking;
 use crate::words::figures;
 use crate::words::folded::{FoldedSection, fitted};
 use crate::words::format::bytes;
@@ -47,7 +48,8 @@ pub fn markdown(model: &Model) -> String {
         let origin = model.origin_of_shares();
         line(&mut text, &format!("\nIn parentheses: 95 % intervals for another run.{origin}"));
     }
-    for remark in [busier::line(model), precision::line(model), quiet::line(model)].into_iter().flatten() {
+    let remarks = [busier::line(model), waking::line(model), precision::line(model), quiet::line(model)];
+    for remark in remarks.into_iter().flatten() {
         line(&mut text, &format!("\n{}", inline(&remark)));
     }
     text.push_str(&budget(model, "Budgets that were not kept", |outcome| outcome != Outcome::Kept));

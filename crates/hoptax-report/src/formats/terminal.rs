@@ -15,6 +15,7 @@ use crate::sections::precision;
 use crate::sections::quiet;
 use crate::sections::starts;
 use crate::sections::versions;
+use crate::sections::waking;
 use crate::slow;
 use crate::words::layout::{self, MARK};
 use crate::words::table;
@@ -60,7 +61,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
             "",
         ));
-        let lines = [busier::line(model), precision::line(model), quiet::line(model)];
+        let lines = [busier::line(model), waking::line(model), precision::line(model), quiet::line(model)];
         text.extend(lines.into_iter().flatten().map(|line| page.wrap(&line, "", "")));
     }
     let host = page.host(model);

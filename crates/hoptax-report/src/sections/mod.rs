@@ -15,3 +15,4 @@ pub(crate) mod quiet;
 pub(crate) mod same_loads;
 pub(crate) mod starts;
 pub(crate) mod versions;
+pub(crate) mod waking;

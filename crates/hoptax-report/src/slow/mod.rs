@@ -13,6 +13,7 @@ use super::model::Model;
 use crate::words::format::{Scale, grouped};
 use crate::words::table::{Cell, in_one_line, none};
 use crate::words::text::{capital, inline, place, with_interval};
+use hoptax_analysis::Case;
 use hoptax_record::report::{SlowCause, SlowFigures};
 use minijinja::{Value, context};
 use words::cause_in_words;
@@ -41,10 +42,10 @@ pub(super) struct SlowTable {
 }
 
 pub(super) fn tables(model: &Model) -> Vec<SlowTable> {
-    model.slow.iter().map(table).collect()
+    model.slow.iter().map(|one| table(one, model)).collect()
 }
 
-fn table(one: &SlowFigures) -> SlowTable {
+fn table(one: &SlowFigures, model: &Model) -> SlowTable {
     let times = one.slow_us.as_ref().zip(one.usual_us).map_or_else(String::new, |(slow, usual)| {
         let slow = with_interval(slow, Scale::of_us(slow.estimate));
         format!(": {slow}, and {} at the median", Scale::of_us(usual).value(usual))
@@ -54,8 +55,17 @@ fn table(one: &SlowFigures) -> SlowTable {
         title: format!("Requests beyond p99, {} {}{times}", one.contender, place(&one.load)),
         sentence: one.sentence.clone(),
         rows: one.causes.iter().filter(shown).take(MOST_ROWS).map(row).collect(),
-        remarks: remarks(one),
+        remarks: remarks(one).into_iter().chain(cost(one, model)).collect(),
     }
+}
+
+/// What recording costs: p50 in the passes and in the trials of the same run.
+fn cost(one: &SlowFigures, model: &Model) -> Option<String> {
+    let same = |case: &&Case| case.gateway == one.contender && case.load.index == one.load.index;
+    let measured = model.cases.iter().find(same)?.response_time.as_ref()?.p50?;
+    let recorded = one.p50_us?;
+    let (scale, usual) = (Scale::of_us(recorded), with_interval(&measured, Scale::of_us(measured.estimate)));
+    Some(format!("While switches were recorded, p50 was {}; in the trials, {usual}.", scale.value(recorded)))
 }
 
 fn row(cause: &SlowCause) -> (String, Vec<Cell>) {
@@ -83,6 +93,10 @@ fn remarks(one: &SlowFigures) -> Vec<String> {
     if one.lost > 0 {
         let lost = grouped(one.lost as f64);
         remarks.push(format!("{lost} switches were lost. The time around them counts as unknown or asleep."));
+    }
+    if one.left_out > 0 {
+        let more = grouped(one.left_out as f64);
+        remarks.push(format!("The passes had {more} requests more than could be kept: use a shorter `for`."));
     }
     if one.disturbed > 0.0 {
         let share = Scale::percent().value(one.disturbed);

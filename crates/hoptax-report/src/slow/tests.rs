@@ -48,6 +48,8 @@ fn model() -> Model {
         failure: Some("perf ended".into()),
         recorder: "perf version 6.1".into(),
         requests: 4_000,
+        left_out: 1_500,
+        p50_us: Some(162.0),
         slow_requests: 40,
         lost: 12,
         disturbed: 0.25,
@@ -88,6 +90,8 @@ fn every_format_has_the_answer_the_table_and_the_failure() {
             "12 switches were lost",
             "Left out: 25 %",
             "900 µs",
+            "had 1,500 requests more than could be kept",
+            "While switches were recorded, p50 was 162 µs; in the trials, 150 µs",
         ] {
             assert!(text.contains(word), "{word} is missing: {text}");
         }
