@@ -7,10 +7,11 @@ use hoptax_plan::Metric;
 use hoptax_record::report::Case;
 use hoptax_record::{Placement, RunRecord, Shares, TrialRecord, are_apart};
 use hoptax_stats::{Estimate, LEAST_RUNS, mean, share_of_runs, variance_of};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The kinds of figures, each with a share of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Kind {
     /// Added median and CPU time per request.
     Time,
@@ -20,17 +21,17 @@ enum Kind {
 }
 
 /// The figures of one run that show how runs scatter.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunFigures {
     /// The figures by kind and name.
-    figures: BTreeMap<(Kind, String), Figure>,
+    figures: BTreeMap<Kind, BTreeMap<String, Figure>>,
     /// Gateways that compile while they run.
     compiling: Vec<String>,
     placements: Vec<Placement>,
 }
 
 /// A figure of one run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Figure {
     value: f64,
     /// Variance that the rounds show.
@@ -51,8 +52,9 @@ impl Figure {
 pub struct Learned {
     /// The shares, with the built-in origin.
     pub shares: Shares,
-    /// Number of runs that count. Runs whose CPUs were at another distance do not count.
-    pub runs: usize,
+    /// Indices of the runs that count. Runs without figures, and runs whose CPUs were at another distance, do
+    /// not count.
+    pub counted: Vec<usize>,
 }
 
 impl RunFigures {
@@ -71,10 +73,8 @@ impl RunFigures {
         for case in &cases {
             let mut add = |kind, metric: Metric| {
                 if let Some(figure) = in_run(metric, case, &side).as_ref().and_then(Figure::new) {
-                    found.figures.insert(
-                        (kind, format!("{}\n{}\n{}", case.gateway, case.load.index, metric.name())),
-                        figure,
-                    );
+                    let name = format!("{}\n{}\n{}", case.gateway, case.load.index, metric.name());
+                    found.figures.entry(kind).or_default().insert(name, figure);
                 }
             };
             add(Kind::Time, Metric::AddedP50);
@@ -96,6 +96,11 @@ impl RunFigures {
         self.figures.is_empty()
     }
 
+    /// Every figure, with its kind and name.
+    fn all(&self) -> impl Iterator<Item = (Kind, &String, &Figure)> {
+        self.figures.iter().flat_map(|(kind, figures)| figures.iter().map(|(name, one)| (*kind, name, one)))
+    }
+
     /// Adds the ratios of CPU times of gateways that do not compile, at the same load point.
     fn add_ratios(&mut self, cases: &[&Case], side: &Side<'_>) {
         let native: Vec<&&Case> =
@@ -112,7 +117,8 @@ impl RunFigures {
                 };
                 let rounds: Vec<f64> = first.iter().filter_map(ratio).collect();
                 if let Some(figure) = hoptax_stats::of_mean(&rounds).as_ref().and_then(Figure::new) {
-                    self.figures.insert((Kind::Cpu, format!("{}\n{}", one.case, other.case)), figure);
+                    let name = format!("{}\n{}", one.case, other.case);
+                    self.figures.entry(Kind::Cpu).or_default().insert(name, figure);
                 }
             }
         }
@@ -142,21 +148,21 @@ fn is_void(analysis: &Analysis, case: &Case) -> bool {
 /// The shares that separate runs of a plan show. `None` if fewer than [`LEAST_RUNS`] runs count. Shares that
 /// the runs say nothing about are the built-in ones.
 pub fn learn(runs: &[RunFigures]) -> Option<Learned> {
-    let runs = alike(runs);
-    let (shares, runs) = (shares(&runs)?, runs.len());
-    Some(Learned { shares, runs })
+    let counted = alike(runs);
+    let shares = shares(&all_of(runs, &counted))?;
+    Some(Learned { shares, counted })
 }
 
 /// Number of intervals of these runs that contain the mean of all runs, and number of all intervals. The
 /// shares for each run come from the other runs. `None` if there are too few.
 pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
-    let runs = alike(runs);
+    let runs = all_of(runs, &alike(runs));
     let (mut held, mut all) = (0, 0);
     for (at, run) in runs.iter().enumerate() {
         let others: Vec<&RunFigures> =
             runs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, run)| *run).collect();
         let shares = shares(&others)?;
-        for ((kind, name), figure) in &run.figures {
+        for (kind, name, figure) in run.all() {
             let share = match kind {
                 Kind::Time if run.compiles(name) => shares.times.hypot(shares.times_jit),
                 Kind::Time => shares.times,
@@ -164,7 +170,7 @@ pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
                 // The report has no interval of a ratio.
                 Kind::Cpu => continue,
             };
-            let values = runs.iter().filter_map(|run| run.figures.get(&(*kind, name.clone())));
+            let values = runs.iter().filter_map(|run| run.figures.get(&kind)?.get(name));
             let Some(truth) = mean(&values.map(|one| one.value).collect::<Vec<_>>()) else { continue };
             all += 1;
             held += usize::from((figure.value - truth).abs() <= figure.half.hypot(share * figure.value));
@@ -173,13 +179,17 @@ pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
     Some((held, all)).filter(|(_, all)| *all > 0)
 }
 
-/// The runs that count: those with the most common distance of CPUs. At another distance, figures differ by a
-/// factor.
-fn alike(runs: &[RunFigures]) -> Vec<&RunFigures> {
-    let alike = |run: &RunFigures| -> Vec<&RunFigures> {
-        runs.iter().filter(|other| !other.is_empty() && !run.is_apart(other)).collect()
+/// Indices of the runs that count: those with the most common distance of CPUs. At another distance, figures
+/// differ by a factor.
+fn alike(runs: &[RunFigures]) -> Vec<usize> {
+    let alike = |run: &RunFigures| -> Vec<usize> {
+        (0..runs.len()).filter(|other| !runs[*other].is_empty() && !run.is_apart(&runs[*other])).collect()
     };
     runs.iter().map(alike).max_by_key(Vec::len).unwrap_or_default()
+}
+
+fn all_of<'a>(runs: &'a [RunFigures], indices: &[usize]) -> Vec<&'a RunFigures> {
+    indices.iter().map(|index| &runs[*index]).collect()
 }
 
 fn shares(runs: &[&RunFigures]) -> Option<Shares> {
@@ -203,7 +213,7 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
 /// The figures of a kind in each run that has them.
 fn by_name(runs: &[&RunFigures], kind: Kind) -> BTreeMap<String, Vec<Figure>> {
     let mut found: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
-    for ((_, name), figure) in runs.iter().flat_map(|run| &run.figures).filter(|((of, _), _)| *of == kind) {
+    for (name, figure) in runs.iter().filter_map(|run| run.figures.get(&kind)).flatten() {
         found.entry(name.clone()).or_default().push(*figure);
     }
     found
@@ -267,7 +277,11 @@ mod tests {
         let near = |found: f64, planted: f64| (0.65..=1.6).contains(&(found / planted));
         let quiet = scattered(12, 0.0, 0.0);
         assert!(quiet.shares.times < 0.02, "{quiet:?}");
-        assert_eq!((quiet.runs, quiet.shares.times_jit), (12, Shares::BUILT_IN.times_jit), "none compiles");
+        assert_eq!(
+            (quiet.counted.len(), quiet.shares.times_jit),
+            (12, Shares::BUILT_IN.times_jit),
+            "none compiles"
+        );
         let noisy = scattered(24, 0.12, 0.0);
         assert!(near(noisy.shares.times, 0.12) && noisy.shares.cpu < 0.01, "{noisy:?}");
         let places = scattered(24, 0.0, 0.08);
@@ -283,7 +297,7 @@ mod tests {
         for (number, one) in runs.iter_mut().enumerate() {
             one.placements = at(if number < 5 { 100.0 } else { 400.0 });
         }
-        assert_eq!(learn(&runs).expect("seven alike").runs, 7);
+        assert_eq!(learn(&runs).expect("seven alike").counted, [5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(learn(&runs[4..8]), None, "three alike are too few");
     }
 
@@ -295,8 +309,8 @@ mod tests {
         let (held, all) = leave_one_out(&runs).expect("enough runs");
         // Added p50 and CPU time of two gateways, and the throughput and its ratio to direct's.
         assert_eq!(all, 12 * 8);
-        let alone = runs.iter().flat_map(|run| &run.figures).filter(|((kind, _), _)| *kind == Kind::Time);
-        let narrow = alone.filter(|(_, figure)| figure.half < 0.05 * figure.value).count();
+        let alone = runs.iter().flat_map(|run| run.figures[&Kind::Time].values());
+        let narrow = alone.filter(|figure| figure.half < 0.05 * figure.value).count();
         assert!(narrow > 12, "rounds alone do not hold the mean: {narrow}");
         assert!(held as f64 >= 0.93 * all as f64, "{held} of {all}");
         assert_eq!(leave_one_out(&runs[..4]), None, "three others are too few");

@@ -74,13 +74,23 @@ impl Machine {
     }
 }
 
+/// Digest of everything in a plan that can change a figure. Two runs with the same digest measured the same
+/// gateways under the same load.
+pub(super) fn digest_of_plan(plan: &Plan) -> String {
+    digest(&without(plan, &["seed", "trials", "budget", "cpu_profile", "tail"]))
+}
+
 /// The parts of a plan that all cases share, as text. Gateways and load points are left out, because they
 /// belong to single cases. Process ids are left out, because they change in every run.
 fn digest_input(plan: &Plan) -> String {
+    without(plan, &["name", "seed", "trials", "budget", "gateways", "load"])
+}
+
+/// A plan without these members and without process ids, as text.
+fn without(plan: &Plan, left_out: &[&str]) -> String {
     let mut plan = serde_json::to_value(plan).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
-        members
-            .retain(|name, _| !["name", "seed", "trials", "budget", "gateways", "load"].contains(&&**name));
+        members.retain(|name, _| !left_out.contains(&&**name));
     }
     if let Some(running) = plan.pointer_mut("/upstream/running").and_then(serde_json::Value::as_object_mut) {
         running.remove("pid");

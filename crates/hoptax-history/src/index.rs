@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the index file in the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables and of the analysis that fills them.
-const VERSION: i32 = 5;
+const VERSION: i32 = 6;
 /// How long to wait while another process locks the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -66,6 +66,10 @@ CREATE TABLE figures (
     PRIMARY KEY (series, run)
 ) WITHOUT ROWID;
 CREATE INDEX figures_by_run ON figures (run);
+CREATE TABLE scatter (
+    run INTEGER PRIMARY KEY,
+    sample TEXT NOT NULL
+);
 ";
 
 /// What to do about an SQLite error.

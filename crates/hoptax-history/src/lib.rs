@@ -15,6 +15,7 @@ pub mod live;
 mod notes;
 mod read;
 mod scan;
+mod scatter;
 pub mod serve;
 mod store;
 mod table;
@@ -24,6 +25,7 @@ mod trend;
 
 pub use error::HistoryError;
 pub use latest::Latest;
+pub use scatter::learned_shares;
 pub use store::Store;
 
 use hoptax_plan::Metric;

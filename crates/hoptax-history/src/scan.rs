@@ -148,6 +148,31 @@ pub(super) fn scan(root: &Path) -> Result<Vec<Found>, HistoryError> {
     Ok(entries.flatten().filter_map(|entry| found(&entry)).collect())
 }
 
+/// Returns the newest `most` directories of a plan's runs that have a record, newest first. Directories with
+/// another name than hoptax gives are left out.
+///
+/// # Errors
+/// If `root` cannot be read.
+pub(super) fn of_plan(root: &Path, plan: &str, most: usize) -> Result<Vec<Found>, HistoryError> {
+    let entries = fs::read_dir(root).map_err(|source| HistoryError::Root { path: root.into(), source })?;
+    let mut named: Vec<fs::DirEntry> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| is_of_plan(name, plan)))
+        .collect();
+    named.sort_by_cached_key(|entry| std::cmp::Reverse(entry.file_name()));
+    let found = named.iter().filter_map(found);
+    Ok(found.filter(|found| found.shut.is_none() && found.run.is_file()).take(most).collect())
+}
+
+/// True for `20260930T174501Z-PLAN`, also with `-2` or another number at the end.
+fn is_of_plan(name: &str, plan: &str) -> bool {
+    let rest = name.split_once('-').and_then(|(_, rest)| rest.strip_prefix(plan));
+    let is_number = |rest: &str| {
+        rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    started_by_name(name).is_some() && rest.is_some_and(|rest| rest.is_empty() || is_number(rest))
+}
+
 fn found(entry: &fs::DirEntry) -> Option<Found> {
     let kind = entry.file_type().ok()?;
     let name = entry.file_name();
@@ -214,6 +239,19 @@ mod tests {
         assert_eq!(started_by_name("20231114T221320Z-quickstart-2"), Some(1_700_000_000));
         for other in ["20231114T221320Z", "20231314T221320Z-x", "2023é114T22132Z-x", "notes", "", "-"] {
             assert_eq!(started_by_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn runs_of_a_plan_are_found_by_name() {
+        for (name, is_of) in [
+            ("20231114T221320Z-nightly", true),
+            ("20231114T221320Z-nightly-2", true),
+            ("20231114T221320Z-nightly-tls", false),
+            ("20231114T221320Z-night", false),
+            ("backup-nightly", false),
+        ] {
+            assert_eq!(is_of_plan(name, "nightly"), is_of, "{name}");
         }
     }
 

@@ -5,6 +5,7 @@ use super::index;
 use super::notes::{self, Notes};
 use super::read::{self, Row};
 use super::scan::{self, Found};
+use super::table::Known;
 use super::{
     CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend,
 };
@@ -39,6 +40,17 @@ impl Store {
         let root = root.canonicalize().map_err(failed)?;
         fs::read_dir(&root).map_err(failed)?;
         Ok(Self { index: RefCell::new(index::open(&root)?), root })
+    }
+
+    /// Looks only at these directories, and reads those that changed.
+    ///
+    /// # Errors
+    /// If another process locks the index for too long.
+    pub(super) fn refresh_some(&self, some: &[Found]) -> Result<(), HistoryError> {
+        self.attempt(|index| {
+            let mut known = table::known(index)?;
+            read_changed(index, some.iter().cloned(), &mut known, now_ns())
+        })
     }
 
     /// Looks for new, changed and removed directories.
@@ -243,9 +255,25 @@ impl Store {
 
 fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
     let mut known = table::known(index)?;
+    read_changed(index, by_id(scan::scan(root)?), &mut known, now_ns)?;
+    if known.is_empty() {
+        return Ok(());
+    }
+    let change = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    known.values().try_for_each(|was| table::remove(&change, was.run))?;
+    Ok(change.commit()?)
+}
+
+/// Reads these directories if they changed. Removes them from `known`.
+fn read_changed(
+    index: &mut Connection,
+    all: impl Iterator<Item = Found>,
+    known: &mut HashMap<String, Known>,
+    now_ns: i64,
+) -> Result<(), HistoryError> {
     let mut changed: Vec<Found> = Vec::new();
     let mut noted: Vec<Found> = Vec::new();
-    for found in by_id(scan::scan(root)?) {
+    for found in all {
         match known.remove(&found.id) {
             Some(was)
                 if was.mark != found.mark()
@@ -264,12 +292,11 @@ fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
         rows.iter().try_for_each(|(found, row)| table::put(&change, found, row))?;
         change.commit()?;
     }
-    if known.is_empty() && noted.is_empty() {
+    if noted.is_empty() {
         return Ok(());
     }
     let change = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
     noted.iter().try_for_each(|found| table::put_notes(&change, found))?;
-    known.values().try_for_each(|was| table::remove(&change, was.run))?;
     Ok(change.commit()?)
 }
 

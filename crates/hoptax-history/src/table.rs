@@ -43,8 +43,10 @@ pub(super) fn known(index: &Connection) -> Result<HashMap<String, Known>, Error>
 /// Inserts or replaces a run, and marks it for analysis.
 pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<(), Error> {
     let entry = &row.entry;
-    let old = "DELETE FROM figures WHERE run = (SELECT run FROM runs WHERE id = ?1)";
-    change.prepare_cached(old)?.execute([&entry.id])?;
+    for table in ["figures", "scatter"] {
+        let old = format!("DELETE FROM {table} WHERE run = (SELECT run FROM runs WHERE id = ?1)");
+        change.prepare_cached(&old)?.execute([&entry.id])?;
+    }
     let sql = "INSERT INTO runs
         (id, mark, noted, sorted, until, state, problem, name, started, took, hoptax, contenders, loads, trials, planned,
          starts, basis, words, tags, note, note_words, notes_problem, tries)
@@ -97,12 +99,13 @@ pub(super) fn put_notes(change: &Transaction<'_>, found: &Found) -> Result<(), E
 }
 
 pub(super) fn clear(change: &Transaction<'_>) -> Result<(), Error> {
-    change.execute_batch("DELETE FROM figures; DELETE FROM series; DELETE FROM runs")
+    change.execute_batch("DELETE FROM figures; DELETE FROM series; DELETE FROM scatter; DELETE FROM runs")
 }
 
 pub(super) fn remove(change: &Transaction<'_>, run: i64) -> Result<(), Error> {
-    change.prepare_cached("DELETE FROM figures WHERE run = ?1")?.execute([run])?;
-    change.prepare_cached("DELETE FROM runs WHERE run = ?1")?.execute([run])?;
+    for table in ["figures", "scatter", "runs"] {
+        change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run])?;
+    }
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! The shares of scatter of this machine, which `hoptax calibrate` measures. They are kept in
+//! The shares of scatter of this machine, from `hoptax calibrate` or from earlier runs. They are kept in
 //! `scatter.json` in the user's [data directory](crate::programs::data_directory), one entry for each
 //! machine, because several machines may share a home directory.
 
 use crate::programs::data_directory;
 use anyhow::Context as _;
-use hoptax_record::{Environment, Shares};
+use hoptax_record::{Environment, Machine, Origin, Shares};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
@@ -13,31 +13,10 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read, bytes. An entry takes 400 bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// The properties of a machine for which shares are valid.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Machine {
-    cpu: String,
-    hypervisor: Option<String>,
-    kernel: String,
-    cpus: u32,
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
     machine: Machine,
     shares: Shares,
-}
-
-impl Machine {
-    fn of(environment: &Environment) -> Self {
-        let Environment { cpu, hypervisor, kernel, cpus, .. } = environment.clone();
-        Self { cpu, hypervisor, kernel, cpus }
-    }
-}
-
-/// True if shares of one machine hold for the other.
-pub fn is_same_machine(one: &Environment, other: &Environment) -> bool {
-    Machine::of(one) == Machine::of(other)
 }
 
 /// The file, `None` if there is no data directory because neither `HOPTAX_HOME` nor `XDG_DATA_HOME` nor
@@ -72,6 +51,22 @@ pub fn write(file: &Path, environment: &Environment, shares: &Shares) -> anyhow:
     serde_json::to_writer_pretty(&mut draft, &kept)?;
     draft.persist(file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(())
+}
+
+/// Keeps the shares that `runs` earlier runs show, unless a calibration with more runs is kept. Returns the
+/// shares that are then kept.
+///
+/// # Errors
+/// If the file cannot be read or written.
+pub fn learn(file: &Path, environment: &Environment, learned: Shares, runs: u32) -> anyhow::Result<Shares> {
+    let kept = read(file, environment)?;
+    if matches!(kept.origin, Origin::Calibrated { runs: calibrated, .. } if calibrated > runs) {
+        return Ok(kept);
+    }
+    if kept != learned {
+        write(file, environment, &learned)?;
+    }
+    Ok(learned)
 }
 
 fn all(file: &Path) -> anyhow::Result<Vec<Kept>> {
@@ -120,7 +115,30 @@ mod tests {
         assert_eq!(read(&file, &here).expect("kept"), shares(0.03));
         assert_eq!(read(&file, &other).expect("kept"), shares(0.2));
         assert_eq!(all(&file).expect("two entries").len(), 2);
-        assert!(is_same_machine(&here, &here) && !is_same_machine(&here, &other));
+    }
+
+    #[test]
+    fn only_a_calibration_with_more_runs_outlasts_what_earlier_runs_show() {
+        let scratch = tempfile::tempdir().expect("made");
+        let file = scratch.path().join("scatter.json");
+        let here = probe::environment(Idle::Sleep);
+        let day = || "2026-11-28".to_owned();
+        let learned = |plan: &str, runs| Shares {
+            times: 0.04,
+            origin: Origin::History { plan: plan.into(), since: day(), date: day(), runs },
+            ..Shares::BUILT_IN
+        };
+        let calibrated =
+            Shares { times: 0.02, origin: Origin::Calibrated { date: day(), runs: 12 }, ..Shares::BUILT_IN };
+        let learn = |plan, runs| learn(&file, &here, learned(plan, runs), runs).expect("kept");
+        assert_eq!(learn("nightly", 8), learned("nightly", 8));
+        write(&file, &here, &calibrated).expect("written");
+        assert_eq!(learn("nightly", 11), calibrated);
+        assert_eq!(read(&file, &here).expect("kept"), calibrated);
+        for (plan, runs) in [("nightly", 12), ("other", 9), ("nightly", 8)] {
+            assert_eq!(learn(plan, runs), learned(plan, runs));
+            assert_eq!(read(&file, &here).expect("kept"), learned(plan, runs));
+        }
     }
 
     #[test]

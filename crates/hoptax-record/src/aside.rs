@@ -12,7 +12,7 @@
 use crate::plan::Plan;
 use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, RunRecord, TrialRecord, WarmUp};
 use hoptax_format::record::LoadRecord;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Which trials of a run are set aside.
@@ -115,7 +115,7 @@ const LEAST_DISTANCES: usize = 8;
 const APART: f64 = 2.0;
 
 /// How two CPUs were placed during a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Placement {
     /// The two CPUs, the lower number first.
     pub cpus: [u32; 2],

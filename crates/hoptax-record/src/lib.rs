@@ -38,7 +38,7 @@ pub use hosts::{
 };
 pub use printable::printable;
 pub use role_usage::RoleUsage;
-pub use shares::{Origin, Shares};
+pub use shares::{Machine, Origin, Shares};
 pub use warm_up::{Burst, WarmUp, WarmUpLoad};
 
 use hoptax_format::record::LoadRecord;

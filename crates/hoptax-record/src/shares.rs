@@ -1,5 +1,6 @@
 //! How much figures scatter from run to run on a machine, beyond what the rounds of a run show.
 
+use crate::Environment;
 use serde::{Deserialize, Serialize};
 
 /// Shares of scatter. Each is half of a 95 % interval, as a share of the figure.
@@ -30,6 +31,34 @@ pub enum Origin {
         /// Number of runs.
         runs: u32,
     },
+    /// Earlier runs of one plan on this machine, which were in the same directory.
+    History {
+        /// Name of the plan.
+        plan: String,
+        /// Day of the first run, UTC.
+        since: String,
+        /// Day of the last run, UTC.
+        date: String,
+        /// Number of runs.
+        runs: u32,
+    },
+}
+
+/// The properties of a machine for which shares of scatter are valid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    cpu: String,
+    hypervisor: Option<String>,
+    kernel: String,
+    cpus: u32,
+}
+
+impl Machine {
+    /// The machine of a run.
+    pub fn of(environment: &Environment) -> Self {
+        let Environment { cpu, hypervisor, kernel, cpus, .. } = environment.clone();
+        Self { cpu, hypervisor, kernel, cpus }
+    }
 }
 
 impl Shares {
@@ -48,7 +77,7 @@ impl Shares {
         origin: Origin::BuiltIn,
     };
 
-    /// True if the machine was not calibrated.
+    /// True if nothing was measured on the machine.
     pub fn is_built_in(&self) -> bool {
         self.origin == Origin::BuiltIn
     }
@@ -74,9 +103,14 @@ mod tests {
 
     #[test]
     fn shares_are_read_as_they_were_written() {
-        let origin = Origin::Calibrated { date: "2026-11-28".into(), runs: 12 };
-        let calibrated = Shares { times: 0.03, origin, ..Shares::BUILT_IN };
-        for shares in [Shares::default(), calibrated] {
+        let day = || "2026-11-28".to_owned();
+        let origins = [
+            Origin::BuiltIn,
+            Origin::Calibrated { date: day(), runs: 12 },
+            Origin::History { plan: "nightly".into(), since: day(), date: day(), runs: 11 },
+        ];
+        for origin in origins {
+            let shares = Shares { times: 0.03, origin, ..Shares::BUILT_IN };
             let text = serde_json::to_string(&shares).expect("written");
             assert_eq!(serde_json::from_str::<Shares>(&text).expect("read"), shares);
         }

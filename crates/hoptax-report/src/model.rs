@@ -125,17 +125,19 @@ pub enum Belief {
 
 impl Model {
     /// A sentence to append to the meaning of intervals. It says how the scatter of separate runs was
-    /// measured, if this machine was calibrated.
+    /// measured, if it was measured on this machine.
     pub fn origin_of_shares(&self) -> String {
-        match &self.shares.origin {
-            Origin::BuiltIn => String::new(),
-            Origin::Calibrated { date, runs } => {
-                let times = 100.0 * self.shares.times;
-                format!(
-                    " Separate runs scatter by {times:.1} %, measured on this machine by {runs} runs on {date}."
-                )
+        let by = match &self.shares.origin {
+            Origin::BuiltIn => return String::new(),
+            Origin::Calibrated { date, runs } => format!("{runs} runs on {date}"),
+            Origin::History { plan, since, date, runs } => {
+                let when =
+                    if since == date { format!("on {date}") } else { format!("from {since} to {date}") };
+                format!("{runs} earlier runs of {plan} {when}")
             }
-        }
+        };
+        let times = 100.0 * self.shares.times;
+        format!(" Separate runs scatter by {times:.1} %, measured on this machine by {by}.")
     }
 
     /// A text to append to the run's settings. It says what idle CPUs did during the run, and how far the
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_says_that_the_machine_was_calibrated() {
+    fn every_format_says_where_the_scatter_of_separate_runs_was_measured() {
         let mut run = hoptax_analysis::fixture::sample();
         let all = |run: &Run| {
             let model = run.model();
@@ -406,6 +408,14 @@ mod tests {
             );
         }
         assert!(json.contains("\"scatter\"") && json.contains("\"kind\": \"calibrated\""), "{json}");
+        for (since, when) in
+            [("2026-11-20", "from 2026-11-20 to 2026-11-28"), ("2026-11-28", "on 2026-11-28")]
+        {
+            let (plan, date) = ("nightly".into(), "2026-11-28".into());
+            run.record.shares.origin = Origin::History { plan, since: since.into(), date, runs: 11 };
+            let sentence = run.model().origin_of_shares();
+            assert!(sentence.ends_with(&format!("by 11 earlier runs of nightly {when}.")), "{sentence}");
+        }
     }
 
     #[test]

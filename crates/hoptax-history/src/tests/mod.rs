@@ -1,6 +1,7 @@
 //! Tests on made-up directories.
 
 mod index;
+mod scatter;
 mod states;
 mod trends;
 

@@ -13,7 +13,7 @@ use hoptax_host::kept_shares;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{Plan, Trials, units};
 use hoptax_record::dir::Run as ReadRun;
-use hoptax_record::{Environment, Origin, RunRecord, Shares};
+use hoptax_record::{Environment, Machine, Origin, RunRecord, Shares};
 use hoptax_remote::protocol::Inspection;
 use hoptax_stats::LEAST_RUNS;
 use std::fmt::Write as _;
@@ -30,8 +30,8 @@ const SHORTEST: Duration = Duration::from_secs(5);
 
 /// Measure how much separate runs scatter on this machine
 ///
-/// Runs a plan several times. Each run starts its gateways again. Later runs on this machine use the result
-/// for their intervals. Ctrl-C stops; the runs so far then count, if there are at least four.
+/// Runs a plan several times, and starts its gateways each time. Later runs on this machine use the result,
+/// until as many runs of their plan are in the results directory. Ctrl-C stops; four or more runs then count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 the result is kept; 1 too few runs count, or could not run; 2 wrong \
     plan or command line.")]
@@ -113,7 +113,7 @@ impl Args {
             return Ok(Exit::Failed);
         };
         let before = shares_of(&environment);
-        let origin = Origin::Calibrated { date: measured.date, runs: learned.runs as u32 };
+        let origin = Origin::Calibrated { date: measured.date, runs: learned.counted.len() as u32 };
         let shares = Shares { origin, ..learned.shares.clone() };
         kept_shares::write(file, &environment, &shares)?;
         print(&result(&before, &learned, leave_one_out(&measured.figures), count, file))?;
@@ -227,7 +227,7 @@ fn is_alike(one: &RunRecord, other: &RunRecord) -> bool {
     let labels = |run: &RunRecord| run.contenders.iter().map(|one| one.label.clone()).collect::<Vec<_>>();
     one.load == other.load
         && labels(one) == labels(other)
-        && kept_shares::is_same_machine(&one.environment, &other.environment)
+        && Machine::of(&one.environment) == Machine::of(&other.environment)
 }
 
 /// # Errors
@@ -289,7 +289,7 @@ fn result(
     ] {
         let _ = writeln!(text, "  {name:<34} {:>5.1} %   before: {:.1} %", 100.0 * after, 100.0 * before);
     }
-    let runs = learned.runs;
+    let runs = learned.counted.len();
     let _ = write!(text, "\nFrom {runs} runs");
     if runs < count {
         let _ = write!(text, " of {count}: the others have `void` findings, or CPUs at another distance");
@@ -304,7 +304,11 @@ fn result(
             100.0 * held as f64 / all as f64
         );
     }
-    let _ = writeln!(text, "\nKept for this machine in {file}; later runs use it.");
+    let _ = writeln!(
+        text,
+        "\nKept for this machine in {file}. Later runs use it until as many runs of their plan are in the \
+         results directory."
+    );
     text
 }
 
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn the_result_says_what_was_learned_and_where_it_is() {
         let shares = Shares { times: 0.031, ..Shares::BUILT_IN };
-        let learned = Learned { shares, runs: 9 };
+        let learned = Learned { shares, counted: (0..9).collect() };
         let file = Path::new("/data/scatter.json");
         let text = result(&Shares::BUILT_IN, &learned, Some((19, 20)), 12, file);
         for part in [

@@ -3,6 +3,7 @@
 mod agent;
 mod as_curl_sends;
 mod browser;
+mod calibrate;
 mod capacity;
 mod chunked_bodies;
 mod client_certificate;

@@ -197,7 +197,7 @@ impl Args {
             cpus: world.cpus.clone(),
             environment: world.environment.clone(),
             hosts: world.hosts.clone(),
-            shares: world.shares(),
+            shares: world.shares(plan, &self.out),
             look: &|moment| world::look(hosts, moment, &self.out),
             look_at_others: &|moment| world::look_at_others(hosts, moment, &self.out),
             interrupted,

@@ -1,6 +1,7 @@
 //! Where a run takes place: on this machine, or on the hosts of the plan.
 
 use anyhow::Context as _;
+use hoptax_history::learned_shares;
 use hoptax_host::idle::Polling;
 use hoptax_host::kept_shares;
 use hoptax_host::probe;
@@ -51,9 +52,20 @@ impl World {
         }
     }
 
-    /// How much separate runs scatter here. Shares of one machine say nothing about several hosts.
-    pub(super) fn shares(&self) -> Shares {
-        if self.hosts.is_empty() { shares_of(&self.environment) } else { Shares::BUILT_IN }
+    /// How much separate runs of the plan scatter here. Earlier runs in the directory `results` show it.
+    /// Shares of one machine say nothing about several hosts.
+    pub(super) fn shares(&self, plan: &Plan, results: &Path) -> Shares {
+        if !self.hosts.is_empty() {
+            return Shares::BUILT_IN;
+        }
+        match learned_shares(results, plan, &self.environment) {
+            Ok(Some((learned, runs))) => keep(&self.environment, learned, runs),
+            Ok(None) => shares_of(&self.environment),
+            Err(error) => {
+                eprintln!("warning: earlier runs do not show how runs scatter: {error}");
+                shares_of(&self.environment)
+            }
+        }
     }
 
     /// All roles are on this machine.
@@ -110,6 +122,16 @@ pub(in crate::cli) fn shares_of(environment: &Environment) -> Shares {
     kept_shares::read(&file, environment).unwrap_or_else(|error| {
         eprintln!("warning: {error:#}; intervals use the built-in shares of scatter");
         Shares::BUILT_IN
+    })
+}
+
+/// Keeps shares that `runs` earlier runs show, and returns the shares that hold now. If they cannot be kept,
+/// prints a warning.
+fn keep(environment: &Environment, learned: Shares, runs: u32) -> Shares {
+    let Some(file) = kept_shares::file() else { return learned };
+    kept_shares::learn(&file, environment, learned.clone(), runs).unwrap_or_else(|error| {
+        eprintln!("warning: {error:#}; only this run uses the scatter of earlier runs");
+        learned
     })
 }
 
