@@ -72,7 +72,7 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
                 assert!(record.connections.unasked > 0, "{:?}", record.connections);
             }
             Err(LoadError::NoConnection { cause, .. }) => {
-                assert!(cause.contains("without a request"), "{cause}")
+                assert!(cause.contains("without a request"), "{cause}");
             }
             Err(error) => panic!("{error}"),
         }
