@@ -12,9 +12,11 @@
 mod cause;
 mod checks;
 mod clock;
+mod codec;
 mod connection;
 mod error;
 pub mod event_loop;
+mod exchange;
 #[cfg(target_os = "linux")]
 mod generator;
 #[cfg(target_os = "linux")]

@@ -1,10 +1,12 @@
 //! Timeouts of connects, requests and retired connections. Each kind of timeout has its own queue: a linked
-//! list in an array that is indexed by slot.
+//! list in an array that is indexed by the number of a connection or of an exchange.
 //!
 //! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A
 //! simple queue (first in, first out) is therefore enough, and arming or disarming a timeout takes only a few
 //! memory writes.
 
+use crate::connection::ConnectionId;
+use crate::exchange::ExchangeId;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::spec;
 
@@ -15,18 +17,18 @@ const NONE: u32 = u32::MAX;
 const LEAVING: u64 = MILLISECOND;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Expired {
     /// The connection was not established in time.
-    Connect,
+    Connect(ConnectionId),
     /// The first byte of the response did not arrive in time.
-    FirstByte,
+    FirstByte(ExchangeId),
     /// The response was not complete in time.
-    Total,
+    Total(ExchangeId),
     /// The peer did not close a retired connection in time.
-    Leaving,
+    Leaving(ConnectionId),
 }
 
-/// The armed timeouts of one worker's slots. A slot has at most one timeout of each kind.
+/// The armed timeouts of one worker: at most two of each connection, and two of each exchange.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     connect: Queue,
@@ -50,62 +52,63 @@ impl Timeouts {
     }
 
     /// Called when a connect starts at `now`. In all methods of this type, `now` must never decrease.
-    pub(crate) fn connecting(&mut self, slot: u32, now: u64) {
-        self.connect.arm(slot, now);
+    pub(crate) fn connecting(&mut self, connection: ConnectionId, now: u64) {
+        self.connect.arm(connection.0, now);
     }
 
-    /// True while the slot is connecting, or waits to connect again.
-    pub(crate) fn is_connecting(&self, slot: u32) -> bool {
-        self.connect.is_armed(slot)
+    /// True while this connection is connecting, or waits to connect again.
+    pub(crate) fn is_connecting(&self, connection: ConnectionId) -> bool {
+        self.connect.is_armed(connection.0)
     }
 
-    pub(crate) fn connected(&mut self, slot: u32) {
-        self.connect.disarm(slot);
+    /// Called when the connection is established, or is no longer needed.
+    pub(crate) fn connected(&mut self, connection: ConnectionId) {
+        self.connect.disarm(connection.0);
     }
 
-    pub(crate) fn sent(&mut self, slot: u32, now: u64) {
-        self.total.arm(slot, now);
+    pub(crate) fn sent(&mut self, exchange: ExchangeId, now: u64) {
+        self.total.arm(exchange.0, now);
         if self.watches_first_byte {
-            self.first_byte.arm(slot, now);
+            self.first_byte.arm(exchange.0, now);
         }
     }
 
     /// Called when the first piece of a request is sent at `now`, and more pieces follow.
-    pub(crate) fn sending(&mut self, slot: u32, now: u64) {
-        self.total.arm(slot, now);
+    pub(crate) fn sending(&mut self, exchange: ExchangeId, now: u64) {
+        self.total.arm(exchange.0, now);
     }
 
     /// Called when the last piece of a request is sent at `now`, if no byte of the response has arrived. The
     /// time limit for the first byte does not include the pauses of the request.
-    pub(crate) fn sent_whole(&mut self, slot: u32, now: u64) {
+    pub(crate) fn sent_whole(&mut self, exchange: ExchangeId, now: u64) {
         if self.watches_first_byte {
-            self.first_byte.arm(slot, now);
+            self.first_byte.arm(exchange.0, now);
         }
     }
 
-    pub(crate) fn responding(&mut self, slot: u32) {
+    pub(crate) fn responding(&mut self, exchange: ExchangeId) {
         if self.watches_first_byte {
-            self.first_byte.disarm(slot);
+            self.first_byte.disarm(exchange.0);
         }
     }
 
-    pub(crate) fn completed(&mut self, slot: u32) {
-        self.total.disarm(slot);
+    pub(crate) fn completed(&mut self, exchange: ExchangeId) {
+        self.total.disarm(exchange.0);
     }
 
-    pub(crate) fn failed(&mut self, slot: u32) {
-        self.connect.disarm(slot);
-        self.responding(slot);
-        self.total.disarm(slot);
+    /// Called when the request has failed, or will be sent again.
+    pub(crate) fn failed(&mut self, exchange: ExchangeId) {
+        self.responding(exchange);
+        self.total.disarm(exchange.0);
     }
 
     /// Called when a connection is retired at `now`. From then on, the worker waits for the peer to close it.
-    pub(crate) fn leaving(&mut self, slot: u32, now: u64) {
-        self.leaving.arm(slot, now);
+    pub(crate) fn leaving(&mut self, connection: ConnectionId, now: u64) {
+        self.leaving.arm(connection.0, now);
     }
 
-    pub(crate) fn closed(&mut self, slot: u32) {
-        self.leaving.disarm(slot);
+    pub(crate) fn closed(&mut self, connection: ConnectionId) {
+        self.leaving.disarm(connection.0);
     }
 
     /// Time when the next timeout expires, or `u64::MAX` if no timeout is armed.
@@ -114,15 +117,13 @@ impl Timeouts {
         requests.min(self.connect.next()).min(self.leaving.next())
     }
 
-    /// If a timeout has expired at `now`, disarms it, and returns its slot and kind.
-    pub(crate) fn expire(&mut self, now: u64) -> Option<(u32, Kind)> {
-        let queues = [
-            (&mut self.connect, Kind::Connect),
-            (&mut self.first_byte, Kind::FirstByte),
-            (&mut self.total, Kind::Total),
-            (&mut self.leaving, Kind::Leaving),
-        ];
-        queues.into_iter().find_map(|(queue, kind)| Some((queue.expire(now)?, kind)))
+    /// If a timeout has expired at `now`, disarms it, and returns it.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<Expired> {
+        let connect = self.connect.expire(now).map(|index| Expired::Connect(ConnectionId(index)));
+        connect
+            .or_else(|| self.first_byte.expire(now).map(|index| Expired::FirstByte(ExchangeId(index))))
+            .or_else(|| self.total.expire(now).map(|index| Expired::Total(ExchangeId(index))))
+            .or_else(|| self.leaving.expire(now).map(|index| Expired::Leaving(ConnectionId(index))))
     }
 }
 
@@ -133,14 +134,14 @@ struct Link {
     armed_at: u64,
 }
 
-/// Value of `before` for a slot that is not armed. The first slot in a queue has [`NONE`] in `before`.
+/// Value of `before` for a timeout that is not armed. The first timeout in a queue has [`NONE`] in `before`.
 const DISARMED: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
 struct Queue {
     timeout: u64,
-    /// Links of the slots. The array grows up to the highest slot that was ever armed. A kind of timeout that
-    /// is never armed therefore uses no memory.
+    /// Links of the timeouts. The array grows up to the highest index that was ever armed. A kind of timeout
+    /// that is never armed therefore uses no memory.
     links: Vec<Link>,
     first: u32,
     last: u32,
@@ -156,7 +157,7 @@ impl Queue {
         self.links.get(slot as usize).is_some_and(|link| link.before != DISARMED)
     }
 
-    /// Arms the timeout of `slot` at `now`. `now` must never decrease.
+    /// Arms the timeout with the index `slot` at `now`. `now` must never decrease.
     fn arm(&mut self, slot: u32, now: u64) {
         debug_assert!(!self.is_armed(slot), "slot {slot} is armed already");
         let index = slot as usize;
@@ -265,42 +266,45 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_length() {
         let mut timeouts = timeouts(10, 20, 30);
-        timeouts.connecting(0, 100);
-        timeouts.sent(1, 100);
-        timeouts.sent(2, 100);
-        timeouts.leaving(1, 100);
-        assert!(timeouts.is_connecting(0) && !timeouts.is_connecting(1) && !timeouts.is_connecting(9));
+        let (connections, exchanges) = ([0, 1, 9].map(ConnectionId), [0, 1, 2].map(ExchangeId));
+        timeouts.connecting(connections[0], 100);
+        timeouts.sent(exchanges[1], 100);
+        timeouts.sent(exchanges[2], 100);
+        timeouts.leaving(connections[1], 100);
+        assert_eq!(connections.map(|one| timeouts.is_connecting(one)), [true, false, false]);
         assert_eq!(timeouts.next(), 110);
         assert_eq!(timeouts.expire(109), None);
-        assert_eq!(timeouts.expire(110), Some((0, Kind::Connect)));
-        timeouts.responding(1);
-        assert_eq!(timeouts.expire(120), Some((2, Kind::FirstByte)));
-        timeouts.failed(2);
-        assert_eq!(timeouts.expire(130), Some((1, Kind::Total)));
+        assert_eq!(timeouts.expire(110), Some(Expired::Connect(connections[0])));
+        timeouts.responding(exchanges[1]);
+        assert_eq!(timeouts.expire(120), Some(Expired::FirstByte(exchanges[2])));
+        timeouts.failed(exchanges[2]);
+        assert_eq!(timeouts.expire(130), Some(Expired::Total(exchanges[1])));
         assert_eq!(timeouts.next(), 100 + LEAVING);
-        assert_eq!(timeouts.expire(100 + LEAVING), Some((1, Kind::Leaving)));
+        assert_eq!(timeouts.expire(100 + LEAVING), Some(Expired::Leaving(connections[1])));
         assert_eq!((timeouts.next(), timeouts.expire(u64::MAX)), (u64::MAX, None));
     }
 
     #[test]
     fn the_first_byte_is_watched_once_the_whole_request_is_sent() {
         let mut timeouts = timeouts(10, 20, 100);
-        timeouts.sending(0, 0);
+        let exchange = ExchangeId(0);
+        timeouts.sending(exchange, 0);
         assert_eq!(timeouts.next(), 100);
-        timeouts.sent_whole(0, 50);
-        assert_eq!(timeouts.expire(70), Some((0, Kind::FirstByte)));
+        timeouts.sent_whole(exchange, 50);
+        assert_eq!(timeouts.expire(70), Some(Expired::FirstByte(exchange)));
     }
 
     #[test]
     fn disarmed_timeouts_do_not_expire() {
         let mut timeouts = timeouts(10, 20, 30);
-        timeouts.connecting(0, 100);
-        timeouts.connected(0);
-        timeouts.sent(0, 105);
-        timeouts.responding(0);
-        timeouts.completed(0);
-        timeouts.leaving(0, 110);
-        timeouts.closed(0);
+        let (connection, exchange) = (ConnectionId(0), ExchangeId(0));
+        timeouts.connecting(connection, 100);
+        timeouts.connected(connection);
+        timeouts.sent(exchange, 105);
+        timeouts.responding(exchange);
+        timeouts.completed(exchange);
+        timeouts.leaving(connection, 110);
+        timeouts.closed(connection);
         assert_eq!(timeouts.next(), u64::MAX);
     }
 
@@ -308,8 +312,8 @@ mod tests {
     fn the_first_byte_is_not_watched_if_the_total_timeout_is_not_longer() {
         for first_byte in [30, 31, u64::MAX] {
             let mut timeouts = timeouts(10, first_byte, 30);
-            timeouts.sent(0, 0);
-            assert_eq!(timeouts.expire(1000), Some((0, Kind::Total)));
+            timeouts.sent(ExchangeId(0), 0);
+            assert_eq!(timeouts.expire(1000), Some(Expired::Total(ExchangeId(0))));
             assert_eq!(timeouts.next(), u64::MAX);
         }
     }

@@ -1,6 +1,7 @@
 //! Runs the phases of a trial in one worker, and communicates with the thread that started the worker.
 
 use crate::clock;
+use crate::codec::Codec;
 use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
 use crate::recorder::Tally;
@@ -72,7 +73,7 @@ pub(crate) struct Reports {
 impl Reports {
     /// If windows are reported, sends all windows before window `index`. Sending cannot fail while workers
     /// run, because the receiver lives longer than the workers.
-    fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
+    fn report_windows<C: Codec>(&self, worker: &mut Worker<'_, C>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
             worker.recorder.report_windows(index, keep, |number, window| {
                 let _ = windows.send((number, window));
@@ -104,7 +105,7 @@ impl Shared<'_> {
 
     /// True if all workers of this generator are hopeless ([`Worker::is_hopeless`]). `counted` is true while
     /// this worker is counted as hopeless.
-    fn all_hopeless(&self, worker: &Worker<'_>, counted: &mut bool) -> bool {
+    fn all_hopeless<C: Codec>(&self, worker: &Worker<'_, C>, counted: &mut bool) -> bool {
         if !self.spec.gives_up {
             return false;
         }
@@ -153,8 +154,8 @@ impl Shared<'_> {
 ///
 /// # Errors
 /// If the event loop fails.
-pub(crate) fn run<L: EventLoop>(
-    mut worker: Worker<'_>,
+pub(crate) fn run<L: EventLoop, C: Codec>(
+    mut worker: Worker<'_, C>,
     io: &mut L,
     index: u32,
     shared: &Shared<'_>,
@@ -185,7 +186,11 @@ pub(crate) fn run<L: EventLoop>(
 }
 
 /// Phase `Connecting`: opens all connections, or stops at a time limit.
-fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) -> io::Result<()> {
+fn open<L: EventLoop, C: Codec>(
+    worker: &mut Worker<'_, C>,
+    io: &mut L,
+    shared: &Shared<'_>,
+) -> io::Result<()> {
     let give_up = clock::now().saturating_add(shared.spec.timeouts.connect_ns.max(LEAST_OPENING));
     worker.open_all();
     loop {
@@ -198,8 +203,8 @@ fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) 
 }
 
 /// Waits until the times of the trial are set, and then for the start of traffic.
-fn agreed<L: EventLoop>(
-    worker: &mut Worker<'_>,
+fn agreed<L: EventLoop, C: Codec>(
+    worker: &mut Worker<'_, C>,
     io: &mut L,
     shared: &Shared<'_>,
 ) -> io::Result<Option<TrialTimes>> {
@@ -221,8 +226,8 @@ fn agreed<L: EventLoop>(
 /// The measured time ends at its latest end or at an interrupt. If the number of requests is limited, it also
 /// ends when the last request has its outcome. The returned end is the first nanosecond after the measured
 /// time.
-fn measure<L: EventLoop>(
-    worker: &mut Worker<'_>,
+fn measure<L: EventLoop, C: Codec>(
+    worker: &mut Worker<'_, C>,
     io: &mut L,
     (index, shared, reports): (u32, &Shared<'_>, &Reports),
     times: TrialTimes,
@@ -279,8 +284,8 @@ fn measure<L: EventLoop>(
 
 /// Phase `Draining`: waits for outstanding responses. The time limit is the sum of the timeouts of a connect
 /// and of a response. With retries, it is twice as long, because a request can be sent twice.
-fn drain<L: EventLoop>(
-    worker: &mut Worker<'_>,
+fn drain<L: EventLoop, C: Codec>(
+    worker: &mut Worker<'_, C>,
     io: &mut L,
     shared: &Shared<'_>,
     ended: u64,

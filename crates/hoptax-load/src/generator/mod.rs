@@ -2,6 +2,7 @@
 //! into one record.
 
 use crate::clock;
+use crate::codec::Http1;
 use crate::error::LoadError;
 use crate::event_loop::Epoll;
 use crate::limits;
@@ -178,13 +179,13 @@ fn work(
 ) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let index = shared.spec.place(index);
-        let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
+        let connections = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());
-        let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
+        let worker = Worker::<Http1>::new(setup, (index, shared.workers), connections, recorder);
         // After the trial, the connections are reset. Closed connections would keep their ports in TIME_WAIT,
         // and a trial with thousands of them would leave too few ports for the next trial.
         match proxy {
@@ -196,7 +197,7 @@ fn work(
             }
             Some(client) => {
                 let header = shared.spec.proxy_protocol;
-                let io = TlsToProxy::new(client, slots as usize, header);
+                let io = TlsToProxy::new(client, connections as usize, header);
                 let mut io = io.map_err(LoadError::EventLoop)?;
                 let outcome = trial::run(worker, &mut io, index, shared, reports);
                 io.reset_all();

@@ -4,7 +4,8 @@
 use super::{Setup, Worker};
 use crate::cause;
 use crate::clock;
-use crate::connection::Event;
+use crate::codec::Codec;
+use crate::connection::{ConnectionId, Event};
 use crate::event_loop::EventLoop;
 use crate::proxy_protocol;
 use hoptax_format::Address;
@@ -18,7 +19,7 @@ const CONNECTS_AT_ONCE: usize = 128;
 /// connect succeeds within the call, but the time until this check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
-impl Worker<'_> {
+impl<C: Codec> Worker<'_, C> {
     pub(super) fn may_connect(&self) -> bool {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
@@ -28,9 +29,10 @@ impl Worker<'_> {
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
-                let slot = &mut self.slots[self.queued[index] as usize];
-                if let Some(times) = slot.request.take() {
-                    slot.in_vain = true;
+                let connection = self.queued[index];
+                let exchange = self.exchange_on(connection);
+                if let Some(times) = self.exchanges[exchange.index()].request.take() {
+                    self.connections[connection.index()].in_vain = true;
                     self.active -= 1;
                     self.recorder.unfinished(times);
                 }
@@ -40,10 +42,10 @@ impl Worker<'_> {
     }
 
     pub(super) fn cancel_queued(&mut self) {
-        for slot in self.queued.drain(..) {
-            // If the connect of this slot was put off, its timeout is still armed.
-            self.timeouts.failed(slot);
-            self.slots[slot as usize].step(Event::Closed);
+        for connection in self.queued.drain(..) {
+            // If the connect was put off, its timeout is still armed.
+            self.timeouts.connected(connection);
+            self.connections[connection.index()].step(Event::Closed);
         }
     }
 
@@ -56,50 +58,54 @@ impl Worker<'_> {
             if now < self.pace.not_before() {
                 return;
             }
-            let slot = self.queued.pop_front().expect("one is queued");
-            self.connect(io, slot, now);
+            let connection = self.queued.pop_front().expect("one is queued");
+            self.connect(io, connection, now);
         }
     }
 
-    fn connect<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        let (token, connection) = (self.token(slot), self.connection_number(slot));
-        let state = &mut self.slots[slot as usize];
-        state.step(Event::Permitted);
-        if !self.timeouts.is_connecting(slot) {
-            state.connect_started = now;
-            self.timeouts.connecting(slot, now);
+    fn connect<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
+        let (token, number) = (self.token(id), self.connection_number(id));
+        let connection = &mut self.connections[id.index()];
+        connection.step(Event::Permitted);
+        if !self.timeouts.is_connecting(id) {
+            connection.connect_started = now;
+            self.timeouts.connecting(id, now);
         }
         self.connecting += 1;
         self.pace.connecting(now);
-        let (address, source) = self.setup.route(connection);
+        let (address, source) = self.setup.route(number);
         match io.connect(token, address, source) {
             Ok(()) => {}
             // The backlog of a Unix socket is full. For TCP the kernel would retry, but for Unix sockets the
             // worker must retry.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.slots[slot as usize].step(Event::PutOff);
+                self.connections[id.index()].step(Event::PutOff);
                 self.connecting -= 1;
-                self.queued.push_front(slot);
+                self.queued.push_front(id);
                 self.pace.full(now);
             }
             Err(error) => {
                 let failed = clock::now();
-                self.connect_failed(io, slot, failed, &error);
+                self.connect_failed(io, id, failed, &error);
                 self.pace.cost(failed, failed - now);
             }
         }
     }
 
-    /// Number of the connection of `slot`, counted over all workers.
-    fn connection_number(&self, slot: u32) -> usize {
-        self.first_address + slot as usize * self.address_step
+    /// Number of the connection, counted over all workers.
+    fn connection_number(&self, connection: ConnectionId) -> usize {
+        self.first_address + connection.index() * self.address_step
     }
 
-    /// Sends the header of the PROXY protocol on the new connection of `slot`, if the load has one.
-    pub(super) fn send_proxy_header<L: EventLoop>(&self, io: &mut L, slot: u32) -> io::Result<()> {
+    /// Sends the header of the PROXY protocol on a new connection, if the load has one.
+    pub(super) fn send_proxy_header<L: EventLoop>(
+        &self,
+        io: &mut L,
+        connection: ConnectionId,
+    ) -> io::Result<()> {
         let Some(version) = self.setup.proxy_protocol else { return Ok(()) };
-        let token = self.token(slot);
-        let ends = match self.setup.route(self.connection_number(slot)).0 {
+        let token = self.token(connection);
+        let ends = match self.setup.route(self.connection_number(connection)).0 {
             Address::Tcp(to) => io.local_address(token).map(|from| (from, *to)),
             Address::Unix(_) => None,
         };
@@ -109,12 +115,12 @@ impl Worker<'_> {
     pub(super) fn connect_failed<L: EventLoop>(
         &mut self,
         io: &mut L,
-        slot: u32,
+        connection: ConnectionId,
         now: u64,
         error: &io::Error,
     ) {
         let (cause, text) = cause::of_connect(error);
-        self.fail(io, slot, now, cause, &text);
+        self.fail(io, connection, now, cause, &text);
         self.connect_error = Some(text);
     }
 }

@@ -1,16 +1,19 @@
-//! The part of the load that one thread runs: its slots, and how it reacts to their events.
+//! The part of the load that one thread runs: its connections and their exchanges, and how it reacts to their
+//! events.
 //!
 //! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
 use crate::clock;
-use crate::connection::{ConnectionSlot, Event, Read, State};
+use crate::codec::{Codec, Http1, Read};
+use crate::connection::{Connection, ConnectionId, Event, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
+use crate::exchange::{Exchange, ExchangeId};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::recorder::{Recorder, Response, Tally, Times};
 use crate::scratch::Scratch;
 use crate::target::{Mix, Requests};
-use crate::timeouts::{Kind, Timeouts};
+use crate::timeouts::{Expired, Timeouts};
 use crate::tls::Client;
 use hoptax_format::Address;
 use hoptax_format::clock::MILLISECOND;
@@ -23,21 +26,21 @@ use std::net::IpAddr;
 use tls_shared::TlsShared;
 use uploads::Uploads;
 
-/// Time that a slot waits after its first failure. Each further failure doubles this time.
+/// Time until the next connect after a first failure. Each further failure doubles this time.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
-/// Maximum time that a slot waits after a failure.
+/// Maximum time until the next connect after a failure.
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
-/// Maximum number of slots that get their first request before the loop reads responses again.
+/// Maximum number of exchanges that get their first request before the loop reads responses again.
 const STARTS_AT_ONCE: usize = 128;
 /// Shortly before a request is due, a worker with its own CPU stops sleeping and polls. This is the duration
 /// of polling, nanoseconds. It covers the wake-up latency of common kernels.
 const SPIN: u64 = 50_000;
-/// Maximum number of attempts per slot to open a connection before traffic begins. If the peer refuses them,
-/// there are fewer attempts.
+/// Maximum number of attempts to open each connection before traffic begins. If the peer refuses them, there
+/// are fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
 
-/// A load without any response gives up after this many failures per slot. With the waiting times between
-/// them, these failures take 0.3 s.
+/// A load without any response gives up after this many failures per connection. With the waiting times
+/// between them, these failures take 0.3 s.
 const HOPELESS_FAILURES: u64 = 5;
 
 #[derive(Debug)]
@@ -88,15 +91,15 @@ pub(crate) enum Source {
     /// No requests yet: connections are opened, and failed connects are retried.
     Opening,
     Quiet,
-    /// Closed loop. Until `end`, each free slot gets a request. From `start` on, requests are counted, and at
-    /// most `limit` of them are sent.
+    /// Closed loop. Until `end`, each free exchange gets a request. From `start` on, requests are counted,
+    /// and at most `limit` of them are sent.
     Closed {
         start: u64,
         end: u64,
         limit: u64,
     },
-    /// Open loop. Each request that is due gets a free slot. Requests that are still due from the warm-up are
-    /// sent before the requests of the measured time.
+    /// Open loop. Each request that is due gets a free exchange. Requests that are still due from the warm-up
+    /// are sent before the requests of the measured time.
     Open {
         warmup: Box<Pacer>,
         measured: Box<Pacer>,
@@ -104,29 +107,33 @@ pub(crate) enum Source {
 }
 
 #[derive(Debug)]
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker<'a, C = Http1> {
     setup: &'a Setup<'a>,
-    slots: Vec<ConnectionSlot>,
-    /// Connections are numbered over all workers. Slot `s` has connection number `first_address + s *
-    /// address_step`. Connection `i` goes to address `i mod n`, where `n` is the number of addresses.
+    connections: Vec<Connection<C>>,
+    /// One for each connection, with the same number.
+    exchanges: Vec<Exchange>,
+    /// Connections are numbered over all workers. Connection `c` of this worker has the number `first_address
+    /// + c * address_step`. Number `i` goes to address `i mod n`, where `n` is the number of addresses.
     first_address: usize,
     address_step: usize,
     source: Source,
     pub(crate) recorder: Recorder,
     timeouts: Timeouts,
-    /// Slots that wait after a failure, ordered by the end of their waiting time.
-    resting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Slots that need a connection, in the order in which they began to need it.
-    queued: VecDeque<u32>,
-    /// Number of slots that are connecting, wait for a tunnel, or are in a TLS handshake.
+    /// Connections that wait after a failure, ordered by the end of their waiting time.
+    resting: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    /// Connections that are needed, in the order in which they began to be needed.
+    queued: VecDeque<ConnectionId>,
+    /// Number of connections that are connecting, wait for a tunnel, or are in a TLS handshake.
     connecting: usize,
     pace: Pace,
     /// Number of retired connections that the peer has not closed yet.
     leaving: usize,
     /// True once the peer did not close a retired connection in time, because it waits for the client.
     peer_waits: bool,
-    /// Slots without a request, in an open loop. The slot that has been free for the longest time is first.
-    free: VecDeque<u32>,
+    /// Exchanges without a request, in an open loop. The one that has been free for the longest time is
+    /// first.
+    free: VecDeque<ExchangeId>,
+    /// Numbers of the exchanges that have not had their turn since traffic began.
     starting: std::ops::Range<u32>,
     active: usize,
     requests: Requests<'a>,
@@ -137,46 +144,56 @@ pub(crate) struct Worker<'a> {
     pub(crate) connect_error: Option<String>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a, C: Codec> Worker<'a, C> {
     pub(crate) fn new(
         setup: &'a Setup<'a>,
         (index, workers): (u32, u32),
-        slots: u32,
+        connections: u32,
         recorder: Recorder,
     ) -> Self {
+        let room_for_checks = setup.mix.room_for_checks();
         Self {
             setup,
-            slots: (0..slots).map(|_| ConnectionSlot::new(setup.mix.room_for_checks())).collect(),
+            connections: (0..connections).map(|_| Connection::new()).collect(),
+            exchanges: (0..connections).map(|_| Exchange::new(room_for_checks)).collect(),
             first_address: index as usize,
             address_step: workers as usize,
             source: Source::Opening,
             recorder,
             timeouts: Timeouts::new(setup.timeouts),
             resting: BinaryHeap::new(),
-            queued: VecDeque::with_capacity(slots as usize),
+            queued: VecDeque::with_capacity(connections as usize),
             connecting: 0,
             pace: Pace::default(),
             leaving: 0,
             peer_waits: false,
-            free: VecDeque::with_capacity(slots as usize),
+            free: VecDeque::with_capacity(connections as usize),
             starting: 0..0,
             active: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             uploads: setup.mix.has_pieces().then(Box::default),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
-            tls: setup.tls.map(|client| TlsShared::new(client, slots as usize)),
+            tls: setup.tls.map(|client| TlsShared::new(client, connections as usize)),
             connect_error: None,
         }
     }
 
+    fn connection_of(&self, exchange: ExchangeId) -> ConnectionId {
+        ConnectionId(exchange.0)
+    }
+
+    fn exchange_on(&self, connection: ConnectionId) -> ExchangeId {
+        ExchangeId(connection.0)
+    }
+
     pub(crate) fn open_all(&mut self) {
-        for slot in 0..self.slots.len() as u32 {
-            self.queue_connect(slot);
+        for connection in 0..self.connections.len() as u32 {
+            self.queue_connect(ConnectionId(connection));
         }
     }
 
-    /// True if every slot is connected or has used all its attempts. If connecting is hopeless, this function
-    /// also cancels further attempts.
+    /// True if every connection is established or has used all its attempts. If connecting is hopeless, this
+    /// function also cancels further attempts.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
@@ -187,10 +204,10 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn established_count(&self) -> u64 {
-        self.slots.iter().filter(|slot| matches!(slot.state(), State::Idle | State::Busy)).count() as u64
+        self.connections.iter().filter(|connection| connection.state() == State::Open).count() as u64
     }
 
-    /// Number of slots that have a request without an outcome.
+    /// Number of requests without an outcome that an exchange has.
     pub(crate) fn active(&self) -> usize {
         self.active
     }
@@ -198,13 +215,13 @@ impl<'a> Worker<'a> {
     /// Sets the source of new requests, which starts or stops traffic.
     pub(crate) fn set_source(&mut self, source: Source) {
         self.starting = match source {
-            Source::Closed { .. } | Source::Open { .. } => 0..self.slots.len() as u32,
+            Source::Closed { .. } | Source::Open { .. } => 0..self.exchanges.len() as u32,
             Source::Opening | Source::Quiet => 0..0,
         };
         self.source = source;
     }
 
-    /// Number of open-loop requests that were due before `until` and were not assigned to a slot yet.
+    /// Number of open-loop requests that were due before `until` and were not given to an exchange yet.
     pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         match &self.source {
             Source::Open { measured, .. } => measured.due_unsent(until),
@@ -213,9 +230,10 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn record_unfinished(&mut self) {
-        for slot in &mut self.slots {
-            if let Some(times) = slot.request.take() {
-                slot.in_vain = true;
+        for index in 0..self.exchanges.len() {
+            if let Some(times) = self.exchanges[index].request.take() {
+                let connection = self.connection_of(ExchangeId(index as u32));
+                self.connections[connection.index()].in_vain = true;
                 self.recorder.unfinished(times);
             }
         }
@@ -223,17 +241,17 @@ impl<'a> Worker<'a> {
 
     pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let tally = self.recorder.tally();
-        for slot in &self.slots {
-            tally.busy.connection(slot.answered, slot.in_vain);
+        for connection in &self.connections {
+            tally.busy.connection(connection.answered, connection.in_vain);
         }
         tally.redirected_to = self.scratch.redirected_to.take();
         self.recorder.finish(ended)
     }
 
-    /// True if no response was ever complete, and at least [`HOPELESS_FAILURES`] requests per slot have
-    /// failed.
+    /// True if no response was ever complete, and at least [`HOPELESS_FAILURES`] requests per connection
+    /// have failed.
     pub(crate) fn is_hopeless(&self) -> bool {
-        let enough = HOPELESS_FAILURES * self.slots.len() as u64;
+        let enough = HOPELESS_FAILURES * self.connections.len() as u64;
         self.recorder.failures_without_response().is_some_and(|failures| failures >= enough)
     }
 
@@ -248,18 +266,18 @@ impl<'a> Worker<'a> {
             // reads them only after the timeout.
             io.turn(self, Some(now))?;
             let looked = clock::now().max(now);
-            while let Some((slot, kind)) = self.timeouts.expire(now) {
-                self.time_out(io, slot, kind, looked);
+            while let Some(expired) = self.timeouts.expire(now) {
+                self.time_out(io, expired, looked);
             }
             // Processing the timeouts took time. Requests that are sent below must not get a timestamp from
             // before this work.
             now = looked;
         }
-        while let Some(Reverse((at, slot))) = self.resting.peek().copied()
+        while let Some(Reverse((at, connection))) = self.resting.peek().copied()
             && at <= now
         {
             self.resting.pop();
-            self.rested(io, slot, now);
+            self.rested(io, connection, now);
         }
         if self.uploads.is_some() {
             self.send_pieces(io, now);
@@ -267,8 +285,8 @@ impl<'a> Worker<'a> {
         if self.may_connect() || !self.starting.is_empty() {
             self.connect_queued(io);
             for _ in 0..STARTS_AT_ONCE {
-                let Some(slot) = self.starting.next() else { break };
-                self.start(io, slot);
+                let Some(exchange) = self.starting.next() else { break };
+                self.start(io, ExchangeId(exchange));
             }
             // The steps above took time, and they armed timeouts at times after the old value of `now`.
             now = clock::now().max(now);
@@ -306,259 +324,274 @@ impl<'a> Worker<'a> {
         deadline
     }
 
-    /// Gives a slot its first request, or marks the slot as free. In a closed loop, the first request is due
+    /// Gives an exchange its first request, or marks it as free. In a closed loop, the first request is due
     /// at once, because no earlier response determines its time.
-    fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
-        if self.slots[slot as usize].is_free() {
-            self.freed(io, slot, clock::now());
+    fn start<L: EventLoop>(&mut self, io: &mut L, exchange: ExchangeId) {
+        let state = self.connections[self.connection_of(exchange).index()].state();
+        if matches!(state, State::Down | State::Open) && self.exchanges[exchange.index()].request.is_none() {
+            self.freed(io, exchange, clock::now());
         }
     }
 
-    /// Called when a slot is ready for its next request.
-    fn freed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+    /// Called when an exchange is ready for its next request.
+    fn freed<L: EventLoop>(&mut self, io: &mut L, exchange: ExchangeId, now: u64) {
         match &self.source {
             Source::Opening | Source::Quiet => {}
             Source::Closed { start, end, limit } => {
                 if now < *end && (now < *start || self.recorder.scheduled_so_far() < *limit) {
-                    self.assign(io, slot, now, now);
+                    self.assign(io, exchange, now, now);
                 }
             }
             Source::Open { .. } => {
-                // While slots get their first request, an empty list of free slots does not mean that all are
-                // busy.
+                // While exchanges get their first request, an empty list of free exchanges does not mean that
+                // all are busy.
                 let waited = self.free.is_empty() && self.starting.is_empty();
-                self.free.push_back(slot);
+                self.free.push_back(exchange);
                 self.dispatch(io, now, waited);
             }
         }
     }
 
-    /// In an open loop, assigns requests that are due to free slots. `waited` is true if no slot was free
+    /// In an open loop, assigns requests that are due to free exchanges. `waited` is true if none was free
     /// until now.
     fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64, mut waited: bool) {
         while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
             let next = if warmup.peek().is_some() { warmup } else { measured };
             let Some(scheduled) = next.take_due(now) else { return };
-            let slot = self.free.pop_front().expect("there is a free one");
-            if waited || self.slots[slot as usize].state() != State::Idle {
+            let exchange = self.free.pop_front().expect("there is a free one");
+            if waited || self.connections[self.connection_of(exchange).index()].state() != State::Open {
                 self.recorder.waited(scheduled);
             }
             waited = false;
-            self.assign(io, slot, scheduled, now);
+            self.assign(io, exchange, scheduled, now);
             now = clock::now();
         }
     }
 
-    fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
+    fn assign<L: EventLoop>(&mut self, io: &mut L, exchange: ExchangeId, scheduled: u64, now: u64) {
         let target = self.requests.choose();
         self.recorder.scheduled(scheduled, target);
         self.active += 1;
-        self.slots[slot as usize].request = Some(Times::new(scheduled, target));
-        if self.slots[slot as usize].state() == State::Idle {
-            self.send(io, slot, now);
+        self.exchanges[exchange.index()].request = Some(Times::new(scheduled, target));
+        let connection = self.connection_of(exchange);
+        if self.connections[connection.index()].state() == State::Open {
+            self.send(io, exchange, now);
         } else {
-            self.queue_connect(slot);
+            self.queue_connect(connection);
             self.connect_queued(io);
         }
     }
 
-    fn queue_connect(&mut self, slot: u32) {
-        self.slots[slot as usize].step(Event::Wanted);
-        self.queued.push_back(slot);
+    fn queue_connect(&mut self, connection: ConnectionId) {
+        self.connections[connection.index()].step(Event::Wanted);
+        self.queued.push_back(connection);
     }
 
-    /// Called when the connect or the request of `slot` failed. Records the outcome of the request and closes
-    /// the connection. The slot then waits before it connects again, so that a failing target is not flooded.
-    fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
-        io.close(self.token(slot));
-        self.timeouts.failed(slot);
-        self.cancel_upload(slot);
-        let state = &mut self.slots[slot as usize];
-        match state.state() {
+    /// Called when a connect, or the request of a connection, failed. Records the outcome of the request and
+    /// closes the connection. The worker then waits before it connects again, so that a failing target is not
+    /// flooded.
+    fn fail<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, cause: Cause, text: &str) {
+        let exchange_id = self.exchange_on(id);
+        io.close(self.token(id));
+        self.timeouts.connected(id);
+        self.timeouts.failed(exchange_id);
+        self.cancel_upload(exchange_id);
+        let connection = &mut self.connections[id.index()];
+        match connection.state() {
             State::Connecting | State::Handshaking => self.connecting -= 1,
-            State::Queued => self.queued.retain(|queued| *queued != slot),
+            State::Queued => self.queued.retain(|queued| *queued != id),
             _ => {}
         }
-        if !matches!(state.state(), State::Idle | State::Busy) || state.carried <= 1 {
+        if connection.state() != State::Open || connection.carried <= 1 {
             self.pace.failed(now, matches!(cause, Cause::PortsExhausted | Cause::DescriptorsExhausted));
         }
-        state.step(Event::Failed);
-        let rest = SHORTEST_REST.saturating_mul(1 << state.failures.min(20)).min(LONGEST_REST);
-        state.failures = state.failures.saturating_add(1);
-        self.resting.push(Reverse((now + rest, slot)));
-        if let Some(times) = state.request.take() {
+        connection.step(Event::Failed);
+        let rest = SHORTEST_REST.saturating_mul(1 << connection.failures.min(20)).min(LONGEST_REST);
+        connection.failures = connection.failures.saturating_add(1);
+        self.resting.push(Reverse((now + rest, id)));
+        let exchange = &mut self.exchanges[exchange_id.index()];
+        exchange.in_flight = false;
+        if let Some(times) = exchange.request.take() {
             self.active -= 1;
-            state.in_vain |= self.recorder.is_measuring(now);
+            connection.in_vain |= self.recorder.is_measuring(now);
             self.recorder.failed(times, now, cause, text);
         }
     }
 
-    fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, kind: Kind, now: u64) {
-        let state = &self.slots[slot as usize];
-        let begun = state.request.is_some_and(|times| times.first_byte.is_some());
-        let (cause, text) = match (kind, begun) {
-            (Kind::Connect, _) if self.awaits_tunnel(slot) => {
-                (Cause::ConnectTimeout, "timeout while waiting for the proxy's answer to CONNECT")
+    fn time_out<L: EventLoop>(&mut self, io: &mut L, expired: Expired, now: u64) {
+        let (connection, cause, text) = match expired {
+            Expired::Connect(id) => {
+                let state = self.connections[id.index()].state();
+                let (cause, text) = match (self.awaits_tunnel(id), state) {
+                    (true, _) => {
+                        (Cause::ConnectTimeout, "timeout while waiting for the proxy's answer to CONNECT")
+                    }
+                    (false, State::Handshaking) => (Cause::TlsTimeout, "timeout in the TLS handshake"),
+                    (false, _) => (Cause::ConnectTimeout, "timeout while connecting"),
+                };
+                self.connect_error = Some(text.to_owned());
+                (id, cause, text)
             }
-            (Kind::Connect, _) if state.state() == State::Handshaking => {
-                (Cause::TlsTimeout, "timeout in the TLS handshake")
+            Expired::FirstByte(exchange) => {
+                let text = "timeout while waiting for the first byte of the response";
+                (self.connection_of(exchange), Cause::FirstByteTimeout, text)
             }
-            (Kind::Connect, _) => (Cause::ConnectTimeout, "timeout while connecting"),
-            (Kind::FirstByte, _) => {
-                (Cause::FirstByteTimeout, "timeout while waiting for the first byte of the response")
+            Expired::Total(exchange) => {
+                let request = self.exchanges[exchange.index()].request;
+                let (cause, text) = match request.is_some_and(|times| times.first_byte.is_some()) {
+                    false => (Cause::ResponseTimeout, "timeout while waiting for the response"),
+                    true => (Cause::ReadTimeout, "timeout while reading the response"),
+                };
+                (self.connection_of(exchange), cause, text)
             }
-            (Kind::Total, false) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
-            (Kind::Total, true) => (Cause::ReadTimeout, "timeout while reading the response"),
-            (Kind::Leaving, _) => {
+            Expired::Leaving(id) => {
                 self.peer_waits = true;
-                io.reset(self.former_token(slot));
-                return self.retired(slot);
+                io.reset(self.former_token(id));
+                return self.retired(id);
             }
         };
-        if kind == Kind::Connect {
-            self.connect_error = Some(text.to_owned());
-        }
-        self.fail(io, slot, now, cause, text);
+        self.fail(io, connection, now, cause, text);
     }
 
-    fn rested<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        self.slots[slot as usize].step(Event::Rested);
+    fn rested<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
+        let exchange = self.exchange_on(id);
+        let connection = &mut self.connections[id.index()];
+        connection.step(Event::Rested);
         match self.source {
-            Source::Opening if self.slots[slot as usize].failures < OPENING_ATTEMPTS => {
-                self.queue_connect(slot);
-            }
-            _ if self.starting.contains(&slot) => {}
-            _ => self.freed(io, slot, now),
+            Source::Opening if connection.failures < OPENING_ATTEMPTS => self.queue_connect(id),
+            _ if self.starting.contains(&exchange.0) => {}
+            _ => self.freed(io, exchange, now),
         }
     }
 
-    /// Called when a response is complete. The slot sends its next request on the same connection or on a new
-    /// one.
+    /// Called when a response is complete. The exchange gets its next request, on the same connection or on a
+    /// new one.
     fn complete<L: EventLoop>(
         &mut self,
         io: &mut L,
-        slot: u32,
+        id: ExchangeId,
         now: u64,
         response: Response,
         keep_alive: bool,
     ) {
-        self.timeouts.completed(slot);
+        self.timeouts.completed(id);
         self.pace.proved();
-        let token = self.token(slot);
+        let connection_id = self.connection_of(id);
+        let token = self.token(connection_id);
         // If parts of the request are still unsent, they would precede the next request. The connection is
         // therefore not used again.
         let unsent = io.unsent(token);
-        let is_cut = self.cancel_upload(slot) || unsent > 0;
-        let state = &mut self.slots[slot as usize];
-        let mut times = state.request.take().expect("a busy slot has a request");
+        let is_cut = self.cancel_upload(id) || unsent > 0;
+        let exchange = &mut self.exchanges[id.index()];
+        exchange.in_flight = false;
+        let mut times = exchange.request.take().expect("a request in flight");
         times.length = times.length.saturating_sub(unsent as u64);
-        state.failures = 0;
+        let connection = &mut self.connections[connection_id.index()];
+        connection.failures = 0;
         self.active -= 1;
-        state.answered += u32::from(self.recorder.completed(times, now, response));
+        connection.answered += u32::from(self.recorder.completed(times, now, response));
         if self.setup.stamps {
-            self.recorder.stamped(times, now, state.stamped());
+            self.recorder.stamped(times, now, exchange.answer.stamped);
         }
-        let closing = self.setup.mix.closes(times.target, state.carried);
+        let closing = self.setup.mix.closes(times.target, connection.carried);
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }
-        let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        if keep_alive && !closing && !is_cut {
-            state.step(Event::Ended);
-        } else {
+        let keep_alive = keep_alive && !connection.session.as_ref().is_some_and(|session| session.is_spent());
+        if !keep_alive || closing || is_cut {
             if is_cut {
                 io.close(token);
             }
-            self.retire(io, slot, now);
+            self.retire(io, connection_id, now);
         }
-        self.freed(io, slot, now);
+        self.freed(io, id, now);
     }
 }
 
-impl<L: EventLoop> Handler<L> for Worker<'_> {
+impl<L: EventLoop, C: Codec> Handler<L> for Worker<'_, C> {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
         let now = clock::now();
-        let (slot, _) = self.slot_of(token);
+        let (connection, _) = self.connection_with(token);
         match result {
             Ok(()) => {
                 self.pace.connected();
-                if let Err(error) = self.send_proxy_header(io, slot) {
-                    return self.connect_failed(io, slot, now, &error);
+                if let Err(error) = self.send_proxy_header(io, connection) {
+                    return self.connect_failed(io, connection, now, &error);
                 }
                 match self.setup.tunnel {
-                    None => self.reached(io, slot, now),
-                    Some(request) => self.ask_for_tunnel(io, slot, now, request),
+                    None => self.reached(io, connection, now),
+                    Some(request) => self.ask_for_tunnel(io, connection, now, request),
                 }
             }
-            Err(error) => self.connect_failed(io, slot, now, &error),
+            Err(error) => self.connect_failed(io, connection, now, &error),
         }
     }
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
-        let (slot, true) = self.slot_of(token) else {
+        let (connection, true) = self.connection_with(token) else {
             // Data on a retired connection is ignored. Only its end matters.
             return;
         };
         let now = clock::now();
         match self.tls {
-            None => self.read(io, slot, now, bytes),
-            Some(_) => self.decrypt(io, slot, now, bytes),
+            None => self.read(io, connection, now, bytes),
+            Some(_) => self.decrypt(io, connection, now, bytes),
         }
     }
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        let (slot, present) = self.slot_of(token);
+        let (connection, present) = self.connection_with(token);
         // The socket cannot be used again, so it is closed whether or not a request uses it.
         io.close(token);
         if present {
-            self.ended(io, slot, clock::now(), result);
+            self.ended(io, connection, clock::now(), result);
         } else {
-            self.retired(slot);
+            self.retired(connection);
         }
         AfterEnd::Close
     }
 }
 
-impl Worker<'_> {
+impl<C: Codec> Worker<'_, C> {
     /// Called when the connection leads to the server: TCP is connected, and the tunnel is open if there is
     /// one.
-    fn reached<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        self.recorder.opened(self.slots[slot as usize].connect_started, now);
+    fn reached<L: EventLoop>(&mut self, io: &mut L, connection: ConnectionId, now: u64) {
+        self.recorder.opened(self.connections[connection.index()].connect_started, now);
         match self.tls {
-            None => self.established(io, slot, now),
-            Some(_) => self.start_handshake(io, slot, now),
+            None => self.established(io, connection, now),
+            Some(_) => self.start_handshake(io, connection, now),
         }
     }
 
-    fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+    fn established<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
         self.connecting -= 1;
-        self.timeouts.connected(slot);
-        let state = &mut self.slots[slot as usize];
-        state.step(Event::Established);
-        let wanted = state.request.is_some();
+        self.timeouts.connected(id);
+        let connection = &mut self.connections[id.index()];
+        connection.step(Event::Established);
         if matches!(self.source, Source::Opening) {
             // Before traffic begins, an established connection counts as a success.
-            state.failures = 0;
+            connection.failures = 0;
             self.pace.proved();
         }
-        if wanted {
-            self.send(io, slot, now);
-        } else if !self.starting.contains(&slot) {
-            self.freed(io, slot, now);
+        let exchange = self.exchange_on(id);
+        if self.exchanges[exchange.index()].request.is_some() {
+            self.send(io, exchange, now);
+        } else if !self.starting.contains(&exchange.0) {
+            self.freed(io, exchange, now);
         }
     }
 
-    fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
-        let token = self.token(slot);
-        let state = &mut self.slots[slot as usize];
-        if state.state() != State::Busy {
-            if self.awaits_tunnel(slot) {
-                return self.read_tunnel(io, slot, now, bytes);
+    fn read<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, bytes: &[u8]) {
+        let exchange_id = self.exchange_on(id);
+        let exchange = &mut self.exchanges[exchange_id.index()];
+        if !exchange.in_flight {
+            if self.awaits_tunnel(id) {
+                return self.read_tunnel(io, id, now, bytes);
             }
             // A server that sends data without a request, for example status 408 on an idle connection, is
             // about to close the connection.
-            io.close(token);
-            self.slots[slot as usize].step(Event::Closed);
+            io.close(self.token(id));
+            self.connections[id.index()].step(Event::Closed);
             self.recorder.unasked();
             let text = match self.setup.proxy_protocol {
                 None => "the server sent data without a request",
@@ -567,53 +600,58 @@ impl Worker<'_> {
             self.connect_error = Some(text.to_owned());
             return;
         }
-        let times = state.request.as_mut().expect("a busy slot has a request");
+        let times = exchange.request.as_mut().expect("a request in flight");
         if times.first_byte.is_none() {
             times.first_byte = Some(now);
-            self.timeouts.responding(slot);
+            self.timeouts.responding(exchange_id);
         }
         let target = self.setup.mix.target(times.target);
-        match state.read(&mut self.scratch, target, bytes) {
+        let codec = &mut self.connections[id.index()].codec;
+        match codec.read(&mut exchange.answer, &mut self.scratch, target, bytes) {
             Ok(Read::More) => {}
-            Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
-            Err(refused) => self.fail(io, slot, now, Cause::MalformedResponse, &refused.text),
+            Ok(Read::Whole { response, keep_alive }) => {
+                self.complete(io, exchange_id, now, response, keep_alive);
+            }
+            Err(refused) => self.fail(io, id, now, Cause::MalformedResponse, &refused.text),
         }
     }
 
     /// Called when the peer has closed a connection, or when the connection has failed.
-    fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
-        if self.awaits_tunnel(slot) {
-            return self.tunnel_broken(io, slot, now, result);
+    fn ended<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, result: io::Result<()>) {
+        if self.awaits_tunnel(id) {
+            return self.tunnel_broken(io, id, now, result);
         }
-        let state = &mut self.slots[slot as usize];
-        match state.state() {
-            State::Busy => {}
-            State::Handshaking => return self.handshake_broken(io, slot, now, result),
-            _ => {
-                io.close(self.token(slot));
-                return self.lost(slot, now);
-            }
+        let exchange_id = self.exchange_on(id);
+        let connection = &mut self.connections[id.index()];
+        let exchange = &self.exchanges[exchange_id.index()];
+        if connection.state() == State::Handshaking {
+            return self.handshake_broken(io, id, now, result);
+        }
+        if !exchange.in_flight {
+            io.close(self.token(id));
+            return self.lost(id, now);
         }
         // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can
         // close a TCP connection.
-        let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
-        let times = state.request.expect("a busy slot has a request");
+        let whole = connection.session.as_ref().is_none_or(|session| session.peer_closed());
+        let times = exchange.request.expect("a request in flight");
         let target = self.setup.mix.target(times.target);
-        match result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end(target)) {
-            Some(response) => self.complete(io, slot, now, response, false),
+        let response = result.as_ref().ok().filter(|()| whole);
+        match response.and_then(|()| connection.codec.read_end(&exchange.answer, target)) {
+            Some(response) => self.complete(io, exchange_id, now, response, false),
             None => {
-                let unsent = self.uploads.as_mut().and_then(|uploads| uploads.failure(slot));
-                self.unanswered(io, slot, now, result.and(unsent.map_or(Ok(()), Err)));
+                let unsent = self.uploads.as_mut().and_then(|uploads| uploads.failure(exchange_id));
+                self.unanswered(io, exchange_id, now, result.and(unsent.map_or(Ok(()), Err)));
             }
         }
     }
 
     /// Called when an idle connection has ended. This is not a failure, because the connection carried no
-    /// request. The slot connects again when it gets a request.
-    fn lost(&mut self, slot: u32, now: u64) {
-        let state = &mut self.slots[slot as usize];
-        state.step(Event::Closed);
-        self.recorder.closed_unannounced(now, state.carried);
+    /// request. The worker connects again when there is a request.
+    fn lost(&mut self, id: ConnectionId, now: u64) {
+        let connection = &mut self.connections[id.index()];
+        connection.step(Event::Closed);
+        self.recorder.closed_unannounced(now, connection.carried);
     }
 }
 

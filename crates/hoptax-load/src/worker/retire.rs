@@ -2,61 +2,61 @@
 //! it.
 
 use super::Worker;
-use crate::connection::Event;
+use crate::codec::Codec;
+use crate::connection::{ConnectionId, Event};
 use crate::event_loop::{EventLoop, Token};
 
-impl Worker<'_> {
-    /// Retires the connection of `slot` after its last response. The side that closes first keeps the port in
+impl<C: Codec> Worker<'_, C> {
+    /// Retires a connection after its last response. The side that closes first keeps the port in
     /// TIME_WAIT for a minute, so a client that closed first would soon run out of ports. Most servers close
-    /// the connection themselves, so the worker gives them a moment. Meanwhile, the slot opens a new
-    /// connection under its other token.
+    /// the connection themselves, so the worker gives them a moment. Meanwhile, it opens a new connection
+    /// under the other token.
     ///
     /// Some servers wait for the client to close, and may accept no other connection until then. After the
     /// first such wait, the worker resets retired connections at once. A reset leaves no port in TIME_WAIT
     /// either.
-    pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        let (token, former) = (self.token(slot), self.former_token(slot));
-        self.slots[slot as usize].step(Event::Closed);
-        if self.slots[slot as usize].leaving {
+    pub(super) fn retire<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
+        let (token, former) = (self.token(id), self.former_token(id));
+        self.connections[id.index()].step(Event::Closed);
+        if self.connections[id.index()].leaving {
             io.reset(former);
-            self.retired(slot);
+            self.retired(id);
         }
         if self.peer_waits || self.leaving >= self.setup.most_leaving {
             io.reset(token);
         }
         // If the connection ended together with the response, it is already closed.
         if io.is_connected(token) {
-            let state = &mut self.slots[slot as usize];
-            (state.second, state.leaving) = (!state.second, true);
+            let connection = &mut self.connections[id.index()];
+            (connection.second, connection.leaving) = (!connection.second, true);
             self.leaving += 1;
-            self.timeouts.leaving(slot, now);
+            self.timeouts.leaving(id, now);
         }
     }
 
-    pub(super) fn retired(&mut self, slot: u32) {
-        self.slots[slot as usize].leaving = false;
+    pub(super) fn retired(&mut self, connection: ConnectionId) {
+        self.connections[connection.index()].leaving = false;
         self.leaving -= 1;
-        self.timeouts.closed(slot);
+        self.timeouts.closed(connection);
     }
 
-    /// Token of the current connection of `slot`. If the slot has no connection, this is the token of its
-    /// next connection.
-    pub(super) fn token(&self, slot: u32) -> Token {
-        self.token_of(slot, self.slots[slot as usize].second)
+    /// Token of the current connection. If there is none, this is the token of the next connection.
+    pub(super) fn token(&self, connection: ConnectionId) -> Token {
+        self.token_of(connection, self.connections[connection.index()].second)
     }
 
-    pub(super) fn former_token(&self, slot: u32) -> Token {
-        self.token_of(slot, !self.slots[slot as usize].second)
+    pub(super) fn former_token(&self, connection: ConnectionId) -> Token {
+        self.token_of(connection, !self.connections[connection.index()].second)
     }
 
-    fn token_of(&self, slot: u32, second: bool) -> Token {
-        Token(if second { slot + self.slots.len() as u32 } else { slot })
+    fn token_of(&self, connection: ConnectionId, second: bool) -> Token {
+        Token(if second { connection.0 + self.connections.len() as u32 } else { connection.0 })
     }
 
-    /// Returns the slot of `token`, and whether the token belongs to the slot's current connection.
-    pub(super) fn slot_of(&self, token: Token) -> (u32, bool) {
-        let slots = self.slots.len() as u32;
-        let (slot, second) = if token.0 < slots { (token.0, false) } else { (token.0 - slots, true) };
-        (slot, self.slots[slot as usize].second == second)
+    /// Returns the connection with this token, and whether it is the current one and not the one before it.
+    pub(super) fn connection_with(&self, token: Token) -> (ConnectionId, bool) {
+        let count = self.connections.len() as u32;
+        let (index, second) = if token.0 < count { (token.0, false) } else { (token.0 - count, true) };
+        (ConnectionId(index), self.connections[index as usize].second == second)
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-const SLOTS: u32 = 6;
+const CONNECTIONS: u32 = 6;
 /// Responses of a failing server. If the second value is true, the server closes the connection after the
 /// response, even if the request did not ask the server to close it.
 const ANSWERS: [(&[u8], bool); 8] = [
@@ -55,8 +55,8 @@ struct Chance {
     tls: Option<Arc<ServerConfig>>,
     peers: BTreeMap<Token, Peer>,
     connects: u64,
-    /// Number of requests per slot since the failures have ended.
-    asked: [u32; SLOTS as usize],
+    /// Number of requests per connection since the failures have ended.
+    asked: [u32; CONNECTIONS as usize],
 }
 
 impl Chance {
@@ -101,7 +101,7 @@ impl Chance {
         // A server may answer before it has read the whole body.
         if peer.asked.ends_with(b"\r\n\r\n") || early && !peer.asked.is_empty() {
             let asked = std::mem::take(&mut peer.asked);
-            self.asked[(token.0 % SLOTS) as usize] += u32::from(!self.trouble);
+            self.asked[(token.0 % CONNECTIONS) as usize] += u32::from(!self.trouble);
             let told_to = asked.windows(17).any(|text| text == b"connection: close");
             match &mut peer.tls {
                 None => peer.outbox.extend_from_slice(answer),
@@ -243,43 +243,48 @@ impl EventLoop for Chance {
 
 /// Checks that the worker's state is consistent. Called between two turns.
 fn agrees(worker: &Worker<'_>, io: &Chance) {
-    let count = |is: &dyn Fn(&ConnectionSlot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
-    let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
+    let states = || worker.connections.iter().map(Connection::state);
+    let being = |wanted: &[State]| states().filter(|state| wanted.contains(state)).count();
+    let requests = worker.exchanges.iter().filter(|exchange| exchange.request.is_some()).count();
+    let in_flight = worker.exchanges.iter().filter(|exchange| exchange.in_flight).count();
     assert_eq!(worker.connecting, being(&[State::Connecting, State::Handshaking]));
     assert_eq!(worker.resting.len(), being(&[State::Resting]));
-    assert_eq!(worker.active, count(&|slot| slot.request.is_some()));
-    assert_eq!(worker.leaving, count(&|slot| slot.leaving));
-    let queued: BTreeSet<u32> = worker.queued.iter().copied().collect();
+    assert_eq!(worker.active, requests);
+    assert_eq!(worker.leaving, worker.connections.iter().filter(|one| one.leaving).count());
+    let queued: BTreeSet<ConnectionId> = worker.queued.iter().copied().collect();
     assert_eq!((queued.len(), queued.len()), (worker.queued.len(), being(&[State::Queued])));
-    let free: BTreeSet<u32> = worker.free.iter().copied().collect();
-    assert_eq!(free.len(), worker.free.len(), "a slot is free twice");
-    assert!(free.iter().all(|&slot| worker.slots[slot as usize].request.is_none()));
-    for (index, slot) in (0..).zip(&worker.slots) {
+    let free: BTreeSet<ExchangeId> = worker.free.iter().copied().collect();
+    assert_eq!(free.len(), worker.free.len(), "an exchange is free twice");
+    assert!(free.iter().all(|free| worker.exchanges[free.index()].request.is_none()));
+    for (index, connection) in (0..).map(ConnectionId).zip(&worker.connections) {
         let (token, former) = (worker.token(index), worker.former_token(index));
-        let stands = matches!(slot.state(), State::Handshaking | State::Idle | State::Busy);
-        assert_eq!(io.is_connected(token), stands, "{:?}", slot.state());
-        assert_eq!(io.peers.contains_key(&token), stands || slot.state() == State::Connecting);
-        assert_eq!(io.peers.contains_key(&former), slot.leaving);
-        let sent = slot.request.is_some_and(|times| times.sent.is_some());
-        match slot.state() {
-            State::Busy => assert!(sent),
+        let exchange_id = worker.exchange_on(index);
+        let exchange = &worker.exchanges[exchange_id.index()];
+        let state = connection.state();
+        let stands = matches!(state, State::Handshaking | State::Open);
+        assert_eq!(io.is_connected(token), stands, "{state:?}");
+        assert_eq!(io.peers.contains_key(&token), stands || state == State::Connecting);
+        assert_eq!(io.peers.contains_key(&former), connection.leaving);
+        let sent = exchange.request.is_some_and(|times| times.sent.is_some());
+        match state {
+            State::Open => assert_eq!(sent, exchange.in_flight),
             // A request that is sent again waits for its new connection.
             State::Queued | State::Connecting | State::Handshaking => {
-                assert!(!sent || worker.setup.retry == Retry::IdleClose);
+                assert!(!exchange.in_flight && (!sent || worker.setup.retry == Retry::IdleClose));
             }
-            State::Down | State::Idle | State::Resting => assert!(!sent),
+            State::Down | State::Resting => assert!(!sent && !exchange.in_flight),
         }
-        assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
-        let uploads = worker.uploads.as_ref().is_some_and(|uploads| uploads.is_waiting(index));
-        assert!(!uploads || slot.state() == State::Busy);
-        match slot.state() {
+        assert_eq!(connection.session.is_some(), stands && io.tls.is_some());
+        let uploads = worker.uploads.as_ref().is_some_and(|uploads| uploads.is_waiting(exchange_id));
+        assert!(!uploads || exchange.in_flight);
+        match state {
             State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
-            // The slot may be waiting to connect again, and its connect timeout is then still armed.
+            // It may be waiting to connect again, and its connect timeout is then still armed.
             State::Queued => {}
             _ => assert!(!worker.timeouts.is_connecting(index)),
         }
     }
-    if being(&[State::Connecting, State::Handshaking, State::Busy]) + worker.leaving > 0 {
+    if being(&[State::Connecting, State::Handshaking]) + in_flight + worker.leaving > 0 {
         assert!(worker.timeouts.next() < u64::MAX, "no timeout is armed");
     }
 }
@@ -318,9 +323,9 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>, chunked: Option<
         tls: tls.map(|(_, config)| Arc::clone(config)),
         peers: BTreeMap::new(),
         connects: 0,
-        asked: [0; SLOTS as usize],
+        asked: [0; CONNECTIONS as usize],
     };
-    let mut worker = Worker::new(&setup, (0, 1), SLOTS, Recorder::new(true, 1));
+    let mut worker = Worker::new(&setup, (0, 1), CONNECTIONS, Recorder::new(true, 1));
     worker.open_all();
     while random.below(300) > 0 && !worker.is_settled(clock::now()) {
         turns(&mut worker, &mut io, 1);
@@ -351,11 +356,11 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>, chunked: Option<
     io.trouble = false;
     let mut left = 20_000;
     while io.asked.iter().any(|&asked| asked < 3) {
-        assert!(left > 0, "a slot is lost: {:?}", io.asked);
+        assert!(left > 0, "a connection is lost: {:?}", io.asked);
         left -= 1;
         turns(&mut worker, &mut io, 1);
     }
-    assert!(worker.slots.iter().all(|slot| slot.failures == 0), "a slot still counts failures");
+    assert!(worker.connections.iter().all(|one| one.failures == 0), "a connection still counts failures");
 
     (io.trouble, io.shut) = (seed.is_multiple_of(2), seed.is_multiple_of(4));
     let ended = clock::now();
@@ -371,7 +376,7 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>, chunked: Option<
     worker.record_unfinished();
     let tally = worker.finish(ended);
     assert_eq!(tally.counts.scheduled, outcomes(&tally.counts), "{:?}", tally.counts);
-    assert!(tally.counts.in_flight <= u64::from(SLOTS));
+    assert!(tally.counts.in_flight <= u64::from(CONNECTIONS));
     assert_eq!(tally.windows.iter().map(|window| window.completed).sum::<u64>(), tally.completed_in_time);
     let retried = if retry == Retry::Off { 0 } else { tally.connections.closed_on_reuse };
     assert_eq!(tally.counts.retried, retried);
@@ -395,19 +400,19 @@ fn trials(seeds: std::ops::Range<u64>, tls: Option<(&Client, &Arc<ServerConfig>)
 }
 
 #[test]
-fn no_slot_is_lost_after_random_failures() {
+fn no_connection_is_lost_after_random_failures() {
     trials(0..300, None, None);
 }
 
 #[test]
-fn no_slot_is_lost_after_random_failures_of_uploads_in_pieces() {
+fn no_connection_is_lost_after_random_failures_of_uploads_in_pieces() {
     for pause_ns in [1, 20 * MILLISECOND] {
         trials(0..200, None, Some(Chunked { chunk_bytes: 2, pause_ns }));
     }
 }
 
 #[test]
-fn no_slot_is_lost_after_random_failures_with_tls() {
+fn no_connection_is_lost_after_random_failures_with_tls() {
     let authority = Authority::new("authority.test");
     let client = Client::new(&testing::client(&authority)).expect("a client");
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {

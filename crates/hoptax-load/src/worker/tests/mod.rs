@@ -107,13 +107,13 @@ fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
     }
 }
 
-fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
-    let mut worker = Worker::new(setup, (0, 1), slots, Recorder::new(false, 1));
+fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, connections: u32) -> Worker<'a> {
+    let mut worker = Worker::new(setup, (0, 1), connections, Recorder::new(false, 1));
     worker.open_all();
     while !worker.is_settled(0) {
         worker.turn(io, clock::now(), u64::MAX).expect("the script does not break");
     }
-    assert_eq!(worker.established_count(), u64::from(slots));
+    assert_eq!(worker.established_count(), u64::from(connections));
     worker
 }
 

@@ -1,0 +1,64 @@
+//! An exchange: a place for one request and its response. A connection carries as many requests at the same
+//! time as it has exchanges: one with HTTP/1.
+
+use crate::recorder::{Response, Times};
+use crate::stamped::Stamped;
+use crate::target::Target;
+
+/// Number of an exchange in its worker, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ExchangeId(pub(crate) u32);
+
+impl ExchangeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// The request that was sent, or that will be sent once there is a connection.
+    pub(crate) request: Option<Times>,
+    /// True from the moment when the request is passed to the kernel until it has its outcome.
+    pub(crate) in_flight: bool,
+    pub(crate) answer: Answer,
+}
+
+/// What was read of a response so far.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) bytes: u64,
+    pub(crate) body: u64,
+    /// Counters for the checks of the target. Empty if the checks need no counters.
+    pub(crate) progress: Box<[u32]>,
+    pub(crate) stamped: Stamped,
+}
+
+impl Exchange {
+    /// `room_for_checks` is the maximum number of counters that the checks of a target need.
+    pub(crate) fn new(room_for_checks: usize) -> Self {
+        let answer = Answer {
+            status: 0,
+            bytes: 0,
+            body: 0,
+            progress: vec![0; room_for_checks].into(),
+            stamped: Stamped::No,
+        };
+        Self { request: None, in_flight: false, answer }
+    }
+
+    /// Prepares for the response to a request that was just sent to `target`.
+    pub(crate) fn sent(&mut self, target: &Target) {
+        self.in_flight = true;
+        target.checks.begin(&mut self.answer.progress);
+        (self.answer.status, self.answer.bytes, self.answer.body) = (0, 0, 0);
+    }
+}
+
+impl Answer {
+    pub(crate) fn response(&self, target: &Target) -> Response {
+        let failed = target.checks.verdict(self.status, self.body, &self.progress);
+        Response { status: self.status, bytes: self.bytes, body: self.body, failed }
+    }
+}
