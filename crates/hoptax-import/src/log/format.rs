@@ -134,8 +134,6 @@ impl Found {
             Field::Query if !absent => self.query = Some(text.trim_start_matches('?').to_owned()),
             // A name has no space. This distinguishes lines that begin with a host from others.
             Field::Host if text.contains(' ') => return None,
-            // A name has no space. This distinguishes lines that begin with a host from others.
-            Field::Host if text.contains(' ') => return None,
             Field::Host if !absent => self.seen.host = Some(text.to_ascii_lowercase()),
             // A status distinguishes lines of the format from others.
             Field::Status => {
