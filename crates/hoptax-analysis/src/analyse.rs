@@ -15,6 +15,7 @@ use crate::taxes::features;
 use crate::taxes::gateway_pairs;
 use crate::taxes::generators;
 use crate::taxes::noise;
+use crate::taxes::processes;
 use crate::taxes::tail::tail;
 use crate::taxes::targets;
 use crate::taxes::tax::tax;
@@ -40,7 +41,6 @@ pub fn analyse(
     let loads = Load::all(&run.load);
     let measured_s = measuring_time::seconds(records);
     let warm_ups = warm_ups::figures(run, records);
-    let scatters = Scatters::new(run, &warm_ups);
     let mut examined = Vec::new();
     let mut noise_floor = Vec::new();
     for load in &loads {
@@ -63,6 +63,7 @@ pub fn analyse(
             case.moved = aside(Aside::Moved);
             case.set_aside = aside(Aside::Disturbed) + case.moved;
             case.warming = aside(Aside::Warming);
+            case.processes = processes::count(&trials);
             case.last_round = of_case(records, &contender.label, load.index).map(|one| one.round).max();
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             case.generators = generators::figures(load, &trials, &direct, case.is_direct());
@@ -77,11 +78,16 @@ pub fn analyse(
             examined.push((case, trials));
         }
         quiet_cases::fill_in(load, &mut examined[first..]);
-        for (case, _) in &mut examined[first..] {
-            scatters.of(&case.gateway).widen_case(case);
-            case.tail = case.tax.as_ref().and_then(|tax| tail(tax, measured_s));
-        }
         noise_floor.push(floor);
+    }
+    let processes = processes::processes(run, |label, load| {
+        let of_case = |(case, _): &&(Case, Vec<Trial<'_>>)| case.gateway == label && case.load.index == load;
+        examined.iter().find(of_case).map_or(&[][..], |(_, trials)| trials)
+    });
+    let scatters = Scatters::new(run, &warm_ups, &processes);
+    for (case, _) in &mut examined {
+        scatters.of(&case.gateway).widen_case(case);
+        case.tail = case.tax.as_ref().and_then(|tax| tail(tax, measured_s));
     }
     let prices = features::prices(run, records, &noise_floor, &scatters);
     let pairs = gateway_pairs::pairs(run, &prices, &scatters, &examined);

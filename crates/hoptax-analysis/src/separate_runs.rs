@@ -1,7 +1,6 @@
 //! Learns from separate runs of a plan how much figures scatter on the machine ([`Shares`]).
 
 use crate::side::{Side, in_run};
-use crate::taxes::another_run::Scatters;
 use crate::{Analysis, Figures, Severity, analyse};
 use hoptax_plan::Metric;
 use hoptax_record::report::Case;
@@ -25,8 +24,8 @@ enum Kind {
 pub struct RunFigures {
     /// The figures by kind and name.
     figures: BTreeMap<Kind, BTreeMap<String, Figure>>,
-    /// Gateways that compile while they run.
-    compiling: Vec<String>,
+    /// Gateways that compile while they run, each with the number of its processes.
+    compiling: BTreeMap<String, f64>,
     placements: Vec<Placement>,
 }
 
@@ -61,9 +60,10 @@ impl RunFigures {
     /// The figures of a run. Cases with a `void` finding are left out.
     pub fn new(run: &RunRecord, records: &[TrialRecord]) -> Self {
         let (analysis, side) = (analyse(run, records, &[], &[]), Side::read(run, records));
-        let scatters = Scatters::new(run, &analysis.warm_ups);
-        let labels = run.contenders.iter().map(|one| one.label.clone());
-        let compiling = labels.filter(|label| !run.plan.isolate && scatters.compiles(label)).collect();
+        let scatters = side.scatters();
+        let labels = run.contenders.iter().map(|one| &one.label);
+        let compiling = labels.filter(|label| !run.plan.isolate && scatters.compiles(label));
+        let compiling = compiling.map(|label| (label.clone(), scatters.processes(label).effective)).collect();
         let mut found = Self { compiling, placements: analysis.placements.clone(), ..Self::default() };
         let cases: Vec<&Case> = analysis
             .cases
@@ -84,8 +84,8 @@ impl RunFigures {
                 add(Kind::Throughput, Metric::ThroughputRatio);
             }
         }
-        // With `isolate`, rounds already show how processes differ.
-        if !run.plan.isolate {
+        // If gateways are restarted, rounds already show how processes differ.
+        if !run.plan.isolate && run.plan.restarts.is_none_or(|restarts| restarts == 0) {
             found.add_ratios(&cases, &side);
         }
         found
@@ -104,7 +104,7 @@ impl RunFigures {
     /// Adds the ratios of CPU times of gateways that do not compile, at the same load point.
     fn add_ratios(&mut self, cases: &[&Case], side: &Side<'_>) {
         let native: Vec<&&Case> =
-            cases.iter().filter(|case| !self.compiling.contains(&case.gateway)).collect();
+            cases.iter().filter(|case| !self.compiling.contains_key(&case.gateway)).collect();
         for (at, one) in native.iter().enumerate() {
             for other in native[..at].iter().filter(|other| other.load.index == one.load.index) {
                 let load = one.load.index;
@@ -132,8 +132,9 @@ impl RunFigures {
         })
     }
 
-    fn compiles(&self, name: &str) -> bool {
-        name.split('\n').next().is_some_and(|label| self.compiling.iter().any(|one| one == label))
+    /// Number of processes of the gateway with this figure. `None` if the gateway does not compile.
+    fn processes(&self, name: &str) -> Option<f64> {
+        self.compiling.get(name.split('\n').next()?).copied()
     }
 }
 
@@ -164,8 +165,10 @@ pub fn leave_one_out(runs: &[RunFigures]) -> Option<(usize, usize)> {
         let shares = shares(&others)?;
         for (kind, name, figure) in run.all() {
             let share = match kind {
-                Kind::Time if run.compiles(name) => shares.times.hypot(shares.times_jit),
-                Kind::Time => shares.times,
+                Kind::Time => match run.processes(name) {
+                    Some(processes) => shares.times.hypot(shares.times_jit / processes.sqrt()),
+                    None => shares.times,
+                },
                 Kind::Throughput => shares.throughput,
                 // The report has no interval of a ratio.
                 Kind::Cpu => continue,
@@ -203,8 +206,13 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
     let pair = |figures: Vec<Figure>| figures.iter().map(|one| (one.value, one.variance)).collect();
     let cpu: Vec<Vec<(f64, f64)>> = by_name(runs, Kind::Cpu).into_values().map(pair).collect();
     let times = share_of_runs(&native, built_in.times).unwrap_or(built_in.times);
-    let both = share_of_runs(&compiling, built_in.times.hypot(built_in.times_jit));
-    let times_jit = both.map_or(built_in.times_jit, |both| (both * both - times * times).max(0.0).sqrt());
+    // The variance of a run with n processes is the n-th part of that of one.
+    let parts: Vec<f64> =
+        runs.iter().flat_map(|run| run.compiling.values()).map(|processes| 1.0 / processes).collect();
+    let part = mean(&parts).unwrap_or(1.0);
+    let both = share_of_runs(&compiling, built_in.times.hypot(built_in.times_jit * part.sqrt()));
+    let times_jit =
+        both.map_or(built_in.times_jit, |both| ((both * both - times * times).max(0.0) / part).sqrt());
     let throughput = share_of_runs(&throughputs, built_in.throughput).unwrap_or(built_in.throughput);
     let cpu = share_of_runs(&cpu, built_in.cpu).unwrap_or(built_in.cpu);
     Some(Shares { times, times_jit, throughput, cpu, ..built_in })
@@ -229,7 +237,7 @@ fn relative(runs: &[&RunFigures], kind: Kind) -> (Vec<Vec<(f64, f64)>>, Vec<Vec<
         let Some(middle) = mean(&values).filter(|middle| *middle > 0.0) else { continue };
         let figures =
             figures.iter().map(|one| (one.value / middle, one.variance / middle / middle)).collect();
-        let compiles = 2 * runs.iter().filter(|run| run.compiles(&name)).count() > runs.len();
+        let compiles = 2 * runs.iter().filter(|run| run.processes(&name).is_some()).count() > runs.len();
         if compiles { compiling.push(figures) } else { native.push(figures) }
     }
     (native, compiling)

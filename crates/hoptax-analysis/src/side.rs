@@ -4,6 +4,7 @@ use crate::figures::latency::latency;
 use crate::figures::throughput::throughput;
 use crate::taxes::another_run::{Scatter, Scatters};
 use crate::taxes::noise::noise_floor;
+use crate::taxes::processes::{Processes, processes};
 use crate::trials::counts::failures;
 use crate::trials::measuring_time;
 use crate::trials::merged;
@@ -30,6 +31,7 @@ pub struct Side<'a> {
     /// From the start of the first trial to the end of the last, s. Absent if nothing was measured.
     pub(super) measured_s: Option<f64>,
     warm_ups: Vec<WarmUpFigures>,
+    processes: BTreeMap<String, Processes>,
 }
 
 impl<'a> Side<'a> {
@@ -47,7 +49,9 @@ impl<'a> Side<'a> {
             placements: placements(records),
             measured_s: measuring_time::seconds(records),
             warm_ups: warm_ups::figures(run, records),
+            processes: BTreeMap::new(),
         };
+        side.processes = processes(run, |label, load| side.trials(label, load));
         side.floors = loads
             .into_iter()
             .map(|load| {
@@ -66,7 +70,7 @@ impl<'a> Side<'a> {
 
     /// How the figures of the contenders scatter from run to run.
     pub(super) fn scatters(&self) -> Scatters<'_> {
-        Scatters::new(self.run, &self.warm_ups)
+        Scatters::new(self.run, &self.warm_ups, &self.processes)
     }
 
     /// How the figures of a contender scatter from run to run.

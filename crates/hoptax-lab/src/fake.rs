@@ -255,6 +255,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         cpus: CpuPlan::Auto,
         idle: None,
         isolate: false,
+        restarts: None,
         seed: Some(1),
         events: vec![],
         budget: vec![],

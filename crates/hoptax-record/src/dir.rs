@@ -442,6 +442,7 @@ pub(crate) mod tests {
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
             cpu_round_trips: Vec::new(),
+            start: 0,
             set_aside: None,
         }
     }

@@ -269,6 +269,10 @@ pub struct TrialRecord {
     pub contender: String,
     /// Index into [`RunRecord::load`].
     pub load: u32,
+    /// Which start of the gateway the process of this trial belongs to, from 0. 0 for direct, and in older
+    /// runs.
+    #[serde(default, skip_serializing_if = "warm_up::is_zero")]
+    pub start: u32,
     /// Whether this is the first or the last direct trial of its round; absent for gateways.
     pub direct: Option<DirectTrial>,
     /// The step of the capacity search; absent if the trial belongs to no search.

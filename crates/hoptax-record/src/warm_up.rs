@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct WarmUp {
     /// Position, among all trials of the run, of the first trial after this warm-up.
     pub before_trial: u32,
+    /// Which start of the contender this warm-up followed, from 0. 0 in older runs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: u32,
     /// Load of the bursts.
     pub load: WarmUpLoad,
     /// True if the process had stopped getting faster when the warm-up ended.
@@ -21,6 +24,11 @@ pub struct WarmUp {
     pub faster_by: Option<f64>,
     /// The bursts, in order.
     pub bursts: Vec<Burst>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Load of a warm-up.

@@ -2,6 +2,7 @@
 
 use super::failures::{FailureGroup, same_cause, same_message};
 use super::prices::PriceList;
+use super::words::text::listed;
 use hoptax_analysis::profiles::Profiles;
 use hoptax_analysis::{
     BudgetResult, Capacity, Case, Figures, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
@@ -124,20 +125,33 @@ pub enum Belief {
 }
 
 impl Model {
-    /// A sentence to append to the meaning of intervals. It says how the scatter of separate runs was
-    /// measured, if it was measured on this machine.
+    /// Sentences to append to the meaning of intervals. They say how the scatter of separate runs was
+    /// measured, if it was measured on this machine, and which gateways had several processes.
     pub fn origin_of_shares(&self) -> String {
         let by = match &self.shares.origin {
-            Origin::BuiltIn => return String::new(),
-            Origin::Calibrated { date, runs } => format!("{runs} runs on {date}"),
+            Origin::BuiltIn => None,
+            Origin::Calibrated { date, runs } => Some(format!("{runs} runs on {date}")),
             Origin::History { plan, since, date, runs } => {
                 let when =
                     if since == date { format!("on {date}") } else { format!("from {since} to {date}") };
-                format!("{runs} earlier runs of {plan} {when}")
+                Some(format!("{runs} earlier runs of {plan} {when}"))
             }
         };
         let times = 100.0 * self.shares.times;
-        format!(" Separate runs scatter by {times:.1} %, measured on this machine by {by}.")
+        let of_runs = by.map_or_else(String::new, |by| {
+            format!(" Separate runs scatter by {times:.1} %, measured on this machine by {by}.")
+        });
+        let mut processes: BTreeMap<&str, u32> = BTreeMap::new();
+        for case in self.cases.iter().filter(|case| case.processes > 1) {
+            let most = processes.entry(&case.gateway).or_default();
+            *most = case.processes.max(*most);
+        }
+        let each: Vec<String> =
+            processes.iter().map(|(gateway, count)| format!("{count} processes of {gateway}")).collect();
+        match each.is_empty() {
+            true => of_runs,
+            false => format!("{of_runs} Rounds are spread over {}.", listed(&each)),
+        }
     }
 
     /// A text to append to the run's settings. It says what idle CPUs did during the run, and how far the
@@ -416,6 +430,21 @@ mod tests {
             let sentence = run.model().origin_of_shares();
             assert!(sentence.ends_with(&format!("by 11 earlier runs of nightly {when}.")), "{sentence}");
         }
+    }
+
+    #[test]
+    fn every_format_says_over_how_many_processes_rounds_are_spread() {
+        let mut run = Run::steady(8, 100, &[("jvm", 400), ("nginx", 150)]);
+        let of_jvm = run.trials.iter_mut().filter(|trial| trial.contender == "jvm");
+        of_jvm.for_each(|trial| trial.start = trial.round / 2);
+        let model = run.model();
+        let html = crate::html(&model).expect("drawn");
+        for text in [crate::markdown(&model), crate::terminal(&model, 200, false), html] {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains("Rounds are spread over 4 processes of jvm."), "{text}");
+        }
+        let json = crate::json(&model);
+        assert_eq!(json.matches("\"processes\": 4").count(), 1, "{json}");
     }
 
     #[test]

@@ -66,8 +66,11 @@ fn within_last_trial((case, trials): Measured<'_>) -> Option<Finding> {
 }
 
 fn over_rounds((case, trials): Measured<'_>) -> Option<Finding> {
+    // Each process begins with the memory of a new one.
+    let process = trials.iter().map(|trial| trial.record.start).max()?;
+    let of_process = trials.iter().filter(|trial| trial.record.start == process);
     let largest: Vec<f64> =
-        trials.iter().filter_map(|trial| Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64)).collect();
+        of_process.filter_map(|trial| Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64)).collect();
     let last = &largest[largest.len().checked_sub(ROUNDS)?..];
     let rising = last.windows(2).all(|pair| pair[1] > pair[0] * (1.0 + STEP));
     let (before, after) = (*last.first()?, *last.last()?);
@@ -130,6 +133,8 @@ mod tests {
             run.push(via("nginx", round).rss_max((12 + u64::from(round)) * MIB));
         }
         assert_eq!(raised(&run, CODE).len(), 1);
+        run.trials.iter_mut().for_each(|trial| trial.start = trial.round / 2);
+        assert_eq!(raised(&run, CODE), [], "two processes with different memory");
     }
 
     #[test]

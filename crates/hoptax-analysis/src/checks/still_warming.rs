@@ -31,7 +31,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let found = |(case, trials): Measured<'_>| {
         let unsettled = of(case).iter().find(|warm_up| !warm_up.settled).map(|one| unsettled(case, one));
         // The run sets the trials before the step aside, unless no others remain.
-        let is_cold = |one: &&WarmUp| trials.iter().any(|trial| trial.record.sequence < one.before_trial);
+        let is_cold = |one: &&WarmUp| {
+            let of_process = trials.iter().filter(|trial| trial.record.start == one.start);
+            of_process.into_iter().any(|trial| trial.record.sequence < one.before_trial)
+        };
         let late = || of(case).iter().filter(|_| case.warming == 0).filter(is_cold);
         unsettled.or_else(|| late().find_map(|one| Some(became_faster(case, one.faster_by?))))
     };
@@ -95,6 +98,7 @@ mod tests {
             };
             run.record.contenders[2].warm_ups = vec![WarmUp {
                 before_trial: 0,
+                start: 0,
                 load: WarmUpLoad::Plan,
                 settled,
                 generates_code: false,
@@ -117,6 +121,7 @@ mod tests {
             let mut run = Run::steady(3, 100, &[("jvm", 400)]);
             let looked = WarmUp {
                 before_trial,
+                start: 0,
                 load: WarmUpLoad::Highest,
                 settled: true,
                 generates_code: true,

@@ -70,6 +70,7 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         set_aside: 0,
         moved: 0,
         warming: 0,
+        processes: 0,
         last_round: None,
         throughput: None,
         response_time: None,

@@ -8,13 +8,16 @@
 //!   the code that it happened to make. This differs from process to process, so it changes differences too.
 //!
 //! The size of each effect is a share of the figure, known from separate runs ([`Shares`]). The effects are
-//! independent, so their squares add up.
+//! independent, so their squares add up. The effect of a process is less if the rounds are spread over
+//! several processes ([`Processes`]).
 
+use crate::taxes::processes::Processes;
 use crate::trials::metric::is_time;
 use hoptax_plan::{Metric, Quantity};
 use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
 use hoptax_record::{DIRECT, RunRecord, Shares};
 use hoptax_stats::Estimate;
+use std::collections::BTreeMap;
 
 /// How much a figure scatters from run to run, for a comparison of two runs: half of a 95 % interval, as a
 /// share of the figure. A comparison has many rows, and must not find differences between equal runs. So
@@ -41,24 +44,36 @@ pub(crate) struct Scatters<'a> {
     /// The warm-ups of the run. They show which contenders compile while they run. Without a warm-up, this is
     /// unknown.
     warm_ups: &'a [WarmUpFigures],
+    /// The processes of the gateways that had several.
+    processes: &'a BTreeMap<String, Processes>,
     /// True if each trial had a process of its own. Rounds then show how processes differ.
     isolate: bool,
 }
 
 impl<'a> Scatters<'a> {
-    /// The scatters of a run with these warm-ups.
-    pub(crate) fn new(run: &'a RunRecord, warm_ups: &'a [WarmUpFigures]) -> Self {
-        Self { shares: &run.shares, warm_ups, isolate: run.plan.isolate }
+    /// The scatters of a run with these warm-ups and processes.
+    pub(crate) fn new(
+        run: &'a RunRecord,
+        warm_ups: &'a [WarmUpFigures],
+        processes: &'a BTreeMap<String, Processes>,
+    ) -> Self {
+        Self { shares: &run.shares, warm_ups, processes, isolate: run.plan.isolate }
     }
 
     /// The scatter of a contender.
     pub(crate) fn of(&self, label: &str) -> Scatter {
         let one = Scatter::native(self.shares);
+        let processes = self.processes(label);
         match (self.isolate && label != DIRECT, self.compiles(label)) {
             (true, _) => Scatter { of_place: 0.0, ..one },
-            (false, true) => one.compiling(self.shares),
-            (false, false) => one,
+            (false, true) => one.compiling(self.shares, processes.share).over(processes.effective),
+            (false, false) => one.over(processes.effective),
         }
+    }
+
+    /// The processes of a contender.
+    pub(crate) fn processes(&self, label: &str) -> Processes {
+        self.processes.get(label).copied().unwrap_or(Processes::ONE)
     }
 
     /// True if the contender became faster while it was warmed up.
@@ -95,9 +110,22 @@ impl Scatter {
         }
     }
 
-    fn compiling(self, shares: &Shares) -> Self {
+    /// `seen` is the scatter between processes that the run shows. Comparisons do not use it, because by
+    /// chance it is small for one of many gateways.
+    fn compiling(self, shares: &Shares, seen: Option<f64>) -> Self {
         let of_two_processes = OF_TWO_COMPILING * (shares.times_jit / Shares::BUILT_IN.times_jit);
-        Self { of_processes: shares.times_jit, of_two_processes, ..self }
+        Self { of_processes: seen.unwrap_or(shares.times_jit), of_two_processes, ..self }
+    }
+
+    /// The scatter of the mean of this many processes.
+    fn over(self, processes: f64) -> Self {
+        let of_mean = |of_one: f64| of_one / processes.sqrt();
+        Self {
+            of_processes: of_mean(self.of_processes),
+            of_place: of_mean(self.of_place),
+            of_two_processes: of_mean(self.of_two_processes),
+            ..self
+        }
     }
 
     /// Widens the interval of a time of this contender, or of an added time, so that it holds for another
@@ -280,6 +308,15 @@ mod tests {
     }
 
     #[test]
+    fn the_scatter_of_processes_shrinks_with_their_number() {
+        let four = NATIVE.compiling(&Shares::BUILT_IN, None).over(4.0);
+        let expected = Scatter { of_processes: 0.05, of_place: 0.01, of_two_processes: 0.075, ..NATIVE };
+        assert_eq!(four, expected);
+        let seen = NATIVE.compiling(&Shares::BUILT_IN, Some(0.02)).over(4.0);
+        assert_eq!(seen, Scatter { of_processes: 0.01, ..expected }, "a comparison does not use it");
+    }
+
+    #[test]
     fn between_two_processes_their_own_scatter_counts() {
         let between = |metric, scatter| {
             half(widen_between(metric, around(0.0, 1.0), &[(30.0, NATIVE), (40.0, scatter)]))
@@ -345,6 +382,7 @@ mod tests {
         let bursts = [900_000; 3].into_iter().chain([150_000; 6]).map(burst).collect();
         WarmUp {
             before_trial: 0,
+            start: 0,
             load: WarmUpLoad::Highest,
             settled: true,
             generates_code: false,
@@ -373,6 +411,11 @@ mod tests {
         run.record.contenders[1].warm_ups = vec![slow_at_first()];
         let compiled = halves(&run);
         assert!(near(compiled, [150.0 * 0.1166, 50.0 * 0.1166, 0.025]), "{compiled:?}");
+        // Processes with three and two of the five rounds count like 25 ÷ 13.
+        run.trials.iter_mut().for_each(|trial| trial.start = trial.round % 2);
+        let of_two = halves(&run);
+        let share = 0.06_f64.hypot(0.1 / (25.0_f64 / 13.0).sqrt());
+        assert!(near(of_two, [150.0 * share, 50.0 * share, 0.025]), "{of_two:?}");
         run.record.plan.isolate = true;
         let isolated = halves(&run);
         assert!(near(isolated, native), "{isolated:?}");

@@ -7,6 +7,7 @@ pub(crate) mod gateway_pairs;
 pub(crate) mod generators;
 pub(crate) mod noise;
 pub(crate) mod precision_over_time;
+pub(crate) mod processes;
 pub(crate) mod tail;
 pub(crate) mod targets;
 pub(crate) mod tax;

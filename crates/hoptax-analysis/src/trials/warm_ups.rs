@@ -27,7 +27,7 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
     let (load_s, requests) = sum(&warm_up.bursts);
     // If a process became faster after its warm-up, it was slow in the whole warm-up, and perhaps also in a
     // part of the later load that showed the step.
-    let late = contender.warm_ups.iter().find(|one| one.faster_by.is_some());
+    let late = contender.warm_ups.iter().find(|one| one.faster_by.is_some() && one.start == warm_up.start);
     let looked = late.map_or(&[][..], |late| &late.bursts);
     let warm_up = &WarmUp { bursts: [&warm_up.bursts, looked].concat(), ..warm_up.clone() };
     let (first, bursts) = (warm_up.bursts.first()?, &warm_up.bursts);
@@ -47,7 +47,8 @@ fn of(contender: &Contender, records: &[TrialRecord]) -> Option<WarmUpFigures> {
         None => slow(warm_up, &|burst| burst.p50_ns as f64 / 1e3, settled(&p50)? / 1e3),
     };
     // Trials that were set aside belong to the warm-up. So do all trials before them.
-    let of = || records.iter().filter(|record| record.contender == contender.label);
+    let start = warm_up.start;
+    let of = || records.iter().filter(|record| record.contender == contender.label && record.start == start);
     if let Some(last) =
         of().filter(|record| record.set_aside == Some(Aside::Warming)).map(|one| one.sequence).max()
     {
@@ -158,6 +159,7 @@ mod tests {
         let bursts = bursts.iter().map(burst).collect();
         WarmUp {
             before_trial: 0,
+            start: 0,
             load: WarmUpLoad::Highest,
             settled: true,
             generates_code: false,

@@ -89,6 +89,7 @@ pub(crate) fn understand(
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
+    let restarts = trials::restarts(&mut reader, raw.restarts, raw.isolate.as_ref());
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     chunked::check_pauses(&mut reader, &timeout);
@@ -133,6 +134,7 @@ pub(crate) fn understand(
         cpus,
         idle: raw.idle.and_then(RawIdle::fixed),
         isolate: raw.isolate.is_some_and(|typed| typed.value),
+        restarts,
         seed: raw.seed,
         events,
         budget,

@@ -61,6 +61,7 @@ fn apart(plan: &RawPlan) -> impl Iterator<Item = (&'static str, Place)> {
         ("trials", plan.trials.as_ref().map(|typed| typed.place)),
         ("events", events.map(|typed| typed.place)),
         ("isolate", plan.isolate.as_ref().map(|typed| typed.place)),
+        ("restarts", plan.restarts.as_ref().map(|typed| typed.place)),
         ("cpu_profile", plan.cpu_profile.as_ref().map(|typed| typed.place)),
         ("tail", plan.tail.as_ref().map(|typed| typed.place)),
     ];

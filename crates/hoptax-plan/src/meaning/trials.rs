@@ -31,6 +31,9 @@ const FEWEST_TIMED: u32 = 10;
 const TIMED: AutoTrials =
     AutoTrials { within: 0.05, within_us: None, at_most: TIME, least: FEWEST_TIMED, most: MOST_ROUNDS };
 
+/// Maximum of `restarts`.
+const MOST_RESTARTS: u32 = 100;
+
 /// What the user wrote about the number of rounds.
 pub(super) struct Typed {
     pub(super) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
@@ -55,6 +58,24 @@ impl Typed {
             _ => Self { trials, time, precision },
         }
     }
+}
+
+/// Reads how often gateways are restarted between rounds. `None` if it depends on the gateway.
+pub(super) fn restarts(
+    reader: &mut Reader<'_>,
+    typed: Option<Placed<u32>>,
+    isolate: Option<&Placed<bool>>,
+) -> Option<u32> {
+    let Placed { place, value } = typed?;
+    if value > MOST_RESTARTS {
+        let help = format!("write {MOST_RESTARTS} or less");
+        reader.fault(place, format!("`restarts` is too large: {value}"), help);
+    }
+    if isolate.is_some_and(|typed| typed.value) {
+        let help = "remove `restarts`: `isolate: true` restarts gateways for each trial";
+        reader.fault(place, "a plan with `isolate: true` cannot have `restarts`", help);
+    }
+    Some(value)
 }
 
 /// Reads the number of rounds. `timed` is true if the plan has neither `trials` nor `events`.

@@ -66,7 +66,7 @@ pub(crate) struct RawPlan {
     /// Measures starts of the gateways instead of trials: when a gateway is ready, how long its first
     /// requests take, and how long it needs under load until its response times have settled. `{}` means the
     /// defaults of all settings. The plan then has one load point, and cannot have `time`, `precision`,
-    /// `trials`, `events`, `isolate`, `cpu_profile` or `tail`. Default: trials.
+    /// `trials`, `events`, `isolate`, `restarts`, `cpu_profile` or `tail`. Default: trials.
     pub(crate) start: Option<Placed<RawStart>>,
     /// Longest time for all rounds. hoptax measures as many short rounds as fit. Default: 3m.
     pub(crate) time: Option<Placed<Time>>,
@@ -115,6 +115,10 @@ pub(crate) struct RawPlan {
     /// Whether hoptax restarts a gateway before each of its trials. Otherwise each gateway starts once per
     /// run. Default: false.
     pub(crate) isolate: Option<Placed<bool>>,
+    /// How often gateways are restarted between rounds, 0 to 100. Their rounds are then spread over this many
+    /// processes and one more, with at least two rounds each. Default: 3 for gateways that generate code
+    /// while they run (JVM, .NET, V8), 0 for others.
+    pub(crate) restarts: Option<Placed<u32>>,
     /// Seed for the random order of trials and the random arrival times. Default: hoptax chooses a random
     /// seed and records it.
     pub(crate) seed: Option<u64>,

@@ -128,6 +128,11 @@ fn types_and_shapes() {
             "gateways: []\nload: [{ loop: closed, connections: [] }]\n",
             "2:37 expected at least one value, found an empty list;",
         ),
+        (&format!("{SMALLEST}restarts: 101\n"), "3:11 `restarts` is too large: 101; write 100 or less"),
+        (
+            &format!("{SMALLEST}isolate: true\nrestarts: 3\n"),
+            "4:11 a plan with `isolate: true` cannot have `restarts`;",
+        ),
         (&format!("{SMALLEST}isolate: yes\n"), "3:10 expected true or false, found `yes`; write true"),
         (
             &format!("{SMALLEST}profile: equalized\n"),

@@ -105,6 +105,7 @@ fn missing_keys_have_defaults() {
             cpus: CpuPlan::Auto,
             idle: None,
             isolate: false,
+            restarts: None,
             seed: None,
             events: Vec::new(),
             budget: Vec::new(),

@@ -52,6 +52,7 @@ fn keys_of_trials_cannot_be_beside_start() {
         ("precision: 5%", "3:12 a plan with `start` cannot have `precision`;"),
         ("trials: 5", "3:9 a plan with `start` cannot have `trials`;"),
         ("isolate: true", "3:10 a plan with `start` cannot have `isolate`;"),
+        ("restarts: 3", "3:11 a plan with `start` cannot have `restarts`;"),
         ("events: [{ at: 1s, do: reload }]", "3:10 a plan with `start` cannot have `events`;"),
         (
             "load: [{ loop: closed, connections: 1, duration: 1s }]",

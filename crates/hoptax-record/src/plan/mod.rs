@@ -109,6 +109,10 @@ pub struct Plan {
     pub idle: Option<Idle>,
     /// Whether each gateway is restarted before each of its trials.
     pub isolate: bool,
+    /// How often gateways are restarted between rounds. Absent if only gateways that generate code are, and
+    /// in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u32>,
     /// Seed for the random order of the trials and for the random arrival times of requests; absent if the
     /// plan contains no seed.
     pub seed: Option<u64>,
@@ -127,7 +131,17 @@ pub struct Plan {
     pub roles: Roles,
 }
 
+/// Number of restarts of a gateway that generates code while it runs. Each start compiles something else, so
+/// one process says little about the next. Four processes are the fewest from which their scatter is
+/// estimated.
+const RESTARTS: u32 = 3;
+
 impl Plan {
+    /// How often a gateway that hoptax starts is restarted between rounds.
+    pub fn restarts_of(&self, generates_code: bool) -> u32 {
+        self.restarts.unwrap_or(if generates_code { RESTARTS } else { 0 })
+    }
+
     /// Describes the targets, and the traffic that they stand for.
     pub fn describe_targets(&self) -> String {
         let targets = Target::describe_all(&self.targets);

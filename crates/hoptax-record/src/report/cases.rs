@@ -31,6 +31,10 @@ pub struct Case {
     /// JSON has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     pub warming: u32,
+    /// Number of the gateway's processes that the trials belong to. If there is only one, the JSON has no
+    /// such member.
+    #[serde(skip_serializing_if = "is_at_most_one")]
+    pub processes: u32,
     /// Number of trials, of those in `set_aside`, that were set aside because the hypervisor had moved a CPU.
     #[serde(skip)]
     pub moved: u32,
@@ -102,6 +106,11 @@ impl Case {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_at_most_one(number: &u32) -> bool {
+    *number <= 1
 }
 
 /// A failed trial of a case.

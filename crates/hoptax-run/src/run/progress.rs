@@ -14,6 +14,11 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
+    /// The run takes this much longer than [`Progress::begun`] said, because gateways are restarted that
+    /// need a long warm-up.
+    fn extended(&mut self, by: Duration) {
+        let _ = by;
+    }
     /// The number of trials or starts of the whole run, as far as it is known. This method is called again
     /// before each trial.
     fn planned(&mut self, trials: usize) {

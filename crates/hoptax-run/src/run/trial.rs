@@ -202,6 +202,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         sequence: number as u32,
         contender: label.to_owned(),
         load: slot.load as u32,
+        start: 0,
         direct: match slot.contender {
             Contender::Direct(which) => Some(which),
             Contender::Gateway(_) => None,

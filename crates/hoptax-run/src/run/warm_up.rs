@@ -121,6 +121,7 @@ impl WarmingUp {
         };
         let record = WarmUp {
             before_trial: trial as u32,
+            start: 0,
             load: if deaths.is_empty() { load_of(plan, limits, gateway) } else { WarmUpLoad::Plan },
             settled: false,
             generates_code: false,
@@ -346,8 +347,8 @@ hoptax_pages::stated! {
     PLAN "That takes {} requests or" number(LEAST_REQUESTS);
     PLAN "at least {} if the process generates code" time(LEAST_LOAD_COMPILING);
     PLAN "fallen by more than {} since its warm-up" percent(STEP);
-    PLAN "they fall by at most {} and 5 %, or" percent(CPU_FALL);
-    PLAN "they fall by at most 2 % and {}, or" percent(TIME_FALL);
+    PLAN "response time fall by at most {} and 5 %," percent(CPU_FALL);
+    PLAN "response time fall by at most 2 % and {}," percent(TIME_FALL);
 }
 
 #[cfg(test)]
@@ -380,6 +381,7 @@ mod tests {
     fn warming(bursts: &[Burst]) -> WarmingUp {
         let record = WarmUp {
             before_trial: 0,
+            start: 0,
             load: WarmUpLoad::Highest,
             settled: false,
             generates_code: false,

@@ -3,6 +3,7 @@
 
 use super::rounds::RoundMaker;
 use super::slot::{Director, Slot};
+use super::spread::Spread;
 use hoptax_analysis::headline::precisions;
 use hoptax_analysis::quiet;
 use hoptax_plan::{AutoTrials, LoadPoint, Plan};
@@ -37,6 +38,7 @@ pub(super) struct Auto {
     /// Number of times that rounds were added.
     repeated: u32,
     rounds: RoundMaker,
+    spread: Spread,
     /// Remaining slots of the current round, in order.
     slots: std::vec::IntoIter<Slot>,
     /// Number of rounds after which the precision is checked next.
@@ -67,6 +69,7 @@ impl Auto {
             asked: auto,
             repeated: 0,
             rounds: RoundMaker::new(plan.gateways.len(), in_rounds, seed),
+            spread: Spread::over(1),
             slots: Vec::new().into_iter(),
             next_look: auto.least,
             in_first_round: in_rounds.len() * (plan.gateways.len() + 2),
@@ -97,15 +100,34 @@ impl Auto {
             return Some(Stopped::Rounds);
         }
         let undisturbed = rounds - self.disturbed.len() as u32;
-        if undisturbed >= self.auto.least && rounds >= self.next_look {
+        let is_due = rounds >= self.next_look && self.spread.needs_look(rounds);
+        if undisturbed >= self.auto.least && is_due {
             self.next_look = rounds + (rounds / LOOKS_APART).max(1);
             if self.is_narrow() {
-                return Some(Stopped::Narrow);
+                if self.spread.is_complete(rounds) {
+                    return Some(Stopped::Narrow);
+                }
+                self.spread.first_has_enough(rounds);
             }
         }
         // The next round must end within the time limit, because half a round is useless.
-        let next = self.per_trial() * self.rounds.size() as u32;
-        (rounds > 0 && self.elapsed + next > self.auto.at_most).then_some(Stopped::Budget)
+        (rounds > 0 && self.elapsed + self.per_round() > self.auto.at_most).then_some(Stopped::Budget)
+    }
+
+    /// Average time of a round, at the pace of the trials so far. Zero before the first trial.
+    fn per_round(&self) -> Duration {
+        self.per_trial() * self.rounds.size() as u32
+    }
+
+    /// Restarts gateways before the next round if their processes have had their rounds.
+    fn restart_if_due(&mut self) {
+        let rounds = self.rounds.made();
+        let limit = self.auto.at_most.as_secs_f64().max(1e-9);
+        let of_time = self.elapsed.as_secs_f64() / limit;
+        let passed = of_time.max(f64::from(rounds) / f64::from(self.auto.most));
+        let left = self.auto.at_most.saturating_sub(self.elapsed).as_secs_f64();
+        let fit = (left / self.per_round().as_secs_f64().max(1e-9)) as u32;
+        self.spread.begin_round(rounds, passed, fit.min(self.auto.most - rounds));
     }
 
     /// Average time of a trial so far, with all that happens between trials. Zero before the first trial.
@@ -139,7 +161,8 @@ impl Auto {
             known.iter().filter(|(_, one)| !is_within(one)).map(|(load, _)| *load).collect();
         let is_done = |load: &usize| !wide.contains(load) && known.iter().any(|(of, _)| of == load);
         let left: Vec<usize> = self.rounds.loads().iter().copied().filter(|load| !is_done(load)).collect();
-        if self.time_only.is_some() && !wide.is_empty() {
+        // Each load point needs rounds with every process.
+        if self.time_only.is_some() && !wide.is_empty() && self.spread.is_complete(self.rounds.made()) {
             self.rounds.keep_only(&left);
         }
         wide.is_empty()
@@ -152,7 +175,9 @@ impl Director for Auto {
             Some(_) => self.given,
             None => {
                 let begun = self.given + self.slots.len();
-                begun.max(self.auto.least as usize * self.in_first_round).max(self.fitting())
+                let processes = if self.time_only.is_none() { self.spread.processes() } else { 1 };
+                let least = self.auto.least.saturating_mul(processes).min(self.auto.most);
+                begun.max(least as usize * self.in_first_round).max(self.fitting())
             }
         }
     }
@@ -173,9 +198,22 @@ impl Director for Auto {
         }
         self.given += 1;
         self.slots.next().or_else(|| {
+            self.restart_if_due();
             self.slots = self.rounds.next_round().into_iter();
             self.slots.next()
         })
+    }
+
+    fn spread_over(&mut self, processes: u32) {
+        self.spread = Spread::over(processes);
+    }
+
+    fn restarts(&self) -> u32 {
+        self.spread.restarts()
+    }
+
+    fn note_steps(&mut self, steps: Vec<LateStep>) {
+        self.rules.late_steps.extend(steps);
     }
 
     fn stopped(&self) -> Option<Stopped> {
@@ -253,6 +291,18 @@ mod tests {
         response_us: impl Fn(u32) -> u64,
         stolen_rounds: u32,
     ) -> (usize, Option<Stopped>) {
+        let (processes, stopped) = run_processes(auto, 1, response_us, stolen_rounds);
+        (processes.len(), stopped)
+    }
+
+    /// Like [`run`], with rounds that are spread over this many processes. Returns the number of restarts
+    /// before each round.
+    fn run_processes(
+        auto: AutoTrials,
+        processes: u32,
+        response_us: impl Fn(u32) -> u64,
+        stolen_rounds: u32,
+    ) -> (Vec<u32>, Option<Stopped>) {
         let fixture = Run::closed(1);
         let mut plan = fixture.record.plan.clone();
         plan.trials = Trials::Auto(auto);
@@ -261,10 +311,12 @@ mod tests {
             kind: hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4),
         }];
         let mut director = director(&plan, 7);
-        assert_eq!(director.planned(), 3 * auto.least as usize);
-        let (mut last, mut given) = (None, 0);
+        director.spread_over(processes);
+        assert!(director.planned() >= 3 * auto.least as usize);
+        let (mut last, mut given, mut restarts) = (None, 0, Vec::new());
         while let Some(slot) = director.next(last.as_ref()) {
             given += 1;
+            restarts.resize(slot.round as usize + 1, director.restarts());
             director.set_elapsed(Duration::from_secs(given as u64));
             let trial = match slot.contender {
                 Contender::Direct(_) => via(DIRECT, slot.round).all_at_us(100),
@@ -276,7 +328,8 @@ mod tests {
         }
         assert_eq!(director.planned(), given, "all planned trials ran");
         assert_eq!(given % 3, 0, "whole rounds");
-        (given / 3, director.stopped())
+        assert_eq!(restarts.len(), given / 3);
+        (restarts, director.stopped())
     }
 
     const AUTO: AutoTrials =
@@ -311,6 +364,31 @@ mod tests {
             (2, Some(Stopped::Budget)),
             "even before the minimum of rounds"
         );
+    }
+
+    /// Numbers of rounds by process.
+    fn sizes(
+        auto: AutoTrials,
+        processes: u32,
+        response_us: impl Fn(u32) -> u64,
+    ) -> (Vec<usize>, Option<Stopped>) {
+        let (restarts, stopped) = run_processes(auto, processes, response_us, 0);
+        (restarts.chunk_by(|one, other| one == other).map(<[u32]>::len).collect(), stopped)
+    }
+
+    #[test]
+    fn all_processes_have_as_many_rounds_before_a_run_ends() {
+        let steady = |_| 150;
+        let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
+        let many = AutoTrials { most: 100, ..AUTO };
+        assert_eq!(sizes(many, 4, steady), (vec![5; 4], Some(Stopped::Narrow)));
+        assert_eq!(sizes(many, 4, by_turns), (vec![25; 4], Some(Stopped::Rounds)));
+        assert_eq!(sizes(AUTO, 4, steady), (vec![3; 4], Some(Stopped::Rounds)));
+        // Each round takes three seconds.
+        let in_time = AutoTrials { at_most: Duration::from_secs(48), ..many };
+        assert_eq!(sizes(in_time, 4, by_turns), (vec![4; 4], Some(Stopped::Budget)));
+        let short = AutoTrials { at_most: Duration::from_secs(9), ..many };
+        assert_eq!(sizes(short, 4, by_turns), (vec![3], Some(Stopped::Budget)), "two rounds each, or none");
     }
 
     #[test]

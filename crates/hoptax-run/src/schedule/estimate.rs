@@ -1,9 +1,11 @@
 //! Estimate of how long a run takes.
 
 use super::search;
+use super::spread::LEAST_EACH;
 use hoptax_format::clock;
 use hoptax_format::spec::{Rate, Shape};
 use hoptax_plan::{GatewayKind, LoadPoint, Plan, Start, Trials};
+use hoptax_record::WarmUp;
 use std::time::Duration;
 
 /// Time that each trial needs in addition to warm-up and measured time. hoptax then starts the generator,
@@ -30,7 +32,7 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 
 /// Estimated duration of the run: the set-up, all trials, and the pauses between trials. For `trials: auto`,
 /// this is the duration with the minimum number of rounds. The run can take longer if services start slowly,
-/// or if requests are still in flight at the end of trials.
+/// if gateways generate code ([`longer_by`]), or if requests are still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
     without_profiles(plan) + of_profiles(plan) + of_tails(plan)
 }
@@ -51,14 +53,45 @@ fn of_tails(plan: &Plan) -> Duration {
     (PER_PASS + asked.duration).saturating_mul(asked.passes.saturating_mul(cases as u32))
 }
 
+/// How much longer a run takes than [`estimate`] said, because gateways are restarted that generate code.
+/// `warm_ups` are their first warm-ups.
+pub fn longer_by<'w>(plan: &Plan, warm_ups: impl IntoIterator<Item = &'w WarmUp>) -> Duration {
+    let between = |load: Duration, bursts: usize| load + PER_TRIAL.saturating_mul(bursts as u32);
+    // A look at a process lasts about half as long as its warm-up.
+    let looks = if matches!(plan.trials, Trials::Auto(_)) { 2 } else { 0 };
+    let of_start = |warm_up: &WarmUp| {
+        let warming = between(Duration::from_nanos(warm_up.load_ns()), warm_up.bursts.len());
+        PER_START + warming + warming.checked_div(looks).unwrap_or_default()
+    };
+    let estimated = if plan.restarts.is_some() { PER_START + of_warm_up(plan) } else { Duration::ZERO };
+    let of_one: Duration =
+        warm_ups.into_iter().map(|warm_up| of_start(warm_up).saturating_sub(estimated)).sum();
+    let rounds = if plan.trials.time_only().is_some() { rounds(plan) } else { plan.trials.at_most() };
+    of_one.saturating_mul(plan.restarts_of(true).min((rounds / LEAST_EACH).saturating_sub(1)))
+}
+
+/// Duration of all restarts between this many rounds. Gateways that generate code are not known yet.
+fn of_restarts(plan: &Plan, rounds: u32) -> Duration {
+    let restarts = plan.restarts_of(false).min((rounds / LEAST_EACH).saturating_sub(1));
+    (PER_START + of_warm_up(plan)).saturating_mul(restarts.saturating_mul(plan.gateways.len() as u32))
+}
+
+/// Time that warming up a process takes, as far as it is known beforehand.
+fn of_warm_up(plan: &Plan) -> Duration {
+    plan.until_settled.map_or(Duration::ZERO, |limits| limits.at_most.min(PER_WARM_UP))
+}
+
 fn without_profiles(plan: &Plan) -> Duration {
     if let Some(start) = plan.start {
         return of_starts(plan, start);
     }
     let setup = of_rounds(plan, 0);
     match plan.trials.time_only() {
-        Some(limit) => setup + limit.min(of_rounds(plan, plan.trials.at_most()).saturating_sub(setup)),
-        None => of_rounds(plan, plan.trials.at_least()),
+        Some(limit) => {
+            let measured = limit.min(of_rounds(plan, plan.trials.at_most()).saturating_sub(setup));
+            setup + measured + of_restarts(plan, rounds(plan))
+        }
+        None => of_rounds(plan, plan.trials.at_least()) + of_restarts(plan, plan.trials.at_least()),
     }
 }
 
@@ -78,7 +111,7 @@ pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     }
     let none = of_rounds(plan, 0);
     let rounds = of_rounds(plan, auto.most).saturating_sub(none);
-    Some(none + rounds.min(auto.at_most) + of_profiles(plan))
+    Some(none + rounds.min(auto.at_most) + of_restarts(plan, auto.most) + of_profiles(plan))
 }
 
 /// Number of starts and reloads of a plan with `start`, with the loads of direct. `None` for other plans. All
@@ -100,7 +133,7 @@ fn of_starts(plan: &Plan, start: Start) -> Duration {
     let kinds = 1.0 + gateways + reloading(plan, start) as f64;
     let traffic = ONE_BY_ONE + PER_TRIAL + start.duration;
     let turns = times * 2.0 * (1.0 + gateways);
-    let settling = plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64());
+    let settling = of_warm_up(plan).as_secs_f64();
     let seconds = times * kinds * traffic.as_secs_f64()
         + PER_START.as_secs_f64() * (1.0 + gateways + times * 2.0 * gateways)
         + plan.pause.as_secs_f64() * (turns - 1.0)
@@ -130,8 +163,7 @@ fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
         + searching
         + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
         + PER_START.as_secs_f64() * starts
-        + plan.until_settled.map_or(0.0, |limits| limits.at_most.min(PER_WARM_UP).as_secs_f64())
-            * (starts + looks);
+        + of_warm_up(plan).as_secs_f64() * (starts + looks);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -183,21 +215,28 @@ mod tests {
     fn the_estimate_adds_up() {
         let context =
             hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
-        let seconds = |rest: &str| {
+        let seconds_of = |rounds: u32, rest: &str| {
             let text = format!(
                 "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ \
                  loop: open, rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: \
-                 1s\ntrials: 3\n{rest}"
+                 1s\ntrials: {rounds}\n{rest}"
             );
             let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             estimate(&plan).as_secs_f64()
         };
+        let seconds = |rest: &str| seconds_of(3, rest);
         // Two gateways and two direct trials: 4 trials per load point in each of 3 rounds.
         let trials = 12.0 * (0.075 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.075 + 1.0 + 1.0 + 3.0);
         assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
         assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
         assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);
+        // Three rounds are too few for two processes. Four are too few for three.
+        assert!((seconds("restarts: 1\n") - (trials + 3.0 * 0.7)).abs() < 1e-6);
+        for restarts in [1, 2] {
+            let of_four = seconds_of(4, &format!("restarts: {restarts}\n"));
+            assert!((of_four - (trials / 3.0 * 4.0 + 5.0 * 0.7)).abs() < 1e-6, "{of_four}");
+        }
     }
 
     #[test]

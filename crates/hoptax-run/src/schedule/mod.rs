@@ -12,13 +12,14 @@ mod estimate;
 mod rounds;
 pub mod search;
 mod slot;
+mod spread;
 
-pub use estimate::{estimate, estimate_at_most, planned_starts, rounds as expected_rounds};
+pub use estimate::{estimate, estimate_at_most, longer_by, planned_starts, rounds as expected_rounds};
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};
 
 use hoptax_plan::{Plan, Trials};
-use hoptax_record::{Stopped, TrialRecord};
+use hoptax_record::{LateStep, Stopped, TrialRecord};
 use rounds::{RoundMaker, Rounds};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
         _ => {
             let mut rounds = RoundMaker::new(plan.gateways.len(), &in_rounds, seed);
             let slots: Vec<Slot> = (0..plan.trials.at_least()).flat_map(|_| rounds.next_round()).collect();
-            Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
+            Box::new(Rounds::new(slots, plan.trials.at_least()))
         }
     };
     if plan.load.iter().all(|load| load.searched().is_none()) {
@@ -68,6 +69,18 @@ impl Director for Then {
 
     fn set_elapsed(&mut self, elapsed: Duration) {
         self.first.set_elapsed(elapsed);
+    }
+
+    fn spread_over(&mut self, processes: u32) {
+        self.first.spread_over(processes);
+    }
+
+    fn restarts(&self) -> u32 {
+        self.first.restarts()
+    }
+
+    fn note_steps(&mut self, steps: Vec<LateStep>) {
+        self.first.note_steps(steps);
     }
 
     fn stopped(&self) -> Option<Stopped> {

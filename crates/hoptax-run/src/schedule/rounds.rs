@@ -1,13 +1,25 @@
 //! Rounds in shuffled order, and the director for a fixed number of rounds.
 
 use super::slot::{Contender, Director, Slot};
+use super::spread::restarts_before;
 use hoptax_format::random::Random;
 use hoptax_record::{DirectTrial, TrialRecord};
 
 /// A fixed number of rounds.
 pub(super) struct Rounds {
-    pub(super) planned: usize,
-    pub(super) slots: std::vec::IntoIter<Slot>,
+    planned: usize,
+    slots: std::vec::IntoIter<Slot>,
+    rounds: u32,
+    processes: u32,
+    /// Round of the last slot that was returned.
+    round: u32,
+}
+
+impl Rounds {
+    /// The slots of this many rounds.
+    pub(super) fn new(slots: Vec<Slot>, rounds: u32) -> Self {
+        Self { planned: slots.len(), slots: slots.into_iter(), rounds, processes: 1, round: 0 }
+    }
 }
 
 impl Director for Rounds {
@@ -16,7 +28,17 @@ impl Director for Rounds {
     }
 
     fn next(&mut self, _: Option<&TrialRecord>) -> Option<Slot> {
-        self.slots.next()
+        let slot = self.slots.next()?;
+        self.round = slot.round;
+        Some(slot)
+    }
+
+    fn spread_over(&mut self, processes: u32) {
+        self.processes = processes;
+    }
+
+    fn restarts(&self) -> u32 {
+        restarts_before(self.round, self.rounds, self.processes)
     }
 }
 

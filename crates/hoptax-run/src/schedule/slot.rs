@@ -30,6 +30,23 @@ pub trait Director {
         let _ = elapsed;
     }
 
+    /// Spreads the rounds over this many processes of the gateways that are restarted. Called before the
+    /// first slot. Without it, there is one process.
+    fn spread_over(&mut self, processes: u32) {
+        let _ = processes;
+    }
+
+    /// How often these gateways must have been restarted before the slot that [`Director::next`] returned
+    /// last.
+    fn restarts(&self) -> u32 {
+        0
+    }
+
+    /// Notes that these processes became faster after their warm-up, as a look before their restart showed.
+    fn note_steps(&mut self, steps: Vec<LateStep>) {
+        let _ = steps;
+    }
+
     /// Why an adaptive schedule ended its rounds. Absent while rounds continue, and always absent for a fixed
     /// schedule.
     fn stopped(&self) -> Option<Stopped> {

@@ -93,6 +93,10 @@ impl Progress for Watcher {
         self.write(|state, now| state.begun(trials, expected, now));
     }
 
+    fn extended(&mut self, by: Duration) {
+        self.write(|state, now| state.extended(by, now));
+    }
+
     fn planned(&mut self, trials: usize) {
         self.write(|state, _| state.planned(trials));
     }

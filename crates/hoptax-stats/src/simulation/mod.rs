@@ -8,6 +8,7 @@ mod bisect;
 mod disturbed;
 mod methods;
 mod pairs;
+mod processes;
 mod published;
 mod series;
 mod stopping;

@@ -2,6 +2,8 @@
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::{Scratch, retry_if_disturbed};
+use crate::world::is_missing;
+use hoptax_record::dir::Run;
 use serde_json::Value;
 
 /// Runs a plan with a hop that has this warm-up. Returns the exit status and the report.
@@ -116,4 +118,41 @@ time: 8s
     }
     let found = report["findings"].as_array().expect("a list");
     assert!(found.iter().all(|one| one["code"] != "still-warming"), "{found:?}");
+}
+
+/// LuaJIT generates code while it runs.
+#[test]
+fn rounds_of_a_gateway_that_generates_code_have_four_processes() {
+    if is_missing("nginx-lua") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let output = run(
+        &scratch,
+        "name: processes
+gateways: [{ name: nginx-lua, label: lua, features: [key-auth] }]
+load: [{ loop: closed, connections: 4, duration: 100ms }]
+trials: 8
+warmup: { at_most: 1s }
+",
+        &[],
+    );
+    assert!(output.status.code().is_some_and(|code| code == 0 || code == 4), "{}", text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let measured = Run::read(&directory).expect("readable");
+    let starts = |label: &str| -> Vec<u32> {
+        measured.trials.iter().filter(|trial| trial.contender == label).map(|trial| trial.start).collect()
+    };
+    assert_eq!(starts("lua"), [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(starts("direct"), [0; 16]);
+    let lua = &measured.record.contenders[1];
+    let warm_ups: Vec<u32> = lua.warm_ups.iter().map(|one| one.start).collect();
+    assert_eq!((lua.label.as_str(), warm_ups), ("lua", vec![0, 1, 2, 3]));
+    assert!(lua.warm_ups.iter().all(|one| one.generates_code), "{:?}", lua.warm_ups);
+    let report = report(&directory);
+    let cases = report["cases"].as_array().expect("a list");
+    let of_lua = cases.iter().find(|one| one["gateway"] == "lua").expect("measured");
+    assert_eq!(of_lua["processes"], 4, "{of_lua}");
+    let shown = std::fs::read_to_string(directory.join("report.md")).expect("written");
+    assert!(shown.contains("Rounds are spread over 4 processes of lua."), "{shown}");
 }

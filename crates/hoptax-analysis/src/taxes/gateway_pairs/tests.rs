@@ -237,6 +237,7 @@ fn ten_gateways_in_a_second() {
         })
         .collect();
     let started = std::time::Instant::now();
-    let pairs = pairs(&run.record, &[], &Scatters::new(&run.record, &[]), &cases);
+    let pairs =
+        pairs(&run.record, &[], &Scatters::new(&run.record, &[], &std::collections::BTreeMap::new()), &cases);
     println!("{} pairs in {:?}", pairs.len(), started.elapsed());
 }

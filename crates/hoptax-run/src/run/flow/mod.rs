@@ -1,5 +1,6 @@
 //! The flow of a run: start services, verify each gateway, measure trials, stop services.
 
+mod processes;
 mod warm_ups;
 
 use super::contents;
@@ -74,6 +75,7 @@ impl Run<'_> {
                 is_warm: vec![false; self.plan.gateways.len() + 1],
                 warm_ups: Vec::new(),
                 settled: vec![Settled::default(); self.plan.gateways.len() + 1],
+                starts: vec![0; self.plan.gateways.len()],
                 deaths: Deaths::new(self.plan.gateways.len()),
                 driver,
                 traffic,
@@ -96,7 +98,7 @@ impl Run<'_> {
             return end(dir, &mut record, 0, self.is_interrupted(), Some(failure));
         }
         flow.progress.prepared(&record);
-        flow.warm_up_together();
+        flow.warm_up_all();
         flow.note_warm_ups(&mut record);
 
         let measured = match self.plan.start {
@@ -246,6 +248,8 @@ struct Flow<'a> {
     warm_ups: Vec<(usize, WarmUp)>,
     /// For direct and each gateway, the last warm-up of its process.
     settled: Vec<Settled>,
+    /// For each gateway, the number of its starts after the first one.
+    starts: Vec<u32>,
     deaths: Deaths,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
@@ -353,8 +357,9 @@ impl Flow<'_> {
         dir: &mut RunDir,
         record: &mut RunRecord,
     ) -> Result<(usize, Option<Failure>), DirError> {
-        let (mut measured, mut number) = (0, 0);
+        let (mut measured, mut number, mut restarts) = (0, 0, 0);
         let mut last: Option<TrialRecord> = None;
+        self.plan_restarts(director, record);
         let mut begun = clock::now();
         while !self.run.is_interrupted() {
             director.set_elapsed(Duration::from_nanos(clock::now().saturating_sub(begun)));
@@ -371,6 +376,14 @@ impl Flow<'_> {
                 director.measure_again(steps);
                 continue;
             };
+            if director.restarts() > restarts {
+                restarts = director.restarts();
+                let looked = clock::now();
+                let steps = self.restart_gateways(number, record);
+                director.note_steps(steps);
+                dir.write_run(record)?;
+                begun += clock::now().saturating_sub(looked);
+            }
             if number > 0 {
                 self.run.pause(self.progress);
             }
@@ -451,12 +464,14 @@ impl Flow<'_> {
         let events = self.event_runner(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
         let mut trial = self.load(number, slot, label, addresses, &change, watched, events);
         if let Some((index, mut service)) = service {
+            trial.start = self.starts[index];
             trial::note_observed(&mut trial, &before, &service.observe());
             if let Err(failure) = trial::note_used_elsewhere(&mut trial, &*service) {
                 self.progress.failed(label, &failure);
             }
             if trial.events.iter().any(|event| matches!(event.event.action, Action::RestartGateway)) {
                 self.is_warm[index + 1] = false;
+                self.starts[index] += 1;
             }
             let death = self.put_back(index, service, DeathDuring::Trial, number, slot.load);
             trial.failed = explained(trial.failed, death);
@@ -467,86 +482,6 @@ impl Flow<'_> {
         // If a signal ended the trial before its measured time, the trial has no data.
         let has_data = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
         (has_data || !self.run.is_interrupted()).then_some(trial)
-    }
-
-    /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is
-    /// started again and warmed up with less load.
-    ///
-    /// # Errors
-    /// If the gateway cannot be started, or if the case is left out because it killed the gateway.
-    fn take_warm(&mut self, index: usize, load: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
-        if let Some(failure) = self.deaths.left_out(index, load) {
-            return Err(failure);
-        }
-        loop {
-            let mut service = self.take(index, number)?;
-            if std::mem::replace(&mut self.is_warm[index + 1], true) {
-                return Ok(service);
-            }
-            let Some(warming) = self.warm_up_alone(index + 1, Some(&*service), number) else {
-                return Ok(service);
-            };
-            let Err(failure) = service.check() else {
-                self.keep_warm_up(index + 1, warming);
-                return Ok(service);
-            };
-            self.progress.failed(&self.run.plan.gateways[index].label, &failure);
-            self.deaths.add(index, DeathDuring::WarmUp, number, Some(warming.load()), failure);
-        }
-    }
-
-    /// Returns the gateway for load before or in the trial with this number. Starts it if it does not run.
-    fn take(&mut self, index: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
-        match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
-            GatewayState::Up(mut service) => {
-                let Err(failure) = service.check() else { return Ok(service) };
-                drop(service);
-                self.progress.failed(&self.run.plan.gateways[index].label, &failure);
-                self.deaths.add(index, DeathDuring::Pause, number, None, failure);
-                self.start_again(index, number)
-            }
-            GatewayState::Stopped => self.start_again(index, number),
-            GatewayState::Failed(failure) => {
-                self.gateways[index] = GatewayState::Failed(failure.clone());
-                Err(failure)
-            }
-        }
-    }
-
-    fn start_again(&mut self, index: usize, number: usize) -> Result<Box<dyn Service>, Failure> {
-        self.is_warm[index + 1] = false;
-        let started = self.start(&self.run.plan.gateways[index]);
-        match &started {
-            Ok(_) => self.deaths.started(index, number),
-            Err(failure) if self.deaths.start_failed(index) => {
-                self.gateways[index] = GatewayState::Failed(failure.clone());
-            }
-            Err(_) => {}
-        }
-        started
-    }
-
-    /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the
-    /// gateway has died, notes the death and returns its failure.
-    fn put_back(
-        &mut self,
-        index: usize,
-        mut service: Box<dyn Service>,
-        during: DeathDuring,
-        number: usize,
-        load: usize,
-    ) -> Option<Failure> {
-        if let Err(mut failure) = service.check() {
-            failure.stage = Stage::Trial;
-            self.deaths.add(index, during, number, Some(load), failure.clone());
-            return Some(failure);
-        }
-        if self.run.plan.isolate {
-            service.stop();
-        } else {
-            self.gateways[index] = GatewayState::Up(service);
-        }
-        None
     }
 
     /// Prepares the events of the plan for a trial. Returns `None` if the trial has no events.

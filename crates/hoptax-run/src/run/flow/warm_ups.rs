@@ -5,29 +5,39 @@ use crate::run::traffic::WatchedRoles;
 use crate::run::warm_up::{self, LEAST_REQUESTS, Settled, WarmingUp};
 use hoptax_lab::Service;
 use hoptax_plan::UntilSettled;
-use hoptax_record::{DeathDuring, LateStep, RunRecord, TrialRecord};
+use hoptax_record::{DeathDuring, LateStep, RunRecord, TrialRecord, WarmUp};
 
 impl Flow<'_> {
     /// Warms up the upstream and every gateway that runs, in turn.
-    pub(super) fn warm_up_together(&mut self) {
-        let Some(limits) = self.run.plan.until_settled else { return };
-        let up = self.running();
-        let begun = |index| Some((index, self.warming_up(index, limits, 0)?));
-        let cold = std::iter::once(0).chain(up).filter_map(begun).collect();
-        self.warm_up_in_turn(cold, 0);
+    pub(super) fn warm_up_all(&mut self) {
+        let contenders: Vec<usize> = std::iter::once(0).chain(self.running()).collect();
+        self.warm_up_together(&contenders, 0);
     }
 
-    /// Loads the processes that were warmed up once more, and finds those that have become faster since.
+    /// Warms up these contenders in turn, before the trial with this number.
+    pub(super) fn warm_up_together(&mut self, contenders: &[usize], number: usize) {
+        let Some(limits) = self.run.plan.until_settled else { return };
+        let begun = |&index: &usize| Some((index, self.warming_up(index, limits, number)?));
+        let cold = contenders.iter().filter_map(begun).collect();
+        self.warm_up_in_turn(cold, number);
+    }
+
+    /// Loads all gateways that run once more, and finds those that have become faster since.
+    pub(super) fn look_again(&mut self, number: usize) -> Vec<LateStep> {
+        self.look_again_at(&self.running(), number)
+    }
+
+    /// Loads these processes once more that were warmed up, and finds those that have become faster since.
     /// Gateways that answered as many requests in their trials as a warm-up has are left out, because their
     /// trials show a step.
-    pub(super) fn look_again(&mut self, number: usize) -> Vec<LateStep> {
+    pub(super) fn look_again_at(&mut self, contenders: &[usize], number: usize) -> Vec<LateStep> {
         let Some(limits) = self.run.plan.until_settled else { return Vec::new() };
-        let again = |index: usize| {
+        let again = |&index: &usize| {
             let settled = &self.settled[index];
             let warm_up = settled.warm_up.as_ref().filter(|_| settled.answered < LEAST_REQUESTS)?;
             Some((index, self.warming_up(index, limits, number)?.after(warm_up)))
         };
-        let cold = self.running().into_iter().filter_map(again).collect();
+        let cold = contenders.iter().filter_map(again).collect();
         self.warm_up_in_turn(cold, number);
         let labels = &self.run.plan.gateways;
         let found =
@@ -52,7 +62,8 @@ impl Flow<'_> {
 
     /// Keeps the warm-up of a process that is warm now.
     pub(super) fn keep_warm_up(&mut self, index: usize, warming: WarmingUp) {
-        let warm_up = warming.into_record();
+        let start = index.checked_sub(1).map_or(0, |gateway| self.starts[gateway]);
+        let warm_up = warming.into_record().map(|warm_up| WarmUp { start, ..warm_up });
         self.settled[index] =
             Settled { warm_up: warm_up.clone().filter(|warm_up| warm_up.settled), answered: 0 };
         self.warm_ups.extend(warm_up.map(|warm_up| (index, warm_up)));

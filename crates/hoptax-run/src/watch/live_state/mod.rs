@@ -101,6 +101,12 @@ impl LiveState {
         self.tick(now);
     }
 
+    /// The run takes this much longer than it was expected to at its beginning.
+    pub fn extended(&mut self, by: Duration, now: u64) {
+        self.expected += by;
+        self.tick(now);
+    }
+
     /// Number of trials of the whole run, as far as it is known.
     pub fn planned(&mut self, trials: usize) {
         self.state.trials_planned = number(trials);

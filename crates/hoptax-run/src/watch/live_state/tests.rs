@@ -147,6 +147,14 @@ fn time_left_is_the_estimate_first_and_then_the_pace() {
 }
 
 #[test]
+fn time_left_contains_the_warm_ups_of_restarts() {
+    let mut live = LiveState::new("r", &plan(TWO_ROUNDS));
+    live.begun(4, Duration::from_secs(100), 0);
+    live.extended(Duration::from_secs(60), 20 * S);
+    assert_eq!(live.state().left_s, 140.0);
+}
+
+#[test]
 fn time_left_of_slow_starts_is_their_pace_from_a_tenth_on() {
     let starts = plan("gateways: [hop-l4]\nstart: { times: 5, for: 1s }\n");
     // 20 starts are expected to take 5 s each.

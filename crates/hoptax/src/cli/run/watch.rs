@@ -143,6 +143,10 @@ impl Progress for Watch {
         self.watcher.begun(trials, expected);
     }
 
+    fn extended(&mut self, by: Duration) {
+        self.watcher.extended(by);
+    }
+
     fn planned(&mut self, trials: usize) {
         self.watcher.planned(trials);
     }

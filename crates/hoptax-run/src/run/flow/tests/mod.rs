@@ -51,6 +51,8 @@ struct FakeTraffic {
     kills: Option<(u16, u32, Rc<Cell<bool>>)>,
     /// Port of a gateway that becomes faster after this many loads.
     fast_after: Option<(u16, usize)>,
+    /// Port of a gateway that generates code while it runs.
+    generates_code: Option<u16>,
 }
 
 /// A recording of three samples.
@@ -160,6 +162,9 @@ impl Traffic for FakeTraffic {
             // Some scatter, so that intervals have a width.
             let us = if is_slow { 128 } else { 28 } * 1000 + loads as u64 % 3 * 100;
             usage.gateway = Some(RoleUsage { cpu_ns: us * record.counts.completed, ..RoleUsage::default() });
+        }
+        if self.generates_code == Some(port(&spec.addresses[0])) {
+            usage.gateway.get_or_insert_default().generates_code = true;
         }
         Loaded { record: Some(record), usage, ..Loaded::default() }
     }
@@ -289,6 +294,7 @@ impl Scene {
 
 mod deaths;
 mod profiles;
+mod restarts;
 mod second_looks;
 mod starts;
 mod vantages;

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::{Aside, CpuRoundTrip, DIRECT, HostUsage, Role, RunRecord, TrialRecord, WarmUp};
 use hoptax_format::record::LoadRecord;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which trials of a run are set aside.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub struct AsideRules {
 pub struct LateStep {
     /// Label of its contender.
     pub contender: String,
+    /// Which start of the contender began the process, from 0.
+    pub start: u32,
     /// Position of the first trial after the second look.
     pub before_trial: u32,
     /// By how much it became faster, as a difference of logarithms.
@@ -61,8 +63,8 @@ impl AsideRules {
 impl LateStep {
     /// The step that this warm-up of a contender found.
     pub fn of(contender: &str, warm_up: &WarmUp) -> Option<Self> {
-        let WarmUp { before_trial, faster_by, .. } = *warm_up;
-        Some(Self { contender: contender.to_owned(), before_trial, faster_by: faster_by? })
+        let WarmUp { before_trial, start, faster_by, .. } = *warm_up;
+        Some(Self { contender: contender.to_owned(), start, before_trial, faster_by: faster_by? })
     }
 }
 
@@ -183,18 +185,18 @@ const FALL: f64 = 0.05;
 /// errors, even though `cold_count` picks the best of all splits.
 const FALL_IN_ERRORS: f64 = 5.0;
 
-/// Sets aside the first trials of each gateway if its CPU time per request fell after them, for example
-/// because it compiled code. At most half of a gateway's trials are set aside.
+/// Sets aside the first trials of each process of a gateway if its CPU time per request fell after them, for
+/// example because it compiled code. At most half of a process's trials are set aside.
 ///
 /// A neighbor of a virtual machine can make everything slower for some seconds. Each CPU time is therefore
 /// divided by how slow its round was: the upstream's CPU time per request in the round's direct trials,
 /// relative to its median. If the upstream is on another machine, the CPU time is used as it is.
 fn mark_warming(trials: &mut [TrialRecord]) {
-    let mut contenders: Vec<String> = trials.iter().map(|trial| trial.contender.clone()).collect();
-    contenders.sort();
-    contenders.dedup();
-    for contender in contenders.into_iter().filter(|contender| contender != DIRECT) {
-        let series = relative_to_machine(trials, &contender, u32::MAX);
+    let gateways = trials.iter().filter(|trial| trial.contender != DIRECT);
+    let processes: BTreeSet<(String, u32)> =
+        gateways.map(|trial| (trial.contender.clone(), trial.start)).collect();
+    for (contender, start) in processes {
+        let series = relative_to_machine(trials, (&contender, start), u32::MAX);
         let values = relative(&series);
         let cold = cold_count(&values, values.len() / 2, FALL);
         for (at, ..) in &series[..cold] {
@@ -205,10 +207,10 @@ fn mark_warming(trials: &mut [TrialRecord]) {
 
 /// Sets aside the trials of a process before the step that was found under load after its trials. If the
 /// trials show where the step was, only those before it are set aside. Otherwise all trials before the load
-/// are. If no trial would remain at a load point, all trials there count, and the finding `still-warming`
-/// says what they show.
+/// are. If no trial of the gateway would remain at a load point, all trials there count, and the finding
+/// `still-warming` says what they show.
 fn mark_cold(trials: &mut [TrialRecord], step: &LateStep) {
-    let series = relative_to_machine(trials, &step.contender, step.before_trial);
+    let series = relative_to_machine(trials, (&step.contender, step.start), step.before_trial);
     // Each load point has a level of its own. The step is therefore searched in the trials of one load point,
     // the one with the most trials.
     let count = |load: u32| series.iter().filter(|(_, of, _)| *of == load).count();
@@ -220,25 +222,29 @@ fn mark_cold(trials: &mut [TrialRecord], step: &LateStep) {
         0 => step.before_trial,
         cold => trials[series[cold].0].sequence,
     };
-    let is_warm = |trial: &TrialRecord| is_eligible(trial) && trial.sequence >= warm_from;
-    let of = |trial: &TrialRecord| trial.contender == step.contender;
+    let of = |trial: &TrialRecord| trial.contender == step.contender && is_eligible(trial);
+    let is_cold = |trial: &TrialRecord| trial.start == step.start && trial.sequence < warm_from;
+    let is_warm = |trial: &TrialRecord| match trial.start == step.start {
+        true => trial.sequence >= warm_from,
+        false => trial.set_aside != Some(Aside::Warming),
+    };
     let measured: Vec<u32> =
         trials.iter().filter(|trial| of(trial) && is_warm(trial)).map(|trial| trial.load).collect();
-    for trial in trials.iter_mut().filter(|trial| of(trial) && is_eligible(trial)) {
+    for trial in trials.iter_mut().filter(|trial| of(trial)) {
         if !measured.contains(&trial.load) {
             trial.set_aside = trial.set_aside.filter(|why| *why != Aside::Warming);
-        } else if trial.sequence < warm_from {
+        } else if is_cold(trial) {
             trial.set_aside.get_or_insert(Aside::Warming);
         }
     }
 }
 
-/// The CPU time per request of a contender's counted trials before the trial `end`, as logarithms in relation
-/// to the machine: index, load point and value.
-fn relative_to_machine(trials: &[TrialRecord], contender: &str, end: u32) -> Vec<(usize, u32, f64)> {
+/// The CPU time per request of the counted trials of a process before the trial `end`, as logarithms in
+/// relation to the machine: index, load point and value. The process is a contender and one of its starts.
+fn relative_to_machine(trials: &[TrialRecord], process: (&str, u32), end: u32) -> Vec<(usize, u32, f64)> {
     let machine = machine_by_round(trials);
-    let of =
-        trials.iter().enumerate().filter(|(_, trial)| trial.contender == contender && trial.sequence < end);
+    let is_of = |trial: &TrialRecord| (trial.contender.as_str(), trial.start) == process;
+    let of = trials.iter().enumerate().filter(|(_, trial)| is_of(trial) && trial.sequence < end);
     let value = |trial: &TrialRecord| {
         let machine = machine.get(&(trial.load, trial.round)).copied().unwrap_or(0.0);
         let is_shared = trial.machine_of(Role::Gateway) == trial.machine_of(Role::Upstream);
@@ -333,201 +339,4 @@ hoptax_pages::stated! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dir::tests::trial;
-    use crate::{Failure, Stage, TrialHost};
-    use std::path::Path;
-
-    const TIMED: AsideRules = AsideRules { is_timed: true, until_settled: false, late_steps: Vec::new() };
-
-    /// Marks each trial: `x` if it is set aside, `.` if not. Each trial is given as its load point and its
-    /// steal.
-    fn marked(trials: &[(u32, f64)]) -> String {
-        let made = |&(load, steal): &(u32, f64)| {
-            let mut trial = trial(0);
-            (trial.load, trial.host.steal) = (load, steal);
-            trial
-        };
-        let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
-        mark_disturbed(&mut trials);
-        trials.iter().map(|trial| if trial.set_aside.is_some() { 'x' } else { '.' }).collect()
-    }
-
-    fn at_one_load(steal: &[f64]) -> String {
-        marked(&steal.iter().map(|steal| (0, *steal)).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn disturbed_trials_are_set_aside() {
-        assert_eq!(at_one_load(&[0.0, 0.05, 0.06, 0.0, 0.5, 0.01]), "..x.x.");
-        assert_eq!(at_one_load(&[0.0; 3]), "...");
-    }
-
-    #[test]
-    fn at_most_half_is_set_aside_and_those_are_the_most_disturbed() {
-        assert_eq!(at_one_load(&[0.1, 0.3, 0.2, 0.1, 0.4, 0.1]), ".x..x.");
-        assert_eq!(at_one_load(&[0.3; 5]), ".....");
-        assert_eq!(at_one_load(&[0.5]), ".");
-    }
-
-    /// Marks each trial: `x` if it is set aside because a CPU was moved. Each trial is given as the round
-    /// trip before and after it, ns.
-    fn moved(trials: &[(f64, f64)]) -> String {
-        let made = |&(before_ns, after_ns): &(f64, f64)| {
-            let mut trial = trial(0);
-            trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns, after_ns }];
-            trial
-        };
-        let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
-        mark_aside(&mut trials, &TIMED);
-        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Moved) { 'x' } else { '.' }).collect()
-    }
-
-    #[test]
-    fn trials_with_an_unusual_placement_of_cpus_are_set_aside() {
-        let (near, far) = ((80.0, 85.0), (390.0, 370.0));
-        assert_eq!(moved(&[near, far, far, (380.0, 82.0), near, far, far, far, far]), "x..xx....");
-        assert_eq!(moved(&[near, near, near, near, near, near, (115.0, 100.0), far]), ".......x");
-        assert_eq!(moved(&[near, far, near, far]), "....", "there are too few");
-        assert_eq!(moved(&[]), "");
-    }
-
-    #[test]
-    fn a_placement_has_its_usual_and_its_other_distance() {
-        let mut trials = vec![trial(0); 9];
-        for (at, trial) in trials.iter_mut().enumerate() {
-            let ns = if at < 2 { 80.0 } else { 390.0 };
-            trial.cpu_round_trips = vec![CpuRoundTrip { cpus: [0, 1], before_ns: ns, after_ns: ns }];
-        }
-        let expected = Placement { cpus: [0, 1], usual_ns: 390.0, other_ns: Some(80.0), moved: 2, trials: 9 };
-        assert_eq!(placements(&trials), [expected]);
-        let expected = Placement { other_ns: None, moved: 0, ..expected };
-        trials.iter_mut().for_each(|trial| {
-            trial.cpu_round_trips[0] = CpuRoundTrip { cpus: [0, 1], before_ns: 390.0, after_ns: 390.0 }
-        });
-        assert_eq!(placements(&trials), [expected]);
-        assert_eq!(placements(&trials[..7]), [], "there are too few");
-    }
-
-    #[test]
-    fn load_points_have_limits_of_their_own() {
-        assert_eq!(marked(&[(0, 0.1), (1, 0.0), (0, 0.1), (1, 0.1), (0, 0.1), (1, 0.0)]), "...x..");
-    }
-
-    /// Marks trials by the steal on the gateway's machine, `d` for direct and `g` for gateways.
-    fn marked_elsewhere(trials: &[(char, f64)]) -> String {
-        let made = |&(who, steal): &(char, f64)| {
-            let mut trial = trial(0);
-            trial.contender = if who == 'd' { DIRECT } else { "nginx" }.into();
-            let usage = Some(HostUsage { steal, ..HostUsage::default() });
-            let edge = TrialHost { roles: vec![Role::Gateway], usage, ..TrialHost::default() };
-            trial.hosts.insert("edge".into(), edge);
-            trial
-        };
-        let mut trials: Vec<TrialRecord> = trials.iter().map(made).collect();
-        mark_disturbed(&mut trials);
-        trials.iter().map(|trial| if trial.set_aside.is_some() { 'x' } else { '.' }).collect()
-    }
-
-    #[test]
-    fn steal_counts_on_the_machines_that_requests_pass() {
-        let (direct, via) = (('d', 0.3), ('g', 0.3));
-        assert_eq!(marked_elsewhere(&[direct, ('g', 0.0), via, ('g', 0.0), direct]), "..x..");
-        // Direct trials, in which nothing runs on the gateway's machine, do not lower the limit of the
-        // others.
-        assert_eq!(marked_elsewhere(&[('d', 0.0), via, ('d', 0.0), ('d', 0.0), via, ('g', 0.4)]), ".....x");
-    }
-
-    #[test]
-    fn trials_with_errors_count() {
-        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/delays");
-        let run = crate::dir::Run::read(&kept).expect("kept");
-        let mut trials: Vec<TrialRecord> =
-            run.trials.into_iter().filter(|trial| trial.load == 0 && trial.step.is_none()).take(3).collect();
-        trials.iter_mut().for_each(|trial| trial.host.steal = 0.0);
-        trials[0].host.steal = 0.5;
-        mark_disturbed(&mut trials);
-        assert!(trials[0].set_aside.is_some(), "without errors");
-        trials[0].load_record.as_mut().expect("measured").counts.timeouts = 1;
-        mark_disturbed(&mut trials);
-        assert!(trials[0].set_aside.is_none(), "with an error");
-    }
-
-    #[test]
-    fn failed_trials_are_not_set_aside_and_old_marks_are_removed() {
-        let mut trials = vec![trial(0), trial(1), trial(2), trial(3)];
-        for trial in &mut trials[2..] {
-            trial.host.steal = 0.5;
-        }
-        trials[3].failed =
-            Some(Failure { stage: Stage::Trial, message: "died".into(), detail: String::new() });
-        trials[0].set_aside = Some(Aside::Disturbed);
-        mark_disturbed(&mut trials);
-        assert_eq!(
-            trials.iter().map(|trial| trial.set_aside).collect::<Vec<_>>(),
-            [None, None, Some(Aside::Disturbed), None]
-        );
-    }
-
-    /// Marks the trials of a process whose trials used this much CPU time per request, in µs. Every second
-    /// trial belongs to another load point, which takes twice the time.
-    fn warming(cpu_us: &[u64]) -> String {
-        let mut trials = with_cpu_us(cpu_us);
-        mark_aside(&mut trials, &AsideRules { until_settled: true, ..TIMED });
-        warming_marks(&trials)
-    }
-
-    fn warming_marks(trials: &[TrialRecord]) -> String {
-        trials.iter().map(|trial| if trial.set_aside == Some(Aside::Warming) { 'x' } else { '.' }).collect()
-    }
-
-    fn with_cpu_us(cpu_us: &[u64]) -> Vec<TrialRecord> {
-        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/delays");
-        let run = crate::dir::Run::read(&kept).expect("kept");
-        let measured =
-            |trial: &&TrialRecord| trial.failed.is_none() && trial.step.is_none() && trial.gateway.is_some();
-        let one = run.trials.iter().find(measured).expect("one with a gateway").clone();
-        let made = |(at, us): (usize, &u64)| {
-            let mut trial = one.clone();
-            trial.load = at as u32 % 2;
-            trial.sequence = at as u32;
-            let completed = trial.load_record.as_ref().expect("measured").completed_in_time;
-            trial.gateway.as_mut().expect("watched").cpu_ns =
-                us * 1000 * completed * (1 + u64::from(trial.load));
-            trial.host.steal = 0.0;
-            trial
-        };
-        cpu_us.iter().enumerate().map(made).collect()
-    }
-
-    #[test]
-    fn a_late_step_sets_the_trials_before_it_aside_unless_none_would_remain() {
-        let with_step = |before_trial: u32, cpu_us: &[u64]| {
-            let mut trials = with_cpu_us(cpu_us);
-            let step = LateStep { contender: trials[0].contender.clone(), before_trial, faster_by: 1.5 };
-            let rules = AsideRules { is_timed: false, until_settled: true, late_steps: vec![step] };
-            mark_aside(&mut trials, &rules);
-            warming_marks(&trials)
-        };
-        let (slow, fast) = ([130; 8], [28; 8]);
-        assert_eq!(with_step(8, &[slow, fast].concat()), "xxxxxxxx........", "it was in the second look");
-        let earlier = with_step(16, &[&slow[..], &[130; 4], &[28; 4], &fast[..4]].concat());
-        assert_eq!(earlier, "xxxxxxxxxxxx........", "it was in the trials");
-        assert_eq!(with_step(8, &[&slow[..], &[28]].concat()), "x.x.x.x..", "one load point has no other");
-        assert_eq!(with_step(8, &slow), "........");
-    }
-
-    #[test]
-    fn trials_before_a_fall_of_the_cpu_time_are_set_aside() {
-        assert_eq!(warming(&[90, 91, 90, 92, 50, 51, 49, 50, 52, 51, 50, 49]), "xxxx........");
-        assert_eq!(
-            warming(&[50, 51, 49, 50, 52, 51, 50, 49, 50, 51, 49, 50]),
-            "............",
-            "nothing falls"
-        );
-        assert_eq!(warming(&[50, 51, 49, 50, 52, 51, 90, 91, 92, 90, 91, 90]), "............", "it rises");
-        assert_eq!(warming(&[53, 47, 55, 50, 45, 52, 48, 51, 46, 54, 50, 47]), "............", "it is noise");
-        assert_eq!(warming(&[90, 90, 50, 50]), "....", "there are too few");
-    }
-}
+mod tests;
