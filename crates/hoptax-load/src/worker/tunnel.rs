@@ -42,7 +42,7 @@ impl<C: Codec> Worker<'_, C> {
             TunnelAnswer::More => {}
             TunnelAnswer::Open => self.reached(io, connection, now),
             TunnelAnswer::Refused(text) => {
-                self.tunnel_failed(io, connection, now, Cause::ProxyRefused, &text)
+                self.tunnel_failed(io, connection, now, Cause::ProxyRefused, &text);
             }
         }
     }
