@@ -68,11 +68,10 @@ fn by_process(via: &[Trial<'_>], direct: &[Trial<'_>]) -> Vec<Vec<(f64, f64)>> {
         Some(of_trial(Metric::P50, trial)? - direct)
     };
     let cpu = |trial: &Trial<'_>| of_trial(Metric::CpuUsPerRequest, trial);
-    let figures: [&dyn Fn(&Trial<'_>) -> Option<f64>; 2] = [&added, &cpu];
-    figures.into_iter().filter_map(|figure| relative(via, figure)).collect()
+    [relative(via, added), relative(via, cpu)].into_iter().flatten().collect()
 }
 
-fn relative(via: &[Trial<'_>], figure: &dyn Fn(&Trial<'_>) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
+fn relative(via: &[Trial<'_>], figure: impl Fn(&Trial<'_>) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in via {
         rounds.entry(trial.record.start).or_default().extend(figure(trial));
