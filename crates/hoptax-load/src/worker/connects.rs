@@ -9,6 +9,7 @@ use crate::connection::{ConnectionId, Event};
 use crate::event_loop::EventLoop;
 use crate::proxy_protocol;
 use hoptax_format::Address;
+use hoptax_format::record::Cause;
 use std::io;
 use std::net::IpAddr;
 
@@ -120,8 +121,20 @@ impl<C: Codec> Worker<'_, C> {
         error: &io::Error,
     ) {
         let (cause, text) = cause::of_connect(error);
-        self.fail(io, connection, now, cause, &text);
-        self.connect_error = Some(text);
+        self.not_established(io, connection, now, cause, &text);
+    }
+
+    /// Called when a connect, a tunnel or a handshake failed.
+    pub(super) fn not_established<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        connection: ConnectionId,
+        now: u64,
+        cause: Cause,
+        text: &str,
+    ) {
+        self.fail(io, connection, now, cause, text);
+        self.connect_error = Some(text.to_owned());
     }
 }
 

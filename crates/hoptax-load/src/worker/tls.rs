@@ -57,7 +57,7 @@ impl<C: Codec> Worker<'_, C> {
             Ok(Received::Established) if plain.is_empty() && !ended => self.established(io, connection, now),
             Ok(Received::Established) => {
                 let text = "TLS: the server sent data or closed the connection before the first request";
-                self.handshake_failed(io, connection, now, Cause::TlsClosed, text);
+                self.not_established(io, connection, now, Cause::TlsClosed, text);
             }
             _ if !plain.is_empty() => self.read(io, connection, now, &plain),
             _ => {}
@@ -88,19 +88,7 @@ impl<C: Codec> Worker<'_, C> {
             Ok(()) => "TLS: the server closed the connection during the handshake".to_owned(),
             Err(error) => format!("TLS: the connection failed during the handshake: {error}"),
         };
-        self.handshake_failed(io, connection, now, Cause::TlsClosed, &text);
-    }
-
-    fn handshake_failed<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        connection: ConnectionId,
-        now: u64,
-        cause: Cause,
-        text: &str,
-    ) {
-        self.fail(io, connection, now, cause, text);
-        self.connect_error = Some(text.to_owned());
+        self.not_established(io, connection, now, Cause::TlsClosed, &text);
     }
 
     fn session_failed<L: EventLoop>(
@@ -124,7 +112,7 @@ impl<C: Codec> Worker<'_, C> {
             Failure::Refused(_) => Cause::ResetBeforeResponse,
         };
         match (this.state() == State::Handshaking || exchange.in_flight, answered) {
-            (true, false) => self.handshake_failed(io, connection, now, cause, failure.text()),
+            (true, false) => self.not_established(io, connection, now, cause, failure.text()),
             (true, true) => self.fail(io, connection, now, cause, failure.text()),
             // In TLS 1.3, the client can complete the handshake before the server refuses the client's
             // certificate.

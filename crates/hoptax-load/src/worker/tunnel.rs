@@ -42,7 +42,7 @@ impl<C: Codec> Worker<'_, C> {
             TunnelAnswer::More => {}
             TunnelAnswer::Open => self.reached(io, connection, now),
             TunnelAnswer::Refused(text) => {
-                self.tunnel_failed(io, connection, now, Cause::ProxyRefused, &text);
+                self.not_established(io, connection, now, Cause::ProxyRefused, &text);
             }
         }
     }
@@ -59,18 +59,6 @@ impl<C: Codec> Worker<'_, C> {
             Ok(()) => "CONNECT: the proxy closed the connection without an answer".to_owned(),
             Err(error) => format!("CONNECT: the connection to the proxy failed: {error}"),
         };
-        self.tunnel_failed(io, connection, now, Cause::ConnectReset, &text);
-    }
-
-    fn tunnel_failed<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        connection: ConnectionId,
-        now: u64,
-        cause: Cause,
-        text: &str,
-    ) {
-        self.fail(io, connection, now, cause, text);
-        self.connect_error = Some(text.to_owned());
+        self.not_established(io, connection, now, Cause::ConnectReset, &text);
     }
 }
