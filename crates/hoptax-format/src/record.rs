@@ -49,6 +49,9 @@ pub struct LoadRecord {
     pub lifetime: Lifetime,
     /// Numbers of connections.
     pub connections: Connections,
+    /// What the connections saw of HTTP/2. Absent if the load uses HTTP/1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Tally>,
     /// How the connections were used. Absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<Occupancy>,
@@ -174,6 +177,33 @@ pub struct Connections {
     pub unasked: u64,
 }
 
+/// Counts of HTTP/2 over the generator's whole life, except where noted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Http2Tally {
+    /// Smallest number of concurrent streams that a server allowed (SETTINGS_MAX_CONCURRENT_STREAMS). Absent
+    /// if no server stated a limit.
+    pub stream_limit: Option<u32>,
+    /// Largest number of streams that were open on one connection at the same time.
+    pub most_streams: u32,
+    /// Number of GOAWAY frames that arrived.
+    pub goaways: u64,
+    /// Number of GOAWAY frames with the code ENHANCE_YOUR_CALM: the server believes that the generator
+    /// attacks it.
+    pub calmed: u64,
+    /// Number of streams that servers reset, also those that were then sent again.
+    pub resets: u64,
+    /// Number of streams that servers reset with REFUSED_STREAM.
+    pub refused: u64,
+    /// Number of requests that the server had not processed, because of GOAWAY or REFUSED_STREAM, and that
+    /// were sent again. Only requests of the measured time. They are a part of [`Counts::retried`].
+    pub unprocessed: u64,
+    /// Time in which requests of the measured time could not send their body because a flow-control window
+    /// was empty, nanoseconds.
+    pub window_stalled_ns: u64,
+    /// Time in which requests of the measured time were in flight, summed over the streams, nanoseconds.
+    pub stream_ns: u64,
+}
+
 /// How the connections were used. One connection here is one of the connections that the load requests. If it
 /// ends, its counts continue with the connection that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -225,6 +255,17 @@ pub struct Histograms {
     pub service_time: Encoded,
     /// Actually sent − scheduled.
     pub send_lag: Encoded,
+    /// The part of `send_lag` in which the request waited for a connection. Absent for HTTP/1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_wait: Option<Encoded>,
+    /// The part of `send_lag` in which the request had a connection and waited for a stream, because the
+    /// server allows fewer streams than the load. Absent for HTTP/1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_wait: Option<Encoded>,
+    /// Time from the sending of a request's head until the flow-control window had room for its whole body.
+    /// Absent for HTTP/1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_wait: Option<Encoded>,
     /// First response byte − actually sent.
     pub first_byte: Encoded,
     /// Connection established − connect started, without TLS. Includes all connections of the generator's
@@ -340,6 +381,17 @@ pub enum Cause {
     ClosedInResponse,
     /// The server sent something that is not a valid HTTP response.
     MalformedResponse,
+    /// The server does not speak HTTP/2 on this connection.
+    NotHttp2,
+    /// The server allowed no stream for the request within the total timeout.
+    NoStream,
+    /// The server refused the stream (REFUSED_STREAM), also when the request was sent again.
+    StreamRefused,
+    /// The server reset the stream.
+    StreamReset,
+    /// The server closed the connection (GOAWAY) without processing the request, also when the request was
+    /// sent again.
+    GoawayUnprocessed,
 }
 
 impl Cause {
@@ -347,9 +399,12 @@ impl Cause {
     pub fn kind(self) -> FailureKind {
         use Cause as C;
         match self {
-            C::ConnectTimeout | C::TlsTimeout | C::FirstByteTimeout | C::ResponseTimeout | C::ReadTimeout => {
-                FailureKind::Timeout
-            }
+            C::ConnectTimeout
+            | C::TlsTimeout
+            | C::FirstByteTimeout
+            | C::ResponseTimeout
+            | C::ReadTimeout
+            | C::NoStream => FailureKind::Timeout,
             C::ConnectRefused
             | C::ConnectReset
             | C::Unreachable
@@ -359,10 +414,15 @@ impl Cause {
             | C::ProxyRefused
             | C::TlsCertificate
             | C::TlsRefused
-            | C::TlsClosed => FailureKind::Connect,
-            C::ResetBeforeResponse | C::ResetInResponse | C::ClosedBeforeResponse | C::ClosedInResponse => {
-                FailureKind::Reset
-            }
+            | C::TlsClosed
+            | C::NotHttp2 => FailureKind::Connect,
+            C::ResetBeforeResponse
+            | C::ResetInResponse
+            | C::ClosedBeforeResponse
+            | C::ClosedInResponse
+            | C::StreamRefused
+            | C::StreamReset
+            | C::GoawayUnprocessed => FailureKind::Reset,
             C::MalformedResponse | C::TlsMalformed => FailureKind::BadResponse,
         }
     }

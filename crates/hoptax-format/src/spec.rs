@@ -45,6 +45,10 @@ pub struct LoadSpec {
     /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
+    /// Maximum number of requests in flight on a connection; at least one. More than one needs HTTP/2. The
+    /// server can allow fewer.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub streams: u32,
     /// Maximum number of requests on a connection. After the last request, the connection is replaced. With
     /// 1, there is no keep-alive. If absent, there is no limit.
     #[serde(default)]
@@ -197,6 +201,18 @@ pub enum HttpVersion {
     #[default]
     #[serde(rename = "1.1")]
     Http11,
+    /// HTTP/2, by ALPN over TLS, and by prior knowledge without TLS.
+    #[serde(rename = "2")]
+    Http2,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Which requests are sent again instead of failing.
