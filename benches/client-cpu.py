@@ -3,7 +3,8 @@
 
 Client and server have one CPU each. In each round every tool has one turn, in random order. hoptax is compared with
 each peer within the round. Figures are medians over the rounds, with the lowest and the highest value. `--other PATH`
-adds another build of hoptax, called `other`. To compare only the two builds, add `--tools hoptax,other`.
+adds another build of hoptax, called `other`. To compare only the two builds, add `--tools hoptax,other`. `--streams`
+measures HTTP/2 instead of HTTP/1.1.
 
 Requests are counted by nginx, not by the tools. The main figure covers the steady part of a turn: while all connections
 are established and requests flow, according to nginx's counters and the client's CPU clock, both read every 50 ms. It
@@ -49,10 +50,13 @@ def steady(samples, connections):
     return (cpu, requests, seconds) if seconds >= 0.3 and requests and cpu > 0 else None
 
 
-def turn(tool, server, scheme, connections, seconds):
-    """Measures one turn of a tool."""
+def turn(tool, server, scheme, connections, streams, seconds):
+    """Measures one turn of a tool. `streams` is None for HTTP/1.1."""
     before = server.count()
-    command, environment = tool.closed(server.url(scheme), connections, seconds)
+    if streams is None:
+        command, environment = tool.closed(server.url(scheme), connections, seconds)
+    else:
+        command, environment = tool.multiplexed(server.url(scheme, http2=True), connections, streams, seconds)
 
     def watch(pid):
         requests, _, opened = server.count()
@@ -107,7 +111,7 @@ def ratios(rounds, over, under):
             for turns in rounds if over in turns and under in turns]
 
 
-def point(record, tools, server, scheme, body, connections, arguments):
+def point(record, tools, server, scheme, body, connections, streams, arguments):
     # Opening a thousand connections takes long, and with TLS even longer.
     seconds = arguments.seconds + (0 if connections < 1000 else 2 if scheme == "https" else 1)
     rounds, failures, begun = [], {}, time.monotonic()
@@ -118,7 +122,7 @@ def point(record, tools, server, scheme, body, connections, arguments):
             if len(failures.get(tool.name, ())) >= 2:
                 continue
             try:
-                turns[tool.name] = turn(tool, server, scheme, connections, seconds)
+                turns[tool.name] = turn(tool, server, scheme, connections, streams, seconds)
             except Failed as failure:
                 failures.setdefault(tool.name, []).append(str(failure))
                 settle(server)
@@ -134,11 +138,12 @@ def point(record, tools, server, scheme, body, connections, arguments):
         rows.append([name, of("per_cpu_second", 0), *over, of("cpu_us", 2), of("rate", 0),
                      "not reported" if None in (turn["mean_us"] for turn in turns) else of("in_flight", 1),
                      of("whole_per_cpu_second", 0), of("steal", 1), "; ".join(remarks(turns, connections))])
-    record.say(f"\n{body}, {connections} connections, {'TLS 1.3' if scheme == 'https' else 'plain'}, {len(rounds)} rounds of "
+    multiplexed = "" if streams is None else f" × {streams} streams (HTTP/2)"
+    record.say(f"\n{body}, {connections} connections{multiplexed}, {'TLS 1.3' if scheme == 'https' else 'plain'}, {len(rounds)} rounds of "
                f"{seconds} s each ({time.monotonic() - begun:.0f} s)\n{table(rows)}")
     for name, said in failures.items():
         record.say(f"  {name} failed {len(said)} times: {said[0]}")
-    record.add({"scheme": scheme, "body": body, "connections": connections, "seconds": seconds, "failures": failures,
+    record.add({"scheme": scheme, "body": body, "connections": connections, "streams": streams, "seconds": seconds, "failures": failures,
                 "ratios": {our: {name: summary(ratios(rounds, our, name)) for name in names if name != our}
                            for our in ours},
                 "rounds": rounds})
@@ -150,6 +155,7 @@ def main():
     parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)),
                         help="numbers of connections, separated by commas (default %(default)s)")
     parser.add_argument("--schemes", default=",".join(SCHEMES), help="schemes, from %(default)s")
+    parser.add_argument("--streams", help="measure HTTP/2 with these numbers of streams per connection, separated by commas")
     parser.add_argument("--other", type=Path, help="path of another hoptax to compare with")
     arguments = parser.parse_args()
     others = (Hoptax("other", arguments.other.resolve()),) if arguments.other else ()
@@ -160,11 +166,13 @@ def main():
     for body in arguments.bodies.split(","):
         with nginx(BODIES[body]) as server:
             for scheme in arguments.schemes.split(","):
-                able = [tool for tool in tools if tool.speaks(scheme)]
+                able = [tool for tool in tools
+                        if tool.speaks(scheme) and (not arguments.streams or hasattr(tool, "multiplexed"))]
                 if len(able) < len(tools):
                     record.say(f"\nwithout {scheme}: {', '.join(tool.name for tool in tools if tool not in able)}")
                 for connections in map(int, arguments.connections.split(",")):
-                    point(record, able, server, scheme, body, connections, arguments)
+                    for streams in map(int, arguments.streams.split(",")) if arguments.streams else [None]:
+                        point(record, able, server, scheme, body, connections, streams, arguments)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ class Tool:
         return scheme in ("http", "https")
 
     # Each tool also defines the methods of this list that it supports:
+    # multiplexed(url, connections, streams, seconds) -> as closed(), on HTTP/2 with so many streams per connection.
     # closed(url, connections, seconds) -> (command, environment) for a closed loop that sends as fast as possible.
     # claimed(ran) -> number of requests that the tool reports.
     # mean(ran) -> mean response time that the tool reports, µs; None if it reports none.
@@ -70,6 +71,10 @@ class Hoptax(Tool):
     def closed(self, url, connections, seconds):
         insecure = ["-k"] if url.startswith("https") else []
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure], {}
+
+    def multiplexed(self, url, connections, streams, seconds):
+        command, environment = self.closed(url, connections, seconds)
+        return [*command, "--http", "2", "--streams", streams], environment
 
     def open(self, url, rate, connections, seconds):
         # Every tool is pinned to the client's CPU. With --cpus, hoptax knows that it has this CPU to itself.
@@ -107,6 +112,9 @@ class H2load(Tool):
 
     def closed(self, url, connections, seconds):
         return [self.path, "--h1", "-t1", "-c", connections, "-D", seconds, url], {}
+
+    def multiplexed(self, url, connections, streams, seconds):
+        return [self.path, "-t1", "-c", connections, "-m", streams, "-D", seconds, url], {}
 
     def claimed(self, ran):
         return int(re.search(r"requests: (\d+) total", ran.text).group(1))

@@ -46,12 +46,12 @@ def ask(connection, path):
 class Nginx:
     """A running nginx, with its URLs (`url("http")`, `url("https")`), its `pid` and its counts."""
 
-    def __init__(self, plain, tls, status, pid):
-        self.ports = {"http": plain, "https": tls}
+    def __init__(self, ports, status, pid):
+        self.ports = ports
         self.status, self.pid, self.asked = http.client.HTTPConnection("127.0.0.1", status, timeout=20), pid, 0
 
-    def url(self, scheme):
-        return f"{scheme}://127.0.0.1:{self.ports[scheme]}/b"
+    def url(self, scheme, http2=False):
+        return f"{scheme}://127.0.0.1:{self.ports[scheme, http2]}/b"
 
     def count(self):
         """(requests, accepted connections, open connections) from stub_status, without the requests of this program."""
@@ -66,7 +66,7 @@ class Nginx:
 def nginx(size, cpu=SERVER_CPU):
     """nginx with one worker. /b has a body of `size` bytes. Above 1 KiB, the body is a file in memory."""
     directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    plain, tls, status = free_port(), free_port(), free_port()
+    plain, tls, plain2, tls2, status = (free_port() for _ in range(5))
     (directory / "body").write_text("x" * size)
     answer = f'return 200 "{"x" * size}";' if size <= 1024 else f"alias {directory}/body;"
     subprocess.run([find("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -83,6 +83,7 @@ http {{
     sendfile on; tcp_nopush on; open_file_cache max=16; etag off;
     server {{
         listen 127.0.0.1:{plain} backlog=4096; listen 127.0.0.1:{tls} ssl backlog=4096;
+        listen 127.0.0.1:{plain2} http2 backlog=4096; listen 127.0.0.1:{tls2} ssl http2 backlog=4096;
         {TLS.format(directory)}
         location = /b {{ {answer} }}
     }}
@@ -94,7 +95,8 @@ http {{
                                    "-e", directory / "error.log"], preexec_fn=pinned(cpu), stderr=log)
     try:
         wait_for(plain)
-        yield Nginx(plain, tls, status, server.pid)
+        ports = {("http", False): plain, ("https", False): tls, ("http", True): plain2, ("https", True): tls2}
+        yield Nginx(ports, status, server.pid)
     finally:
         stop(server)
         shutil.rmtree(directory, ignore_errors=True)
