@@ -9,6 +9,7 @@ using System.Text.Json;
 using Microsoft.AspNetCore.Authentication;
 using Microsoft.AspNetCore.Authentication.JwtBearer;
 using Microsoft.AspNetCore.ResponseCompression;
+using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.AspNetCore.Server.Kestrel.Https;
 using Microsoft.Extensions.Options;
 using Microsoft.IdentityModel.Tokens;
@@ -34,7 +35,7 @@ Measured.Use(app, settings);
 await app.UseOcelot();
 await app.RunAsync();
 
-// Settings from hoptax: ports, certificates, consumers. Null if a feature is off.
+// Settings from hoptax: ports, certificates, consumers. Null if a feature is off. Zero streams mean HTTP/1.
 public sealed record Settings(
     int Port,
     int AdminPort,
@@ -44,7 +45,8 @@ public sealed record Settings(
     JwtSettings? Jwt,
     CorsSettings? Cors,
     GzipSettings? Gzip,
-    string? RequestId)
+    string? RequestId,
+    int Http2Streams)
 {
     public static Settings Read(string file) =>
         JsonSerializer.Deserialize<Settings>(File.ReadAllText(file), new JsonSerializerOptions { PropertyNameCaseInsensitive = true })
@@ -80,11 +82,20 @@ public static class Measured
     {
         var address = IPAddress.Parse(Environment.GetEnvironmentVariable("HOPTAX_ADDRESS") ?? "127.0.0.1");
         kestrel.Limits.KeepAliveTimeout = TimeSpan.FromHours(1);
+        if (settings.Http2Streams > 0)
+        {
+            kestrel.Limits.Http2.MaxStreamsPerConnection = settings.Http2Streams;
+        }
         kestrel.Listen(IPAddress.Loopback, settings.AdminPort);
         kestrel.Listen(address, settings.Port, listener =>
         {
             if (settings.Tls is not { } tls)
             {
+                // With TLS, the client chooses the version. Without TLS, Kestrel has one version on a port.
+                if (settings.Http2Streams > 0)
+                {
+                    listener.Protocols = HttpProtocols.Http2;
+                }
                 return;
             }
             var pem = X509Certificate2.CreateFromPemFile(tls.Certificate, tls.Key);

@@ -9,6 +9,7 @@ using System.Text.Json;
 using Microsoft.AspNetCore.Authentication;
 using Microsoft.AspNetCore.Authentication.JwtBearer;
 using Microsoft.AspNetCore.ResponseCompression;
+using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.AspNetCore.Server.Kestrel.Https;
 using Microsoft.Extensions.Options;
 using Microsoft.IdentityModel.Tokens;
@@ -92,7 +93,7 @@ if (settings.RateLimit is not null)
 app.MapReverseProxy();
 await app.RunAsync();
 
-// Settings from hoptax: ports, certificates, consumers. Null if a feature is off.
+// Settings from hoptax: ports, certificates, consumers. Null if a feature is off. Zero streams mean HTTP/1.
 public sealed record Settings(
     int Port,
     int AdminPort,
@@ -103,6 +104,7 @@ public sealed record Settings(
     CorsSettings? Cors,
     GzipSettings? Gzip,
     string? RequestId,
+    int Http2Streams,
     int? RateLimit,
     string[]? Allowed,
     int IdleSeconds,
@@ -145,11 +147,20 @@ public static class Measured
     {
         var address = IPAddress.Parse(Environment.GetEnvironmentVariable("HOPTAX_ADDRESS") ?? "127.0.0.1");
         kestrel.Limits.KeepAliveTimeout = TimeSpan.FromHours(1);
+        if (settings.Http2Streams > 0)
+        {
+            kestrel.Limits.Http2.MaxStreamsPerConnection = settings.Http2Streams;
+        }
         kestrel.Listen(IPAddress.Loopback, settings.AdminPort);
         kestrel.Listen(address, settings.Port, listener =>
         {
             if (settings.Tls is not { } tls)
             {
+                // With TLS, the client chooses the version. Without TLS, Kestrel has one version on a port.
+                if (settings.Http2Streams > 0)
+                {
+                    listener.Protocols = HttpProtocols.Http2;
+                }
                 return;
             }
             var pem = X509Certificate2.CreateFromPemFile(tls.Certificate, tls.Key);

@@ -34,6 +34,7 @@ import org.springframework.security.oauth2.jwt.JwtValidators;
 import org.springframework.security.oauth2.jwt.NimbusReactiveJwtDecoder;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
+import reactor.netty.http.HttpProtocol;
 
 /**
  * Spring Cloud Gateway with custom filters. Each filter is created only if the configuration sets its properties,
@@ -70,10 +71,13 @@ public class Gateway {
         return new HashSet<>(Files.readAllLines(file, StandardCharsets.UTF_8));
     }
 
-    /** Uses Java's name resolver: Netty's keeps a UDP socket open on all addresses. */
+    /**
+     * Uses Java's name resolver: Netty's keeps a UDP socket open on all addresses. Uses HTTP/1.1: if the server accepts
+     * HTTP/2, the client would also offer it.
+     */
     @Bean
-    HttpClientCustomizer resolver() {
-        return client -> client.resolver(DefaultAddressResolverGroup.INSTANCE);
+    HttpClientCustomizer upstream() {
+        return client -> client.resolver(DefaultAddressResolverGroup.INSTANCE).protocol(HttpProtocol.HTTP11);
     }
 
     /** Accepts requests whose key is a line of a file. */
