@@ -22,6 +22,7 @@ pub fn holds(input: &[u8]) -> bool {
         intercepts: false,
         unix_upstream: name == "nginx",
         proxy: Default::default(),
+        http2: Default::default(),
     };
     let context = Context {
         cpus: 2,

@@ -16,7 +16,7 @@ from .errors import HoptaxError, NotInstalled
 from .plan import Gateway, Load, Upstream
 from .result import Result
 
-_HOPS = ("hop-l4", "hop-l7", "external")
+_HOPS = ("hop-l4", "hop-l7", "hop-h2", "external")
 
 # A gateway with one of these keys does not use the installed program.
 _ANOTHER_PROGRAM = frozenset({"driver", "binary", "git", "version"})

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # The version of the JSON report that this package reads.
 SCHEMA = 1
 
+# Keys of a load point, by which callers choose it.
+OF_LOADS = ("loop", "connections", "rate", "http", "streams")
+
 
 @dataclass(frozen=True)
 class LoadPoint:
@@ -39,20 +42,24 @@ class LoadPoint:
     connections: int
     rate: Optional[float]
     """Requests per second; `None` in a closed loop."""
+    http: str
+    """The version of HTTP: `"1.0"`, `"1.1"` or `"2"`."""
+    streams: int
+    """Requests in flight on a connection."""
     document: Mapping[str, Any] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> LoadPoint:
-        return cls(
-            document["index"], document["label"], document["loop"], document["connections"], document["rate"], document
-        )
+        how = (document["loop"], document["connections"], document["rate"])
+        version = (document.get("http", "1.1"), document.get("streams", 1))
+        return cls(document["index"], document["label"], *how, *version, document)
 
     def matches(self, wanted: Mapping[str, Any]) -> bool:
         for key, value in wanted.items():
             if key == "rate":
                 if self.rate is None or not math.isclose(self.rate, quantity.value_in(value, RATE, "rate")):
                     return False
-            elif getattr(self, key) != value:
+            elif getattr(self, key) != (str(value) if key == "http" else value):
                 return False
         return True
 
@@ -74,7 +81,7 @@ def _pair(document: Mapping[str, Any]) -> Pair:
 
 def wanted_load(load: Union[Load, str, None], keys: Mapping[str, Any]) -> dict[str, Any]:
     """What a caller of `at` looks for."""
-    allowed = ("index", "label", "loop", "connections", "rate")
+    allowed = ("index", "label", *OF_LOADS)
     unknown = [key for key in keys if key not in allowed]
     if unknown:
         raise TypeError(f"a load point has no {unknown[0]!r}; choose by {', '.join(allowed)}")
@@ -82,7 +89,7 @@ def wanted_load(load: Union[Load, str, None], keys: Mapping[str, Any]) -> dict[s
     if isinstance(load, str):
         wanted["label"] = load
     elif load is not None:
-        wanted.update({key: load.keys[key] for key in ("loop", "connections", "rate") if key in load.keys})
+        wanted.update({key: load.keys[key] for key in OF_LOADS if key in load.keys})
     return wanted
 
 
@@ -337,7 +344,7 @@ class GatewayResult(Metrics, StartMetrics):
         return iter(self.cases)
 
     def at(self, load: Union[Load, str, None] = None, **keys: Any) -> Case:
-        """The case at a load point, given by a `Load`, its label, or some of loop, connections, rate and index."""
+        """The case at a load point, given by a `Load`, its label, or some of loop, connections, rate, http, streams and index."""
         wanted = wanted_load(load, keys)
         found = [case for case in self.cases if case.load.matches(wanted)]
         if len(found) == 1:

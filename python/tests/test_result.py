@@ -62,6 +62,9 @@ def test_several_load_points_need_a_choice(loops):
     assert loops["nginx"].at("closed loop, 2 connections").load.index == 0
     assert loops["nginx"].at(hoptax.open_loop("500/s", 4)).name == chosen.name
     assert loops["nginx"].at(hoptax.closed_loop(2)).load.loop == "closed"
+    assert loops["nginx"].at(hoptax.closed_loop(2, http=1.1)).load.streams == 1
+    with pytest.raises(UnknownName):
+        loops["nginx"].at(hoptax.closed_loop(2, http=2, streams=8))
     with pytest.raises(Ambiguous):
         loops["nginx"].at(loop="open", rate="500/s")
     with pytest.raises(UnknownName, match="no load point with {'rate': '9/s'}; the load points are 0: closed"):

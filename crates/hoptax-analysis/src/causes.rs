@@ -26,5 +26,10 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::ClosedBeforeResponse => "were closed before the answer",
         Cause::ClosedInResponse => "were closed during the answer",
         Cause::MalformedResponse => "got no valid answer",
+        Cause::NotHttp2 => "found no HTTP/2 on the connection",
+        Cause::NoStream => "got no stream in time",
+        Cause::StreamRefused => "were refused a stream",
+        Cause::StreamReset => "had their stream reset",
+        Cause::GoawayUnprocessed => "were left unprocessed when the server closed the connection (GOAWAY)",
     }
 }

@@ -149,13 +149,13 @@ pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a 
     let loads: Vec<&Load> = loads.collect();
     let steady = loads.iter().filter(|load| load.is_steady()).min_by_key(|load| load.from.is_some());
     let closed = loads.iter().filter(|load| !load.is_open());
-    let closed = || closed.min_by_key(|load| (load.from.is_some(), load.connections));
+    let closed = || closed.min_by_key(|load| (load.from.is_some(), load.concurrency()));
     steady.or_else(closed).or(loads.first()).copied()
 }
 
 /// The load point that the throughput headline is taken from.
 pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
-    loads.filter(|load| !load.is_open()).max_by_key(|load| (load.from.is_none(), load.connections))
+    loads.filter(|load| !load.is_open()).max_by_key(|load| (load.from.is_none(), load.concurrency()))
 }
 
 /// The precision of each headline, for every gateway with trials in `records`, with the index of its load

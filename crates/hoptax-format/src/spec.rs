@@ -14,6 +14,12 @@ pub const SPEC_SCHEMA: u32 = 2;
 /// Maximum number of targets of a load. If there are several targets, each worker of the engine keeps two
 /// histograms of 216 KiB per target.
 pub const MOST_TARGETS: usize = 256;
+/// Maximum number of streams on a connection. Most servers allow 100 to 250 streams, and Envoy 1,024, so more
+/// streams would only wait.
+pub const MOST_STREAMS: u32 = 1000;
+/// Maximum number of requests in flight of a load with several streams on a connection. The generator needs
+/// memory for each.
+pub const MOST_IN_FLIGHT: u64 = 1_000_000;
 /// Maximum rate accepted, requests per second. It is far more than any machine can serve.
 pub const HIGHEST_RATE: f64 = 1e7;
 /// Minimum rate accepted above zero, requests per second: one request in a thousand seconds.
@@ -126,6 +132,11 @@ impl LoadSpec {
     /// Length of a window, nanoseconds.
     pub fn window_length(&self) -> u64 {
         self.window_ns.unwrap_or(crate::record::WINDOW_NS)
+    }
+
+    /// Maximum number of requests in flight: connections × streams.
+    pub fn concurrency(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.streams)
     }
 
     /// Number of workers that this generator starts: at most one for each connection.

@@ -1,7 +1,9 @@
 //! Adds up the counts of the workers of a generator, and the counts of the generators of a load.
 
 use crate::histogram::{DecodeError, Encoded};
-use crate::record::{Bytes, Connections, Counts, Lifetime, Occupancy, Silence, StampTally, TlsTally, Window};
+use crate::record::{
+    Bytes, Connections, Counts, Http2Tally, Lifetime, Occupancy, Silence, StampTally, TlsTally, Window,
+};
 use std::collections::BTreeMap;
 
 /// Maximum number of distinct error texts. Further texts are counted as [`OTHER_ERRORS`].
@@ -74,6 +76,21 @@ impl Connections {
         self.closed_after_first += theirs.closed_after_first;
         self.closed_on_reuse += theirs.closed_on_reuse;
         self.unasked += theirs.unasked;
+    }
+}
+
+impl Http2Tally {
+    /// Adds the counts of `theirs`. The limit is the smaller of the two.
+    pub fn add(&mut self, theirs: &Self) {
+        self.stream_limit = self.stream_limit.into_iter().chain(theirs.stream_limit).min();
+        self.most_streams = self.most_streams.max(theirs.most_streams);
+        self.goaways += theirs.goaways;
+        self.calmed += theirs.calmed;
+        self.resets += theirs.resets;
+        self.refused += theirs.refused;
+        self.unprocessed += theirs.unprocessed;
+        self.window_stalled_ns += theirs.window_stalled_ns;
+        self.stream_ns += theirs.stream_ns;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::packs::PackSet;
 use super::packs::manifest::LimitPer;
+use hoptax_format::spec::HttpVersion;
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
 use rustix::process::{Resource, getrlimit};
 
@@ -61,31 +62,42 @@ pub struct TooMany {
 }
 
 /// Checks that the generators, the built-in upstream and every gateway of the plan can open this many
-/// connections.
+/// connections with this many streams each. Gateways of packs may need an upstream connection for each
+/// stream.
 ///
 /// # Errors
 /// If a process would run out of descriptors. The error names the process that can open the fewest
 /// connections.
-pub fn check(connections: u32, plan: &Plan, packs: &PackSet, limits: Descriptors) -> Result<(), TooMany> {
+pub fn check(
+    (connections, streams): (u32, u32),
+    plan: &Plan,
+    packs: &PackSet,
+    limits: Descriptors,
+) -> Result<(), TooMany> {
+    let streams = u64::from(streams);
     let ours =
         |process: &str| Need { process: process.to_owned(), per_connection: 1, overhead: OVERHEAD, share: 1 };
     let generator = Need { share: limits.generators, ..ours("the generator") };
     let upstream = match &plan.upstream {
         Upstream::BuiltIn(upstream) => {
             let overhead = OVERHEAD + 4 * u64::from(upstream.instances);
-            Some(Need { overhead, ..ours("the upstream") })
+            let has_packs = plan.gateways.iter().any(|one| matches!(one.kind, GatewayKind::Pack { .. }));
+            let per_connection = if has_packs { streams } else { 1 };
+            Some(Need { overhead, per_connection, ..ours("the upstream") })
         }
         Upstream::Running(_) => None,
     };
     let upstream = upstream.map(|need| (need, limits.upstream));
-    let gateways =
-        plan.gateways.iter().filter_map(|gateway| Some((need_of(gateway, packs)?, limits.gateway)));
+    let gateways = plan.gateways.iter().filter_map(|gateway| {
+        let need = need_of(gateway, packs, streams)?;
+        Some((need, limits.gateway))
+    });
     let needs = std::iter::once((generator, limits.generator)).chain(upstream).chain(gateways);
     let misfits = needs.filter_map(|(need, limit)| need.check(connections, limit).err());
     misfits.min_by_key(|error| error.fits).map_or(Ok(()), Err)
 }
 
-fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
+fn need_of(gateway: &Gateway, packs: &PackSet, streams: u64) -> Option<Need> {
     let process = gateway.label.clone();
     match &gateway.kind {
         GatewayKind::Hop(HopKind::L4 | HopKind::L7)
@@ -93,13 +105,19 @@ fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
         | GatewayKind::ForwardingHop { .. } => {
             Some(Need { process, per_connection: 2, overhead: OVERHEAD, share: 1 })
         }
+        GatewayKind::Http2Hop { upstream, .. } => {
+            let of_request = if *upstream == HttpVersion::Http2 { 1 } else { streams };
+            Some(Need { process, per_connection: 1 + of_request, overhead: OVERHEAD, share: 1 })
+        }
         GatewayKind::Pack { pack, workers, .. } => {
             let limits = &packs.get(pack)?.manifest().limits;
             let share = match limits.per {
                 LimitPer::Process => 1,
                 LimitPer::Worker => u64::from(*workers).max(1),
             };
-            let per_connection = u64::from(limits.descriptors_per_connection);
+            // One descriptor is the client's connection, and the others are for each of its requests.
+            let of_request = u64::from(limits.descriptors_per_connection).saturating_sub(1);
+            let per_connection = 1 + of_request * streams;
             Some(Need { process, per_connection, overhead: GATEWAY_OVERHEAD, share })
         }
         GatewayKind::External { .. } => None,
@@ -156,9 +174,9 @@ mod tests {
     fn reports_how_many_fit_before_anything_starts() {
         let packs = PackSet::load(None).expect("the packs are right");
         let direct = fake::plan(vec![], 1);
-        assert_eq!(check(19_000, &direct, &packs, LIMITS), Ok(()));
+        assert_eq!(check((19_000, 1), &direct, &packs, LIMITS), Ok(()));
         let refused =
-            check(25_000, &direct, &packs, LIMITS).expect_err("too many for generator and upstream");
+            check((25_000, 1), &direct, &packs, LIMITS).expect_err("too many for generator and upstream");
         assert_eq!(
             (refused.process.as_str(), refused.fits, refused.needed),
             ("the upstream", 19_932, 25_068)
@@ -172,22 +190,32 @@ mod tests {
         let packs = PackSet::load(None).expect("the packs are right");
         let direct = fake::plan(vec![], 1);
         let three = Descriptors { generators: 3, upstream: 1 << 20, ..LIMITS };
-        assert_eq!(check(45_000, &direct, &packs, three), Ok(()));
-        let refused = check(60_000, &direct, &packs, three).expect_err("too many for each generator");
+        assert_eq!(check((45_000, 1), &direct, &packs, three), Ok(()));
+        let refused = check((60_000, 1), &direct, &packs, three).expect_err("too many for each generator");
         assert_eq!(
             (refused.process.as_str(), refused.fits, refused.needed),
             ("the generator", 59_808, 20_064)
         );
         let one = Descriptors { generators: 1, ..three };
-        assert!(check(45_000, &direct, &packs, one).is_err());
+        assert!(check((45_000, 1), &direct, &packs, one).is_err());
     }
 
     #[test]
     fn the_gateway_that_can_hold_the_fewest_is_named() {
         let packs = PackSet::load(None).expect("the packs are right");
-        assert_eq!(check(100, &plan(), &packs, LIMITS), Ok(()));
-        let message = check(15_000, &plan(), &packs, LIMITS).expect_err("too many").to_string();
+        assert_eq!(check((100, 1), &plan(), &packs, LIMITS), Ok(()));
+        let message = check((15_000, 1), &plan(), &packs, LIMITS).expect_err("too many").to_string();
         assert!(message.contains("haproxy would need 30200 descriptors"), "{message}");
         assert!(message.contains("At most 9900 connections fit"), "{message}");
+    }
+
+    #[test]
+    fn gateways_need_upstream_connections_for_streams() {
+        let packs = PackSet::load(None).expect("the packs are right");
+        assert_eq!(check((1_000, 10), &plan(), &packs, LIMITS), Ok(()));
+        let refused = check((2_000, 10), &plan(), &packs, LIMITS).expect_err("too many");
+        assert_eq!((&*refused.process, refused.needed, refused.fits), ("haproxy", 22_200, 1_800));
+        let direct = fake::plan(vec![], 1);
+        assert_eq!(check((2_000, 1_000), &direct, &packs, LIMITS), Ok(()), "direct multiplexes");
     }
 }

@@ -6,7 +6,7 @@ use super::verify::{Answer, Requests, is_right};
 use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_format::{Address, clock};
 use hoptax_load::target;
-use hoptax_servers::http_client::{HttpClient, HttpConnection};
+use hoptax_servers::http_client::{HttpClient, HttpConnection, written_in};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub struct FirstRequests {
     address: Address,
     target: TargetSpec,
     bytes: Vec<u8>,
+    version: HttpVersion,
     change: Change,
     /// Number of answers to wait for, at least 1.
     pub count: usize,
@@ -58,11 +59,12 @@ impl FirstRequests {
         change.apply_to(&mut changed.targets, &mut changed.files);
         let target = changed.targets.swap_remove(0);
         let version = changed.versions.first().copied().unwrap_or(HttpVersion::Http11);
-        let bytes = target::first_request(&target, &changed.files, SEED, version)?;
+        let bytes = target::first_request(&target, &changed.files, SEED, written_in(version))?;
         Ok(Self {
             address: address.into(),
             target,
             bytes,
+            version,
             change: change.clone(),
             count: 1,
             patience,
@@ -172,7 +174,7 @@ impl FirstRequests {
     }
 
     fn client(&self) -> HttpClient<'_> {
-        self.change.client(self.address.clone(), self.timeout)
+        self.change.client(self.address.clone(), self.timeout).speaking(self.version)
     }
 
     fn ask(&self, connection: &mut HttpConnection) -> anyhow::Result<Answer> {

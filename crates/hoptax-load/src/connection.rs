@@ -18,8 +18,12 @@
 //! again later, while its connect timeout continues to run. When this timeout expires, it goes to Resting. If
 //! connecting is found to be hopeless before traffic begins, Queued connections go to Down.
 //!
+//! With HTTP/2, a connection that is established stays in Handshaking until the server's settings have
+//! arrived, so that the first requests respect the server's limit of streams.
+//!
 //! A connection has two tokens. After the last response, it is retired: the worker waits for the peer to
-//! close it (see `Worker::retire`), and opens the next connection under the other token.
+//! close it (see `Worker::retire`), and opens the next connection under the other token. With HTTP/2,
+//! responses can still arrive on the retired connection (see [`Former`]).
 
 use crate::codec::Codec;
 use crate::tls::Session;
@@ -103,6 +107,15 @@ pub(crate) struct Connection<C> {
     pub(crate) in_vain: bool,
     pub(crate) session: Option<Box<Session>>,
     pub(crate) codec: C,
+    /// The retired connection, if it can still receive responses.
+    pub(crate) former: Option<Box<Former<C>>>,
+}
+
+/// A retired connection that still receives responses. It gets no new requests. Only with HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Former<C> {
+    pub(crate) session: Option<Box<Session>>,
+    pub(crate) codec: C,
 }
 
 impl<C: Codec> Connection<C> {
@@ -118,6 +131,7 @@ impl<C: Codec> Connection<C> {
             in_vain: false,
             session: None,
             codec: C::default(),
+            former: None,
         }
     }
 
@@ -127,7 +141,12 @@ impl<C: Codec> Connection<C> {
 
     /// Whether there is a connection to a proxy, but no tunnel yet. Only with a tunnel.
     pub(crate) fn awaits_tunnel(&self) -> bool {
-        self.state == State::Handshaking && self.session.is_none()
+        self.state == State::Handshaking && self.session.is_none() && !self.codec.is_greeting()
+    }
+
+    /// True if TCP, the tunnel and TLS are ready, and the server's HTTP/2 settings have not arrived.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.state == State::Handshaking && self.codec.is_greeting()
     }
 
     /// Adds bytes to the proxy's answer to CONNECT, and reads it.

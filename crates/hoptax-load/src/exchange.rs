@@ -21,7 +21,44 @@ pub(crate) struct Exchange {
     pub(crate) request: Option<Times>,
     /// True from the moment when the request is passed to the kernel until it has its outcome.
     pub(crate) in_flight: bool,
+    /// True while the exchange is in the worker's list of free exchanges.
+    pub(crate) is_free: bool,
     pub(crate) answer: Answer,
+    pub(crate) stream: StreamOf,
+}
+
+/// The HTTP/2 stream of an exchange. Of no use for HTTP/1.
+#[derive(Debug, Default)]
+pub(crate) struct StreamOf {
+    /// Number of the stream, or 0 if there is none.
+    pub(crate) id: u32,
+    /// The value of [`Connection::second`](crate::connection::Connection::second) of the connection that
+    /// carries the stream.
+    pub(crate) second: bool,
+    /// True if the request was already sent again.
+    pub(crate) sent_again: bool,
+    /// Time since which the request waits for a stream.
+    pub(crate) waits_since: Option<u64>,
+    /// The part of the request's body that waits for a flow-control window.
+    pub(crate) rest: Option<Box<Rest>>,
+}
+
+/// The rest of a request's body, which waits for a flow-control window.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Number of bytes of the body that were sent.
+    pub(crate) sent: usize,
+    /// The body, if it has templates. Otherwise the target has it.
+    pub(crate) own: Option<Vec<u8>>,
+    /// Time since which the rest waits.
+    pub(crate) since: u64,
+}
+
+impl StreamOf {
+    /// Called when the request has its outcome.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { second: self.second, ..Self::default() };
+    }
 }
 
 /// What was read of a response so far.
@@ -45,7 +82,7 @@ impl Exchange {
             progress: vec![0; room_for_checks].into(),
             stamped: Stamped::No,
         };
-        Self { request: None, in_flight: false, answer }
+        Self { request: None, in_flight: false, is_free: false, answer, stream: StreamOf::default() }
     }
 
     /// Prepares for the response to a request that was just sent to `target`.

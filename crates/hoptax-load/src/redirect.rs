@@ -11,7 +11,11 @@ pub(crate) fn location(head: &[u8]) -> Option<String> {
         let colon = line.iter().position(|byte| *byte == b':')?;
         line[..colon].trim_ascii().eq_ignore_ascii_case(b"location").then(|| line[colon + 1..].trim_ascii())
     });
-    let value = values.next()?;
+    shown(values.next()?)
+}
+
+/// What is shown of the value of the header `location`. See [`location`].
+pub(crate) fn shown(value: &[u8]) -> Option<String> {
     let length = value.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(value.len());
     let value = &value[..length];
     let is_printable = value.iter().all(u8::is_ascii_graphic);

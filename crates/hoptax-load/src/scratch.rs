@@ -1,19 +1,23 @@
-//! Memory and caches that all slots of a worker share while they read responses.
+//! Memory and caches that all connections of a worker share while they read responses.
 
 use crate::spares::Spares;
 use crate::stamped::Place;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
+use hoptax_wire::http2::Sections;
 
-/// Maximum number of bytes of memory that a worker keeps for incomplete input, for all its slots together.
+/// Maximum number of bytes of memory that a worker keeps for incomplete input, for all its connections
+/// together.
 const KEPT: usize = 1 << 20;
 
-/// Memory that all slots of one worker share. An idle slot therefore needs no memory for reading, and a
-/// response that arrives in pieces allocates nothing.
+/// Memory that all connections of one worker share. An idle connection therefore needs no memory for reading,
+/// and a response that arrives in pieces allocates nothing.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     /// One cache per target. Different targets have different heads, but the responses of one target mostly
     /// have the same head.
     pub(crate) heads: Vec<HeadCache<ParsedResponse>>,
+    /// The last head and trailers of HTTP/2. They are a cache too.
+    pub(crate) sections: Sections,
     pub(crate) pieces: Spares,
     /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if
     /// timestamps are not read.
@@ -29,6 +33,7 @@ impl Scratch {
         let stamps = vec![Place::default(); if stamps { targets } else { 0 }];
         Self {
             heads: vec![HeadCache::new(); targets],
+            sections: Sections::new(),
             pieces: Spares::new(KEPT),
             stamps,
             redirected_to: None,

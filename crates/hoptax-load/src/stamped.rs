@@ -12,6 +12,13 @@ pub(crate) enum Stamped {
     With(Stamp),
 }
 
+impl Stamped {
+    /// Reads the value of the header [`HEADER`].
+    pub(crate) fn of_value(value: Option<&[u8]>) -> Self {
+        value.map_or(Self::No, |value| Stamp::read(value).map_or(Self::Unreadable, Self::With))
+    }
+}
+
 /// Offset of the header in the last head, in bytes. In the heads of one target, the header usually has the
 /// same position.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,6 +78,14 @@ mod tests {
             lines.iter().map(|line| format!("{line}\r\n")).collect::<String>()
         )
         .into()
+    }
+
+    #[test]
+    fn a_value_is_read_or_unreadable() {
+        let with = Stamped::With(Stamp { received: 5, replied: 9 });
+        assert_eq!(Stamped::of_value(Some(written(5, 9).as_bytes())), with);
+        assert_eq!(Stamped::of_value(Some(b"soon")), Stamped::Unreadable);
+        assert_eq!(Stamped::of_value(None), Stamped::No);
     }
 
     #[test]

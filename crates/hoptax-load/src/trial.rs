@@ -8,7 +8,7 @@ use crate::recorder::Tally;
 use crate::worker::{Source, Worker};
 use hoptax_format::clock::{MILLISECOND, SECOND, thread_cpu};
 use hoptax_format::record::Window;
-use hoptax_format::spec::{self, LoadSpec, Rate, Retry, Shape};
+use hoptax_format::spec::{self, HttpVersion, LoadSpec, Rate, Retry, Shape};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -292,7 +292,8 @@ fn drain<L: EventLoop, C: Codec>(
 ) -> io::Result<()> {
     let (timeouts, connects) = (shared.spec.timeouts, 1 + u64::from(shared.spec.tls.is_some()));
     let patience = timeouts.connect_ns.saturating_mul(connects).saturating_add(timeouts.total_ns);
-    let attempts = 1 + u64::from(shared.spec.retry == Retry::IdleClose);
+    let sends_again = shared.spec.retry == Retry::IdleClose || shared.spec.http == HttpVersion::Http2;
+    let attempts = 1 + u64::from(sends_again);
     let give_up = ended.saturating_add(patience.saturating_mul(attempts));
     loop {
         let now = clock::now();

@@ -16,6 +16,7 @@ use hoptax_format::spec::{
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_load::Progress;
 use hoptax_load::Watch;
+use hoptax_wire::http2;
 use rustls::crypto::ring;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -96,6 +97,8 @@ struct Case {
     response: &'static [&'static [u8]],
     /// TLS version. Absent if the load does not use TLS.
     tls: Option<TlsVersion>,
+    /// Number of streams on each connection. Absent for HTTP/1.
+    streams: Option<u32>,
     targets: fn() -> Vec<TargetSpec>,
     /// Number of allocations that may happen once per load, but not once per request.
     once: u64,
@@ -148,6 +151,7 @@ fn cases() -> Vec<Case> {
         stamps: false,
         response,
         tls: None,
+        streams: None,
         targets: || vec![plain()],
         once: BY_CHANCE,
         requests: FEW_AND_MANY,
@@ -202,6 +206,20 @@ fn cases() -> Vec<Case> {
             ..case("TLS 1.3, requests in chunks", open(Arrivals::Poisson), WHOLE)
         },
         Case { tls: Some(TlsVersion::Tls13), ..upload("TLS 1.3, large requests") },
+        Case { streams: Some(1), once: PIECES, ..case("HTTP/2, one stream", Shape::Closed, WHOLE) },
+        Case { streams: Some(10), once: PIECES, ..case("HTTP/2, ten streams", Shape::Closed, WHOLE) },
+        Case {
+            streams: Some(4),
+            targets: mix_of_one_kind,
+            once: PIECES,
+            ..case("HTTP/2, open loop, templates", open(Arrivals::Poisson), WHOLE)
+        },
+        Case {
+            streams: Some(4),
+            tls: Some(TlsVersion::Tls13),
+            once: PIECES,
+            ..case("HTTP/2 with TLS 1.3", Shape::Closed, WHOLE)
+        },
     ]
 }
 
@@ -248,6 +266,11 @@ fn mix() -> Vec<TargetSpec> {
     vec![plain(), made, checked]
 }
 
+/// As [`mix`], for a server with one kind of response.
+fn mix_of_one_kind() -> Vec<TargetSpec> {
+    mix().into_iter().map(|target| TargetSpec { checks: Vec::new(), ..target }).collect()
+}
+
 fn examine(case: &Case) {
     let address = serve(case);
     // The first run is not counted, because some allocations happen only once per process.
@@ -278,11 +301,12 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
             verify: Verify::Nothing,
             client_certificate: None,
             resumption: true,
-            alpn: Vec::new(),
+            alpn: if case.streams.is_some() { vec!["h2".to_owned()] } else { Vec::new() },
             versions: vec![version],
             cipher_suites: Vec::new(),
         }),
-        http: HttpVersion::Http11,
+        http: if case.streams.is_some() { HttpVersion::Http2 } else { HttpVersion::Http11 },
+        streams: case.streams.unwrap_or(1),
         requests_per_connection: None,
         retry: Retry::Off,
         files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat-longer\nb\n".to_owned())]),
@@ -334,7 +358,8 @@ fn serve(case: &Case) -> SocketAddr {
     // Limit the data that the server's socket can hold, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
-    let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
+    let is_http2 = case.streams.is_some();
+    let (pieces, tls) = (case.response, case.tls.map(|_| tls_server(is_http2)));
     // Each thread is started only once. Starting a thread allocates, and the thread can become exempt only
     // after it has started.
     for _ in 0..CONNECTIONS {
@@ -343,11 +368,13 @@ fn serve(case: &Case) -> SocketAddr {
             EXEMPT.set(true);
             for connection in listener.incoming().flatten() {
                 connection.set_nodelay(true).expect("a socket");
-                match &tls {
-                    None => answer(connection, pieces),
-                    Some(config) => {
+                match (&tls, is_http2) {
+                    (None, false) => answer(connection, pieces),
+                    (None, true) => answer_http2(connection),
+                    (Some(config), _) => {
                         let session = ServerConnection::new(Arc::clone(config)).expect("a server");
-                        answer(StreamOwned::new(session, connection), pieces);
+                        let connection = StreamOwned::new(session, connection);
+                        if is_http2 { answer_http2(connection) } else { answer(connection, pieces) }
                     }
                 }
             }
@@ -356,7 +383,7 @@ fn serve(case: &Case) -> SocketAddr {
     address
 }
 
-fn tls_server() -> Arc<ServerConfig> {
+fn tls_server(is_http2: bool) -> Arc<ServerConfig> {
     let identity = rcgen::generate_simple_self_signed(["server.test".to_owned()]).expect("a certificate");
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(rustls::ALL_VERSIONS)
@@ -366,6 +393,9 @@ fn tls_server() -> Arc<ServerConfig> {
     let mut config = config.expect("they belong together");
     // The server sends no tickets, because the client would read them once per connection, at varying times.
     config.send_tls13_tickets = 0;
+    if is_http2 {
+        config.alpn_protocols = vec![b"h2".to_vec()];
+    }
     Arc::new(config)
 }
 
@@ -381,6 +411,40 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
             if connection.write_all(&stamped(piece, received)).is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// Answers every request on every stream.
+fn answer_http2(mut connection: impl Read + Write) {
+    let mut out = Vec::new();
+    let mut server = http2::Connection::server(http2::Config::default(), &mut out);
+    let fields = http2::response_fields(200, [("x-kind", "test")], Some(5)).expect("valid");
+    let block = http2::Block::plain(&fields);
+    let (mut sections, mut input, mut buffer) = (http2::Sections::new(), Vec::new(), vec![0; 64 * 1024]);
+    loop {
+        let mut at = 0;
+        loop {
+            let Ok((consumed, step)) = server.advance(&input[at..], &mut sections, &mut out) else { return };
+            at += consumed;
+            let stream = match step {
+                http2::Step::NeedMore => break,
+                http2::Step::Head { stream, end: true } | http2::Step::Body { stream, end: true, .. } => {
+                    stream.id
+                }
+                _ => continue,
+            };
+            server.send_head(stream, &block, &[], false, &mut out);
+            server.send_data(stream, b"hello", true, &mut out);
+        }
+        input.drain(..at);
+        if connection.write_all(&out).and_then(|()| connection.flush()).is_err() {
+            return;
+        }
+        out.clear();
+        match connection.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => input.extend_from_slice(&buffer[..count]),
         }
     }
 }

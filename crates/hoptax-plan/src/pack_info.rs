@@ -1,7 +1,22 @@
 //! The facts about packs that are needed to check a plan.
 
 use crate::ProxyForm;
+use serde::Deserialize;
 use std::collections::BTreeMap;
+
+/// Whether a pack configures its gateway to speak HTTP/2 with clients, on the port for traffic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientHttp2 {
+    /// It offers only HTTP/1.
+    #[default]
+    No,
+    /// The port accepts HTTP/1 and HTTP/2.
+    Shared,
+    /// With TLS, the port accepts HTTP/1 and HTTP/2. Without TLS, it accepts only HTTP/2 if the load uses it,
+    /// and only HTTP/1 otherwise.
+    Exclusive,
+}
 
 /// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +29,8 @@ pub struct PackInfo {
     pub unsupported: BTreeMap<String, String>,
     /// Names of the pack's variants. Empty if the pack has no variants.
     pub variants: Vec<String>,
+    /// Whether the gateway speaks HTTP/2 with clients.
+    pub http2: ClientHttp2,
     /// Whether the gateway accepts requests over TLS only, so that it always has the feature `tls`.
     pub always_tls: bool,
     /// Whether the gateway can start in a container.

@@ -428,10 +428,21 @@ pub struct LedgerDelta {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Number of requests with each HTTP version (`1.0`, `1.1`).
+    /// Number of requests with each HTTP version (`1.0`, `1.1`, `2`).
     pub http_version: BTreeMap<String, u64>,
     /// Number of requests that each instance answered.
     pub by_instance: Vec<u64>,
+    /// Number of HTTP/2 streams that clients opened. Absent if the upstream did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u64>,
+    /// Largest number of HTTP/2 streams that were open on one connection when a stream was opened, itself
+    /// included. Absent if the upstream did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_streams: Option<u64>,
+    /// Number of HTTP/2 streams that clients reset before they had the whole response. Absent if the upstream
+    /// did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancels: Option<u64>,
     /// Number of requests after which the client closes the connection: `Connection: close`, or HTTP/1.0
     /// without keep-alive. Absent if the upstream did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

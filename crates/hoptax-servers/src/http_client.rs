@@ -1,11 +1,13 @@
-//! A small HTTP/1.x client for requests that are not part of a load. A request uses its own connection, or a
-//! connection that carries requests one after the other.
+//! A small HTTP client for requests that are not part of a load. A request uses its own connection, or a
+//! connection that carries requests one after the other. Requests are written for HTTP/1.1, also if they are
+//! sent over HTTP/2.
 
+use crate::http2_client::{Http2, Transport};
 use crate::request_error::{Awaited, RequestError};
 use crate::socket::Socket;
 use hoptax_format::Address;
 use hoptax_format::spec::Tunnel;
-use hoptax_format::spec::{ProxyProtocol, TlsSpec};
+use hoptax_format::spec::{HttpVersion, ProxyProtocol, TlsSpec};
 use hoptax_load::proxy_protocol;
 use hoptax_load::tls::{client_config, of_proxy};
 use hoptax_load::tunnel::{self, TunnelAnswer};
@@ -30,9 +32,22 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// The version in which requests for the client are written that it sends in `version`.
+pub fn written_in(version: HttpVersion) -> HttpVersion {
+    match version {
+        HttpVersion::Http10 => HttpVersion::Http10,
+        HttpVersion::Http11 | HttpVersion::Http2 => HttpVersion::Http11,
+    }
+}
+
+/// The name of HTTP/2 in ALPN.
+const H2: &str = "h2";
+
 /// Parameters that client and server agreed on in the TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
+    /// Whether ALPN selected HTTP/2.
+    pub http2: bool,
     /// Version.
     pub version: Option<rustls::ProtocolVersion>,
     /// Cipher suite.
@@ -52,6 +67,8 @@ pub struct HttpClient<'a> {
     pub from: Option<IpAddr>,
     /// The header of the PROXY protocol at the start of each connection. Absent if none is sent.
     pub proxy_header: Option<ProxyHeader>,
+    /// Whether requests are sent over HTTP/2: by ALPN over TLS, and by prior knowledge without TLS.
+    pub http2: bool,
     /// Time limit for the whole response.
     pub timeout: Duration,
 }
@@ -98,6 +115,7 @@ impl Stream for Box<dyn Stream> {
 impl Stream for rustls::StreamOwned<rustls::ClientConnection, Box<dyn Stream>> {
     fn agreed(&self) -> Option<Agreed> {
         Some(Agreed {
+            http2: self.conn.alpn_protocol() == Some(H2.as_bytes()),
             version: self.conn.protocol_version(),
             cipher: self.conn.negotiated_cipher_suite().map(|suite| suite.suite()),
         })
@@ -108,7 +126,13 @@ impl HttpClient<'_> {
     /// A client without TLS. The kernel chooses the source address.
     pub fn plain(address: impl Into<Address>, timeout: Duration) -> Self {
         let address = address.into();
-        Self { address, tls: None, tunnel: None, from: None, proxy_header: None, timeout }
+        Self { address, tls: None, tunnel: None, from: None, proxy_header: None, http2: false, timeout }
+    }
+
+    /// The same client, which sends requests in `version`.
+    #[must_use]
+    pub fn speaking(self, version: HttpVersion) -> Self {
+        Self { http2: version == HttpVersion::Http2, ..self }
     }
 
     /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, because its response
@@ -175,10 +199,16 @@ impl HttpClient<'_> {
             }
             open_tunnel(&plain, &mut stream, tunnel, deadline)?;
         }
-        if let Some(spec) = self.tls {
-            stream = with_tls(spec, stream)?;
+        match self.tls {
+            Some(spec) if self.http2 => {
+                stream = with_tls(&TlsSpec { alpn: vec![H2.to_owned()], ..spec.clone() }, stream)?;
+            }
+            Some(spec) => stream = with_tls(spec, stream)?,
+            None => {}
         }
-        Ok(HttpConnection { plain, stream, timeout: self.timeout, input: Vec::new(), can_be_reused: true })
+        let http2 = self.http2.then(|| Http2::new(self.tls.is_some()));
+        let timeout = self.timeout;
+        Ok(HttpConnection { plain, stream, http2, timeout, input: Vec::new(), can_be_reused: true })
     }
 
     fn exchange(
@@ -221,6 +251,8 @@ impl Deadline {
 pub struct HttpConnection {
     plain: Socket,
     stream: Box<dyn Stream>,
+    /// The state of HTTP/2; absent for HTTP/1.
+    http2: Option<Http2>,
     timeout: Duration,
     /// Bytes that arrived after the last response.
     input: Vec<u8>,
@@ -248,7 +280,12 @@ impl HttpConnection {
         most: usize,
         deadline: &Deadline,
     ) -> anyhow::Result<Answer> {
-        let Self { plain, stream, input, .. } = self;
+        let Self { plain, stream, http2, input, .. } = self;
+        if let Some(http2) = http2 {
+            let outcome = http2.exchange(request, most, &mut Transfer { plain, stream, deadline });
+            self.can_be_reused = outcome.is_ok() && most == usize::MAX && http2.can_be_reused();
+            return Ok(outcome?);
+        }
         // With TLS, the first write also waits for the handshake.
         let is_first = stream.agreed().is_some_and(|agreed| agreed.version.is_none());
         let writing = if is_first { Awaited::Handshake } else { Awaited::Response };
@@ -261,29 +298,59 @@ impl HttpConnection {
         let answer = match &sent {
             // If the handshake failed, there is no response to read.
             Err(RequestError::Tls(text)) => Err(RequestError::Tls(text.clone())),
-            _ => read_answer(to_head, most, input, |piece, awaited| {
-                loop {
-                    plain.set_read_timeout(deadline.left(awaited)?).map_err(RequestError::Other)?;
-                    match stream.read(piece) {
-                        // The read timed out, or a signal interrupted it, for example when a run resumes
-                        // after Ctrl-Z. The next iteration checks the time limit.
-                        Err(error)
-                            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                        // A TLS connection was closed without notice.
-                        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
-                        read => {
-                            let of = |error| RequestError::of_transfer(error, awaited, deadline.timeout);
-                            return read.map_err(of);
-                        }
-                    }
-                }
-            }),
+            _ => {
+                let mut transfer = Transfer { plain, stream, deadline };
+                read_answer(to_head, most, input, |piece, awaited| transfer.receive(piece, awaited))
+            }
         };
         self.can_be_reused = matches!(answer, Ok((_, true)));
         match (answer, sent) {
             (Ok((answer, _)), _) => Ok(answer),
             (Err(_), Err(unsent)) => Err(unsent.into()),
             (Err(error), Ok(())) => Err(error.into()),
+        }
+    }
+}
+
+/// Transfers bytes until the deadline.
+struct Transfer<'a> {
+    plain: &'a Socket,
+    stream: &'a mut Box<dyn Stream>,
+    deadline: &'a Deadline,
+}
+
+impl Transport for Transfer<'_> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
+        // The first write over TLS also waits for the handshake.
+        let is_first = self.stream.agreed().is_some_and(|agreed| agreed.version.is_none());
+        let writing = if is_first { Awaited::Handshake } else { Awaited::Response };
+        let left = self.deadline.left(writing)?;
+        self.plain.set_write_timeout(left).map_err(RequestError::Other)?;
+        self.plain.set_read_timeout(left).map_err(RequestError::Other)?;
+        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
+        sent.map_err(|error| RequestError::of_transfer(error, writing, self.deadline.timeout))?;
+        match self.stream.agreed() {
+            Some(agreed) if is_first && !agreed.http2 => {
+                Err(RequestError::Http2("the server did not select it by ALPN".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn receive(&mut self, piece: &mut [u8], awaited: Awaited) -> Result<usize, RequestError> {
+        loop {
+            self.plain.set_read_timeout(self.deadline.left(awaited)?).map_err(RequestError::Other)?;
+            match self.stream.read(piece) {
+                // The read timed out, or a signal interrupted it, for example when a run resumes after
+                // Ctrl-Z. The next iteration checks the time limit.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                // A TLS connection was closed without notice.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                read => {
+                    let of = |error| RequestError::of_transfer(error, awaited, self.deadline.timeout);
+                    return read.map_err(of);
+                }
+            }
         }
     }
 }

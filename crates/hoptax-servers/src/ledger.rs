@@ -40,8 +40,39 @@ pub struct InstanceCounts {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Requests by HTTP version: `1.0`, `1.1`.
+    /// Requests by HTTP version: `1.0`, `1.1`, `2`.
     pub http_version: BTreeMap<String, u64>,
+    /// HTTP/2 streams that clients opened. Absent from ledgers that do not count them, like the next three.
+    #[serde(default)]
+    pub streams: Option<u64>,
+    /// Largest number of streams that were open on one connection.
+    #[serde(default)]
+    pub most_streams: Option<u64>,
+    /// Number of streams by the number of streams that were open on their connection when they were opened,
+    /// themselves included. The difference of two ledgers shows the largest number in between.
+    #[serde(default)]
+    pub streams_by_open: Option<BTreeMap<u32, u64>>,
+    /// Streams that clients reset before they had the whole response.
+    #[serde(default)]
+    pub cancels: Option<u64>,
+}
+
+impl InstanceCounts {
+    /// Largest number of streams that were open on one connection since `earlier`.
+    fn most_streams_since(&self, earlier: &Self) -> Option<u64> {
+        let before = earlier.streams_by_open.as_ref();
+        let opened = |open: &u32| before.and_then(|before| before.get(open)).copied().unwrap_or(0);
+        let mut now = self.streams_by_open.as_ref()?.iter().rev();
+        let most = now.find(|(open, count)| **count > opened(open));
+        Some(most.map_or(0, |(open, _)| u64::from(*open)))
+    }
+}
+
+/// Adds the growth of a count that older ledgers do not have.
+fn add_growth(sum: &mut Option<u64>, now: Option<u64>, before: Option<u64>) {
+    if let Some(now) = now {
+        *sum.get_or_insert(0) += now.saturating_sub(before.unwrap_or(0));
+    }
 }
 
 impl Ledger {
@@ -55,9 +86,10 @@ impl Ledger {
             delta.requests += requests;
             delta.by_instance.push(requests);
             delta.connections += now.connections.saturating_sub(before.connections);
-            if let Some(closing) = now.closing {
-                *delta.closing.get_or_insert(0) += closing.saturating_sub(before.closing.unwrap_or(0));
-            }
+            add_growth(&mut delta.closing, now.closing, before.closing);
+            add_growth(&mut delta.streams, now.streams, before.streams);
+            add_growth(&mut delta.cancels, now.cancels, before.cancels);
+            delta.most_streams = delta.most_streams.max(now.most_streams_since(&before));
             delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
             delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
             for (version, count) in &now.http_version {
@@ -115,5 +147,25 @@ mod tests {
         assert_eq!(delta.http_version, [("1.1".to_owned(), 10)].into());
         assert_eq!(delta.closing, Some(2));
         assert_eq!(earlier.since(&later).requests, 0);
+        assert_eq!((delta.streams, delta.most_streams, delta.cancels), (None, None, None), "not counted");
+    }
+
+    #[test]
+    fn the_most_streams_are_those_between_two_readings() {
+        let ledger = |by_open: &[(u32, u64)], cancels| Ledger {
+            instances: vec![InstanceCounts {
+                streams: Some(by_open.iter().map(|(_, count)| count).sum()),
+                streams_by_open: Some(by_open.iter().copied().collect()),
+                cancels: Some(cancels),
+                ..InstanceCounts::default()
+            }],
+            ..Ledger::default()
+        };
+        let first = ledger(&[(1, 10), (2, 5), (100, 1)], 1);
+        let second = ledger(&[(1, 11), (2, 5), (7, 2), (100, 1)], 4);
+        let counts = |delta: LedgerDelta| (delta.streams, delta.most_streams, delta.cancels);
+        assert_eq!(counts(first.since(&Ledger::default())), (Some(16), Some(100), Some(1)));
+        assert_eq!(counts(second.since(&first)), (Some(3), Some(7), Some(3)));
+        assert_eq!(counts(second.since(&second)), (Some(0), Some(0), Some(0)));
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod hop;
+mod http2_client;
 pub mod http_client;
 pub mod ledger;
 mod net;

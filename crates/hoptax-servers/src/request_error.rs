@@ -29,6 +29,8 @@ pub enum RequestError {
     Tunnel(String),
     /// The response is not valid HTTP/1. Contains the reason.
     Malformed(String),
+    /// The server does not speak HTTP/2, or there was no answer on the stream. Contains the reason.
+    Http2(String),
     /// The kernel reported another error.
     Other(io::Error),
 }
@@ -104,6 +106,7 @@ impl fmt::Display for RequestError {
                 let when = if *begun { "during" } else { "before" };
                 write!(f, "the connection was {how} {when} the response")
             }
+            Self::Http2(reason) => write!(f, "HTTP/2: {reason}"),
             Self::Malformed(error) => write!(f, "malformed response: {error}"),
             Self::Other(error) => write!(f, "{error}"),
         }

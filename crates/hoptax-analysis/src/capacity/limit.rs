@@ -48,7 +48,7 @@ pub(super) fn from_own_trials(
         Some(Limit::Range)
     } else if middle(above.iter().map(|trial| utilisation(trial))).is_some_and(|busy| busy > BUSY) {
         Some(Limit::Generator)
-    } else if all_busy(&above, &held) {
+    } else if all_busy(&above, &held, capacity.load.streams) {
         Some(Limit::Connections)
     } else {
         None
@@ -73,17 +73,17 @@ fn utilisation(trial: &SearchTrial<'_>) -> f64 {
     trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns.max(1) as f64
 }
 
-/// True if all connections were busy in most of the trials above the capacity, although the service time was
-/// about the same as in trials in which the objective held.
-fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
+/// True if all `streams` of all connections were busy in most of the trials above the capacity, although the
+/// service time was about the same as in trials in which the objective held.
+fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>], streams: u32) -> bool {
     let service =
         |trial: &SearchTrial<'_>| Some(trial.load.histograms.service_time.decode().ok()?.mean() / 1e9);
     let usual = middle(held.iter().filter_map(|trial| service(trial)));
     let outcomes = above.iter().filter_map(|trial| {
         let time = service(trial)?;
         let throughput = trial.load.completed_in_time as f64 / (trial.load.measured_ns as f64 / 1e9);
-        let connections = trial.load.connections.asked as f64;
-        Some(throughput * time >= ALL * connections && time <= SAME * usual?)
+        let concurrency = trial.load.connections.asked as f64 * f64::from(streams);
+        Some(throughput * time >= ALL * concurrency && time <= SAME * usual?)
     });
     let outcomes: Vec<bool> = outcomes.collect();
     let busy = outcomes.iter().filter(|busy| **busy).count();

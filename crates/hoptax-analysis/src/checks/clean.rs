@@ -9,7 +9,7 @@ use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via
 use hoptax_format::clock::SECOND;
 use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use hoptax_format::random::Random;
-use hoptax_format::record::{Connections, Lifetime, LoadRecord, Window};
+use hoptax_format::record::{Connections, Http2Tally, Lifetime, LoadRecord, Window};
 use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Shape};
 use hoptax_plan::{LoadPoint, Target};
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ fn loads() -> Vec<LoadPoint> {
         open(Arrivals::Jitter(0.1)),
         open(Arrivals::Poisson),
         staged_point("500/s for 2s, ramp to 3000/s over 3s", 32),
+        LoadPoint { http: HttpVersion::Http2, streams: 8, ..closed(8) },
     ]
 }
 
@@ -66,7 +67,7 @@ fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, 
     let of = |(index, speed): (usize, &f64)| {
         let took = typical_us / speed;
         let due = match &load.shape {
-            Shape::Closed => f64::from(load.connections) * 1e5 / took,
+            Shape::Closed => load.concurrency() as f64 * 1e5 / took,
             Shape::Open { rate: Rate::Fixed(rate), .. } => rate / 10.0,
             Shape::Open { rate, .. } => rate.highest() * (index + 1) as f64 / WINDOWS as f64 / 10.0,
         };
@@ -107,10 +108,19 @@ fn trial(
     let ledger = made.0.ledger.as_mut().expect("made with one");
     ledger.requests = completed;
     ledger.by_instance = vec![completed / 2 + completed % 2, completed / 2];
-    let version = if point.http == HttpVersion::Http10 && contender == "direct" { "1.0" } else { "1.1" };
+    let version = match (contender, point.http) {
+        ("direct", HttpVersion::Http10) => "1.0",
+        ("direct", HttpVersion::Http2) => "2",
+        _ => "1.1",
+    };
     ledger.http_version = BTreeMap::from([(version.into(), completed)]);
     ledger.connections = if contender == "direct" { u64::from(point.connections) + opened } else { 8 };
     made.0.upstream.as_mut().expect("made with one").cpu_ns = SECOND;
+    if point.http == HttpVersion::Http2 {
+        let stream_ns = u64::from(point.streams) * SECONDS * SECOND;
+        let tally = Http2Tally { stream_limit: Some(100), most_streams: 8, stream_ns, ..Http2Tally::default() };
+        made = made.http2(tally).waits_us(0, 0, 0);
+    }
     if let Some(gateway) = &mut made.0.gateway {
         let mut bytes = 12 << 20;
         let mut grow = |window: u64| {

@@ -77,7 +77,9 @@ fn is_possible(subject: &Subject<'_>, (case, _): Measured<'_>) -> bool {
     let is_delaying = |gateway: &hoptax_plan::Gateway| {
         matches!(
             gateway.kind,
-            GatewayKind::DelayingHop(_) | GatewayKind::ForwardingHop { delay: Some(_), .. }
+            GatewayKind::DelayingHop(_)
+                | GatewayKind::ForwardingHop { delay: Some(_), .. }
+                | GatewayKind::Http2Hop { delay: Some(_), .. }
         )
     };
     of_upstream.as_millis() < 10 && !subject.gateway(&case.gateway).is_some_and(is_delaying)

@@ -1,5 +1,6 @@
 //! Helpers that several findings use.
 
+use hoptax_record::report::Load;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,14 @@ pub(super) fn with_host(
 /// contains the effect of the disturbance, so the finding is a note or concerns only the tails. In five
 /// rounds, one disturbed trial is above this limit.
 pub(super) const MANY: f64 = 0.1;
+
+/// The connections of a load point in a sentence: `32 connections`, or `10 connections × 8 streams`.
+pub(super) fn connections(load: &Load) -> String {
+    match load.streams {
+        1 => format!("{} connections", load.connections),
+        streams => format!("{} connections × {streams} streams", load.connections),
+    }
+}
 
 /// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.
 pub(super) fn percent(share: f64) -> String {

@@ -130,8 +130,20 @@ fn cancels(subject: &Subject<'_>, case: &Case) -> Option<bool> {
     Some((usual(case)? - usual(direct)?).abs() <= (LATE * tax.abs()).max(floor.unwrap_or(0.0)))
 }
 
+/// Share of a send lag from which on a wait explains it.
+const EXPLAINS: f64 = 0.5;
+
+/// True if requests were late because they waited for a connection or a stream, which is not the generator's
+/// delay. Known only for HTTP/2.
+fn is_wait(case: &Case) -> Option<bool> {
+    let wait = case.wait.as_ref()?;
+    let p99 = |latency: &Latency| latency.p99.as_ref().map_or(0.0, |p99| p99.estimate);
+    let lag = p99(case.send_lag.as_ref()?);
+    Some(p99(&wait.connection).max(p99(&wait.stream)) >= EXPLAINS * lag)
+}
+
 fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
-    if !case.load.is_open() {
+    if !case.load.is_open() || is_wait(case) == Some(true) {
         return None;
     }
     let all = Sent::all(case).into_iter().filter_map(|sent| Some((sent.lag_and_median()?, sent)));
@@ -193,6 +205,16 @@ mod tests {
             let mut run = Run::with_load(vec![load]);
             run.push(via("nginx", 0).all_at_us(200).send_lag_us(25));
             assert_eq!(raised(&run, CODE).len(), expected);
+        }
+    }
+
+    #[test]
+    fn waits_for_streams_are_not_the_generators() {
+        for (connection_us, stream_us, expected) in [(0, 0, 1), (2, 3, 1), (0, 20, 0), (20, 0, 0)] {
+            let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+            let trial = via("nginx", 0).all_at_us(200).send_lag_us(25);
+            run.push(trial.waits_us(connection_us, stream_us, 0));
+            assert_eq!(raised(&run, CODE).len(), expected, "{connection_us} {stream_us}");
         }
     }
 

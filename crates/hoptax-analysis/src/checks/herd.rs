@@ -13,7 +13,7 @@ use hoptax_stats::{Estimate, Statistic};
 
 const CODE: &str = "herd";
 /// Smallest number of connections to check. With fewer connections, only a few requests can be sent together.
-const MANY: u32 = 8;
+const MANY: u64 = 8;
 /// Smallest ratio to report: the p99 with constant arrivals ÷ the p99 with jitter. With few trials, the p99
 /// varies by a third even without a cause.
 const LONGER: f64 = 1.5;
@@ -38,7 +38,7 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let in_step = |(case, _): &Measured<'_>| {
         let load = &case.load;
-        load.is_steady() && load.arrivals == Some("constant") && load.connections >= MANY
+        load.is_steady() && load.arrivals == Some("constant") && load.concurrency() >= MANY
     };
     subject
         .measured()
@@ -68,8 +68,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
         let (a, b) = (&other.load, &case.load);
         other.gateway == case.gateway
             && a.arrivals == Some("jitter")
-            && (a.rate, a.connections, a.http, a.requests_per_connection, a.retry)
-                == (b.rate, b.connections, b.http, b.requests_per_connection, b.retry)
+            && (a.rate, a.connections, a.streams, a.http, a.requests_per_connection, a.retry)
+                == (b.rate, b.connections, b.streams, b.http, b.requests_per_connection, b.retry)
     })?;
     let (constant, jitter) = (p99(case)?, p99(sibling)?);
     let apart = constant.low? > jitter.high? && longer_in_each_round(trials, with_jitter);
@@ -96,7 +96,7 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     let busy = case.throughput.as_ref()?.estimate.estimate * case.service_time.as_ref()?.mean?.estimate / 1e6;
     let lag = case.send_lag.as_ref()?.p50?.estimate;
     let interval = SECOND as f64 / 1e3 / case.load.rate?;
-    if lag <= TOGETHER * interval || busy > f64::from(case.load.connections) / 2.0 {
+    if lag <= TOGETHER * interval || busy > case.load.concurrency() as f64 / 2.0 {
         return None;
     }
     Some(finding(

@@ -185,42 +185,50 @@ fn least(times: &Histogram<u64>) -> Option<u64> {
 }
 
 /// Checks Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the
-/// number of connections.
+/// number of connections × streams.
 fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
         return None;
     }
     let without_errors = crate::error_share(case).is_some_and(|share| share == 0.0);
-    let asked = f64::from(case.load.connections);
+    let (connections, streams) = (f64::from(case.load.connections), f64::from(case.load.streams));
+    let asked = connections * streams;
     let off = |trial: &Trial<'_>| {
         let mean = trial.response_time_us(Statistic::Mean)? / 1e6;
         let in_flight = trial.throughput() * mean;
-        let established = asked.min(trial.load.connections.established as f64);
+        // The server may allow fewer streams.
+        let limit = trial.load.http2.and_then(|http2| http2.stream_limit);
+        let allowed = limit.map_or(streams, |limit| streams.min(f64::from(limit)));
+        let established = connections.min(trial.load.connections.established as f64) * allowed;
         let too_many = in_flight > IN_FLIGHT * asked * edges(trial, asked);
         let idle = without_errors && in_flight < IDLE * established;
         (mean < EDGES * trial.seconds() && (too_many || idle)).then_some((in_flight, too_many))
     };
     let (in_flight, too_many) = trials.iter().find_map(off)?;
+    let each = match case.load.streams {
+        1 => "one request".to_owned(),
+        streams => format!("{streams} requests"),
+    };
     let words = format!(
         "throughput × mean response time gives {in_flight:.1} requests in flight (Little's law), but each \
-         of the {asked} connections should have one request in flight at all times"
+         of the {connections} connections should have {each} in flight at all times"
     );
     let severity = if too_many { Severity::Void } else { Severity::Warning };
     Some(finding(
         case,
         severity,
-        vec![("in_flight", words, json!({ "in_flight": in_flight, "connections": asked }))],
+        vec![("in_flight", words, json!({ "in_flight": in_flight, "connections": connections }))],
     ))
 }
 
-/// The largest ratio of requests in flight to connections that is possible because of the start and the end
-/// of the measured time. On each connection, the requests that were due in the measured time fill that time,
-/// and the last of these requests can end later. In units of the measured time, all these requests together
-/// last at most `connections × (1 + longest ÷ measured)`. In addition, on each connection, one request may be
-/// counted only in the throughput or only in the response times.
-fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
+/// The largest ratio of requests in flight to connections × streams that is possible because of the start and
+/// the end of the measured time. On each stream, the requests that were due in the measured time fill that
+/// time, and the last of these requests can end later. In units of the measured time, all these requests
+/// together last at most `streams × (1 + longest ÷ measured)`. In addition, on each stream, one request may
+/// be counted only in the throughput or only in the response times. `streams` are those of all connections.
+fn edges(trial: &Trial<'_>, streams: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
-    (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
+    (1.0 + longest / trial.seconds()) * (1.0 + streams / (trial.completed as f64).max(1.0))
 }
 
 /// Checks that the gateway is not faster than direct, because a hop only adds work.
@@ -234,7 +242,7 @@ fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Opt
 /// a closed loop with several connections, because requests wait in queues there. Direct gets more load, so
 /// its queue is longer, and the shortest time depends on chance.
 fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
-    if !case.load.is_open() && case.load.connections > 1 {
+    if !case.load.is_open() && case.load.concurrency() > 1 {
         return None;
     }
     let of = |trials: &[Trial<'_>]| {

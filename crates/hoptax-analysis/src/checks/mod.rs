@@ -1,6 +1,7 @@
 //! Findings: mistakes that hoptax looks for in every run. Each finding has a file with its rule, its check
 //! and its tests.
 
+mod abuse_guard;
 mod amplification;
 mod balance;
 mod bandwidth_bound;
@@ -8,6 +9,7 @@ mod cached_answers;
 #[cfg(test)]
 mod clean;
 mod clock;
+mod connections_recycled;
 mod connections_short;
 mod connections_unserved;
 mod cpus_moved;
@@ -46,6 +48,8 @@ mod redirected;
 mod rejections_counted;
 mod shared_cpus;
 mod still_warming;
+mod streams_capped;
+mod streams_refused;
 mod subject;
 mod table;
 mod tail_of_the_machine;
@@ -56,9 +60,10 @@ mod unsteady;
 mod upstream_http_version;
 mod upstream_not_reused;
 mod upstream_saturated;
+mod window_stalled;
 mod workers_unequal;
 
-use finding::{MANY, evidence, percent, with_host};
+use finding::{MANY, connections, evidence, percent, with_host};
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;
 pub use page::page;

@@ -1,7 +1,7 @@
 //! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream
 //! connections.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_record::units::grouped;
 use serde_json::json;
@@ -57,36 +57,35 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     }
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
     let (reached, most) = (throughput(case)?, throughput(direct)?);
-    let connections = f64::from(case.load.connections);
+    let concurrency = case.load.concurrency() as f64;
     // Little's law: requests in a place = rate × time in that place. The service time of direct is the time
     // at the upstream.
     let service_us = direct.service_time.as_ref()?.mean.as_ref()?.estimate;
     let with_upstream = reached * service_us / 1e6;
-    if service_us < LEAST_US || with_upstream > FEW * connections {
+    if service_us < LEAST_US || with_upstream > FEW * concurrency {
         return None;
     }
     let before = subject.gateways().map(|(other, _)| other).filter(|other| {
         other.gateway == case.gateway
             && !other.load.is_open()
             && other.load.http == case.load.http
-            && f64::from(other.load.connections) * MORE <= connections
+            && other.load.concurrency() as f64 * MORE <= concurrency
     });
-    let before = before.max_by_key(|other| other.load.connections);
+    let before = before.max_by_key(|other| other.load.concurrency());
     let flat = before.filter(|other| throughput(other).is_some_and(|earlier| reached < GROWTH * earlier));
     let is_alone = || {
         let same = |other: &&Case| {
             other.gateway == case.gateway && !other.load.is_open() && other.load.http == case.load.http
         };
         let mut others = subject.gateways().map(|(other, _)| other).filter(same);
-        others.all(|other| other.load.connections == case.load.connections)
+        others.all(|other| other.load.concurrency() == case.load.concurrency())
     };
     // Nothing is reported if throughput grew, or if only loads with more connections can show whether it
     // grows.
     if flat.is_none() && (before.is_some() || !is_alone()) {
         return None;
     }
-    let fewer = flat.map(|other| other.load.connections);
-    let since = fewer.map_or_else(String::new, |fewer| format!(", as many as with {fewer} connections"));
+    let since = flat.map_or_else(String::new, |one| format!(", as many as with {}", connections(&one.load)));
     Some(Finding {
         code: CODE,
         severity: if flat.is_some() { Severity::Warning } else { Severity::Note },
@@ -96,18 +95,18 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
             ("throughput", reached.into()),
             ("direct_throughput", most.into()),
             ("connections", case.load.connections.into()),
-            ("fewer_connections", json!(fewer)),
+            ("fewer_connections", json!(flat.map(|other| other.load.connections))),
             ("direct_service_time_us", service_us.into()),
             ("with_upstream", with_upstream.into()),
             ("gateway_busy", json!(trials.iter().filter_map(gateway_busy).reduce(f64::max))),
         ]),
         message: format!(
-            "Requests wait in the gateway although no role is busy. The gateway handles {}/s with {} \
-             connections{since}; direct handles {}/s. About {with_upstream:.0} requests are at the upstream \
+            "Requests wait in the gateway although no role is busy. The gateway handles {}/s with \
+             {}{since}; direct handles {}/s. About {with_upstream:.0} requests are at the upstream \
              at a time (throughput × direct's service time). So the gateway seems to allow about \
              {with_upstream:.0} upstream connections, or waits for something else.",
             grouped(reached.round()),
-            case.load.connections,
+            connections(&case.load),
             grouped(most.round())
         ),
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \

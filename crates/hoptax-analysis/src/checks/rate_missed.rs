@@ -99,9 +99,14 @@ fn words(load: &Load, rate: f64) -> (String, String) {
             ),
         ),
     };
-    let connections =
-        "A connection carries one request at a time, so the rate cannot exceed connections ÷ response time.";
-    (consequence, format!("{lower}, or use more connections. {connections}"))
+    let connections = match load.streams {
+        1 => {
+            "connections. A connection carries one request at a time, so the rate cannot exceed connections \
+             ÷ response time."
+        }
+        _ => "connections or streams. The rate cannot exceed connections × streams ÷ response time.",
+    };
+    (consequence, format!("{lower}, or use more {connections}"))
 }
 
 fn highest(load: &Load, rate: f64) -> f64 {

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 49] = [
+const ALL: [Registered; 54] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -24,6 +24,11 @@ const ALL: [Registered; 49] = [
     Registered { rule: different_work::rule, check: different_work::check, place: 28 },
     Registered { rule: connections_short::rule, check: connections_short::check, place: 5 },
     Registered { rule: connections_unserved::rule, check: connections_unserved::check, place: 46 },
+    Registered { rule: streams_capped::rule, check: streams_capped::check, place: 50 },
+    Registered { rule: streams_refused::rule, check: streams_refused::check, place: 51 },
+    Registered { rule: window_stalled::rule, check: window_stalled::check, place: 52 },
+    Registered { rule: abuse_guard::rule, check: abuse_guard::check, place: 53 },
+    Registered { rule: connections_recycled::rule, check: connections_recycled::check, place: 54 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },

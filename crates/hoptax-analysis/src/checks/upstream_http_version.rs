@@ -18,7 +18,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "more than {} of a gateway's upstream requests use another HTTP version than direct (with \
-             HTTP/1.0: than most gateways)",
+             HTTP/1.0 and HTTP/2: than most gateways)",
             percent(COUNTS)
         ),
         seen: "When one proxy changed its default from HTTP/1.0 to HTTP/1.1, rankings reversed.",
@@ -39,10 +39,10 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
         .collect();
-    // If clients use HTTP/1.0, gateways still choose their own version for upstream requests. In that case,
-    // gateways are compared with each other instead of with direct.
+    // If clients use HTTP/1.0 or HTTP/2, gateways still choose their own version for upstream requests. In
+    // that case, gateways are compared with each other instead of with direct.
     let expected = match spoken {
-        HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
+        HttpVersion::Http10 | HttpVersion::Http2 => commonest(gateways.iter().filter_map(|case| main(case))),
         HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
     };
     let Some(expected) = expected else { return Vec::new() };

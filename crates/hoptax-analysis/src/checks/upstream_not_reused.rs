@@ -72,7 +72,7 @@ impl Cause {
     }
 
     /// Says what the upstream saw, and what the gateway's configuration lacks.
-    fn in_words(&self, clients: u32) -> String {
+    fn in_words(&self, clients: u64) -> String {
         match self {
             Self::OldVersion => "Its requests use HTTP/1.0 and close the connection: HTTP/1.1 and the empty \
                                  `Connection` header are missing"
@@ -90,7 +90,7 @@ impl Cause {
         }
     }
 
-    fn advice(&self, clients: u32) -> String {
+    fn advice(&self, clients: u64) -> String {
         let fix = match self {
             Self::OldVersion => {
                 "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version \
@@ -124,9 +124,9 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let ledger = case.ledger.as_ref()?;
     let connections: u64 =
         trials.iter().filter_map(|trial| Some(trial.record.ledger.as_ref()?.connections)).sum();
-    // A gateway without a pool opens one upstream connection for each client connection.
+    // A gateway without a pool opens one upstream connection for each stream of a client connection.
     let clients: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
-    let excess = connections.saturating_sub(clients);
+    let excess = connections.saturating_sub(clients * u64::from(case.load.streams));
     let share = share(excess as f64, ledger.requests as f64)?;
     if share <= NOT_REUSED || excess < FEWEST {
         return None;
@@ -150,9 +150,9 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              requests do not. {}.",
             ledger.requests,
             percent(share.min(1.0)),
-            cause.in_words(case.load.connections)
+            cause.in_words(case.load.concurrency())
         ),
-        advice: cause.advice(case.load.connections),
+        advice: cause.advice(case.load.concurrency()),
     })
 }
 

@@ -1,7 +1,7 @@
 //! `upstream-saturated`: the upstream, not the gateway, may have been the limit.
 
 use super::generator_saturated::LIMIT_OF_DIRECT;
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, percent};
 use crate::Case;
 use crate::Trial;
 use crate::thresholds::BUSY;
@@ -112,11 +112,11 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
             && other.http == load.http
             && other.requests_per_connection == load.requests_per_connection
             && other.retry == load.retry)
-            && f64::from(other.connections) * MORE <= f64::from(load.connections)
+            && other.concurrency() as f64 * MORE <= load.concurrency() as f64
     });
     let (before, reached) = fewer
         .filter(|(other, _)| other.is_direct() && easy(other))
-        .filter_map(|(other, _)| Some((other.load.connections, other.throughput.as_ref()?.estimate.estimate)))
+        .filter_map(|(other, _)| Some((&other.load, other.throughput.as_ref()?.estimate.estimate)))
         .find(|(_, reached)| most < reached * GROWTH)?;
     Some(Finding {
         code: CODE,
@@ -128,13 +128,15 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
             ("direct_throughput", most.into()),
             ("direct_throughput_before", reached.into()),
             ("connections", case.load.connections.into()),
-            ("connections_before", before.into()),
+            ("connections_before", before.connections.into()),
         ]),
         message: format!(
             "The upstream is the limit, so this case says nothing about the gateway. Throughput via the \
-             gateway is {:.2} times the throughput of direct. Direct is hardly faster with {} connections \
-             ({most:.0}/s) than with {before} connections ({reached:.0}/s).",
-            ratio, case.load.connections
+             gateway is {:.2} times the throughput of direct. Direct is hardly faster with {} \
+             ({most:.0}/s) than with {} ({reached:.0}/s).",
+            ratio,
+            connections(&case.load),
+            connections(before)
         ),
         advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in \
                  an open loop."

@@ -8,8 +8,8 @@ use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{empty_of_counts, spread};
-use hoptax_format::record::{LoadRecord, TlsTally};
-use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls};
+use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
+use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls, Waits};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
@@ -43,10 +43,12 @@ pub(crate) fn case(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Case {
         response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
         service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
         send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
+        wait: waits(trials),
         first_byte: Some(latency(trials, |trial| Some(&trial.first_byte))),
         connect: Some(latency(trials, |trial| Some(&trial.connect))),
         tls: tls(trials),
         connections: Some(connections(trials, counts.sent)),
+        http2: http2(trials),
         bytes: Some(bytes(trials)),
         cpu: Some(cpu(trials)),
         memory: Some(memory(trials)),
@@ -76,6 +78,7 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         response_time: None,
         service_time: None,
         send_lag: None,
+        wait: None,
         first_byte: None,
         connect: None,
         tls: None,
@@ -83,6 +86,7 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         generators: Vec::new(),
         counts: None,
         connections: None,
+        http2: None,
         bytes: None,
         cpu: None,
         memory: None,
@@ -124,6 +128,26 @@ fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
             .map(Spread::from),
         unanswered: trials.iter().map(|trial| Some(trial.load.occupancy.as_ref()?.unanswered)).sum(),
     }
+}
+
+/// The waits, if every trial recorded them.
+fn waits(trials: &[Trial<'_>]) -> Option<Waits> {
+    let has_all = |trial: &Trial<'_>| {
+        trial.connection_wait.is_some() && trial.stream_wait.is_some() && trial.window_wait.is_some()
+    };
+    trials.iter().all(has_all).then(|| Waits {
+        connection: latency(trials, |trial| trial.connection_wait.as_ref()),
+        stream: latency(trials, |trial| trial.stream_wait.as_ref()),
+        window: latency(trials, |trial| trial.window_wait.as_ref()),
+    })
+}
+
+fn http2(trials: &[Trial<'_>]) -> Option<Http2Tally> {
+    let mut sum: Option<Http2Tally> = None;
+    for tally in trials.iter().filter_map(|trial| trial.load.http2.as_ref()) {
+        sum.get_or_insert_default().add(tally);
+    }
+    sum
 }
 
 /// Distribution of the number of responses per connection, over all trials. Absent if the record of a trial
@@ -242,6 +266,25 @@ mod tests {
         assert!((tls.handshake.p50.expect("samples").estimate - 900.0).abs() < 1.0);
         assert_eq!(tls.handshake.samples, 40);
         assert_eq!(analysis.case("direct", 0).expect("measured").tls, None);
+    }
+
+    #[test]
+    fn http2_is_summed_and_its_waits_are_split() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        let tally = Http2Tally { stream_limit: Some(100), most_streams: 8, goaways: 2, ..Http2Tally::default() };
+        let other = Http2Tally { stream_limit: None, most_streams: 9, goaways: 1, ..tally };
+        run.push(via("nginx", 0).http2(tally).waits_us(10, 20, 30));
+        run.push(via("nginx", 1).http2(other).waits_us(10, 20, 30));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        let expected = Http2Tally { most_streams: 9, goaways: 3, ..tally };
+        assert_eq!(case.http2, Some(expected));
+        let wait = case.wait.clone().expect("recorded");
+        let p50 = [wait.connection, wait.stream, wait.window].map(|one| one.p50.expect("samples").estimate);
+        assert_eq!(p50.map(f64::round), [10.0, 20.0, 30.0]);
+        let direct = analysis.case("direct", 0).expect("measured");
+        assert_eq!((direct.http2, direct.wait.is_none()), (None, true));
     }
 
     #[test]

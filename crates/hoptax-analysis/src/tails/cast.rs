@@ -174,13 +174,13 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// `connections` is the number of connections of the load.
-    pub(super) fn new(moments: &Moments, connections: u32) -> Self {
+    /// The load can have `concurrency` requests in flight.
+    pub(super) fn new(moments: &Moments, concurrency: u32) -> Self {
         let mut changes: BTreeMap<u32, Vec<(u64, i64)>> = BTreeMap::new();
         for one in &moments.requests {
             changes.entry(one.thread).or_default().extend([(one.sent, 1), (one.completed, -1)]);
         }
-        let each = i64::from(connections) / (changes.len().max(1) as i64);
+        let each = i64::from(concurrency) / (changes.len().max(1) as i64);
         let freed = |mut changes: Vec<(u64, i64)>| {
             changes.sort_unstable();
             let mut open = 0;

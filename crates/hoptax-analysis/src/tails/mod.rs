@@ -39,19 +39,19 @@ const SLOWEST: usize = 10;
 /// Maximum number of threads of a role that the picture of a request shows.
 const MOST_LANES: usize = 4;
 
-/// Explains the slow requests of a pass. `connections` is the number of connections of the load. `disturbed`
-/// has the times in which the hypervisor took CPU time, ns on the clock of the moments. Returns `blank` with
+/// Explains the slow requests of a pass. The load can have `concurrency` requests in flight. `disturbed` has
+/// the times in which the hypervisor took CPU time, ns on the clock of the moments. Returns `blank` with
 /// the results filled in.
 pub fn explain(
     trace: &SwitchTrace,
     moments: &Moments,
-    connections: u32,
+    concurrency: u32,
     disturbed: &[(u64, u64)],
     blank: TailPass,
 ) -> TailPass {
     let timeline = Timeline::new(trace);
     let cast = Cast::new(trace, moments);
-    let (outputs, busy) = (Outputs::new(moments), Busy::new(moments, connections));
+    let (outputs, busy) = (Outputs::new(moments), Busy::new(moments, concurrency));
     let has_gateway = !trace.gateway.is_empty();
     let evidence = Evidence { timeline: &timeline, cast: &cast, outputs: &outputs, busy: &busy, has_gateway };
     let (first, last) = timeline.extent().unwrap_or((u64::MAX, 0));

@@ -29,6 +29,14 @@ pub struct Trial<'a> {
     pub service_time: Histogram<u64>,
     /// Send lags (sent − scheduled), ns.
     pub send_lag: Histogram<u64>,
+    /// Parts of the send lags: the waits for a connection and for a stream, ns. Absent for HTTP/1, or if the
+    /// histogram cannot be read.
+    pub connection_wait: Option<Histogram<u64>>,
+    /// See `connection_wait`.
+    pub stream_wait: Option<Histogram<u64>>,
+    /// Times until the flow-control window had room for a request's whole body, ns. Absent as
+    /// `connection_wait`.
+    pub window_wait: Option<Histogram<u64>>,
     /// Times to the first byte of the answer (first byte − sent), ns.
     pub first_byte: Histogram<u64>,
     /// Time to establish each connection, ns.
@@ -93,6 +101,9 @@ impl<'a> Trial<'a> {
             first_byte: decode("first byte", &load.histograms.first_byte)?,
             connect: decode("connect", &load.histograms.connect)?,
             tls_handshake: handshake.map(|handshake| decode("TLS handshake", handshake)).transpose()?,
+            connection_wait: way(&load.histograms.connection_wait),
+            stream_wait: way(&load.histograms.stream_wait),
+            window_wait: way(&load.histograms.window_wait),
             request_path: way(&load.histograms.request_path),
             response_path: way(&load.histograms.response_path),
             targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,

@@ -5,8 +5,8 @@
 
 use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use crate::record::{
-    GeneratorCpu, Histograms, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord, TlsTally,
-    Window,
+    GeneratorCpu, Histograms, Http2Tally, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord,
+    TlsTally, Window,
 };
 
 /// The record of the whole load. `None` without parts.
@@ -40,6 +40,9 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
             response_time: all(|one| Some(&one.response_time))?,
             service_time: all(|one| Some(&one.service_time))?,
             send_lag: all(|one| Some(&one.send_lag))?,
+            connection_wait: histograms(|one| one.connection_wait.as_ref())?,
+            stream_wait: histograms(|one| one.stream_wait.as_ref())?,
+            window_wait: histograms(|one| one.window_wait.as_ref())?,
             first_byte: all(|one| Some(&one.first_byte))?,
             connect: all(|one| Some(&one.connect))?,
             tls_handshake: histograms(|one| one.tls_handshake.as_ref())?,
@@ -50,6 +53,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         completed_in_time: parts.iter().map(|part| part.completed_in_time).sum(),
         lifetime: Default::default(),
         connections: Default::default(),
+        http2: None,
         bytes: Default::default(),
         targets: targets(parts)?,
         tls: None,
@@ -70,6 +74,9 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         sum.lifetime.add(part.lifetime);
         sum.connections.add(part.connections);
         sum.bytes.add(part.bytes);
+        if let Some(http2) = &part.http2 {
+            sum.http2.get_or_insert_with(Http2Tally::default).add(http2);
+        }
         if let Some(tls) = &part.tls {
             sum.tls.get_or_insert_with(TlsTally::default).add(tls);
         }

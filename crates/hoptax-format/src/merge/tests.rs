@@ -35,6 +35,7 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
         measured_ns: 400,
         interrupted: false,
         gave_up: false,
+        http2: None,
         occupancy: None,
         redirected_to: None,
         counts: Counts {
@@ -56,6 +57,9 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
             response_time: times_of_all.clone(),
             service_time: times_of_all.clone(),
             send_lag: times_of_all.clone(),
+            connection_wait: None,
+            stream_wait: None,
+            window_wait: None,
             first_byte: times_of_all.clone(),
             connect: times_of_all.clone(),
             tls_handshake: None,
@@ -145,6 +149,50 @@ fn a_clock_is_kept_only_if_all_parts_have_it() {
     for boots in [["a", "a", "b"], ["a", "b", "a"], ["a", "b", "b"]] {
         assert_eq!(of(boots).clock, None, "{boots:?}");
     }
+}
+
+#[test]
+fn http2_counts_are_added_and_limits_are_the_smallest() {
+    let times = |time: u64| [vec![time], vec![], vec![], vec![]];
+    let part = |stream_limit, most_streams, wait: u64| {
+        let http2 = Http2Tally {
+            stream_limit,
+            most_streams,
+            goaways: 1,
+            calmed: 2,
+            resets: 3,
+            refused: 4,
+            unprocessed: 5,
+            window_stalled_ns: 6,
+            stream_ns: 7,
+        };
+        let mut part = record(&times(1_000), 1_000);
+        let waits = record(&times(wait), 1_000).histograms.send_lag;
+        let histograms = &mut part.histograms;
+        (histograms.connection_wait, histograms.stream_wait) = (Some(waits.clone()), Some(waits.clone()));
+        histograms.window_wait = Some(waits);
+        LoadRecord { http2: Some(http2), ..part }
+    };
+    let sum = merged(&[part(None, 8, 10_000), part(Some(100), 3, 20_000), part(Some(10), 9, 30_000)]);
+    let expected = Http2Tally {
+        stream_limit: Some(10),
+        most_streams: 9,
+        goaways: 3,
+        calmed: 6,
+        resets: 9,
+        refused: 12,
+        unprocessed: 15,
+        window_stalled_ns: 18,
+        stream_ns: 21,
+    };
+    assert_eq!(sum.http2, Some(expected));
+    let waits = [sum.histograms.connection_wait, sum.histograms.stream_wait, sum.histograms.window_wait];
+    for waits in waits {
+        let waits = waits.expect("all parts have it").decode().expect("readable");
+        assert_eq!((waits.len(), waits.max() / 1_000), (3, 30));
+    }
+    let plain = merged(&[record(&times(1_000), 1_000), record(&times(1_000), 1_000)]);
+    assert_eq!((plain.http2, plain.histograms.stream_wait), (None, None), "HTTP/1 has none");
 }
 
 #[test]

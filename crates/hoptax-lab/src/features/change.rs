@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::Address;
 use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{
-    Check, ClientCertificate, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
+    Check, ClientCertificate, HttpVersion, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
 };
 use hoptax_plan::{Feature, JwtAlgorithm, ProxyForm, units};
 use hoptax_record::Failure;
@@ -200,8 +200,10 @@ impl Change {
         }
         self.apply_to(&mut spec.targets, &mut spec.files);
         spec.tunnel.clone_from(&self.tunnel);
-        if self.tls.is_some() {
-            spec.tls.clone_from(&self.tls);
+        if let Some(tls) = &self.tls {
+            let is_http2 = spec.http == HttpVersion::Http2;
+            let alpn = if is_http2 { vec!["h2".to_owned()] } else { tls.alpn.clone() };
+            spec.tls = Some(TlsSpec { alpn, ..tls.clone() });
             leave_out_port_443(spec);
         }
         spec.proxy_protocol = self.proxy_protocol;

@@ -3,7 +3,7 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
 //! below may use the variables of [`crate::render::Variables`].
 
-use hoptax_plan::ProxyForm;
+use hoptax_plan::{ClientHttp2, ProxyForm};
 use hoptax_plan::selector::SelectorKind;
 use hoptax_record::profile::Callers;
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,9 @@ pub struct Manifest {
     /// When clients use TLS.
     #[serde(default)]
     pub tls: TlsUse,
+    /// Whether the gateway speaks HTTP/2 with clients. Its templates then use `http2`.
+    #[serde(default)]
+    pub http2: ClientHttp2,
     /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if
     /// there is only one configuration.
     #[serde(default)]

@@ -10,14 +10,14 @@ use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_plan::units;
 use hoptax_plan::units::nearest;
-use hoptax_plan::{Feature, Profile, check_image, variant_name};
+use hoptax_plan::{ClientHttp2, Feature, Profile, check_image, variant_name};
 
 /// Name of the script that builds the gateway from a project in the pack. The argument of the script is the
 /// target directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
 /// Names that packs cannot have, because these names have another meaning in plans.
-const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
+const RESERVED: [&str; 5] = ["direct", "external", "hop-l4", "hop-l7", "hop-h2"];
 
 /// Checks the rules that the types do not enforce. Also renders the pack with sample values, so that errors
 /// in templates are found before anything starts.
@@ -40,6 +40,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_proxy(pack)?;
     let offered = check_features(pack)?;
     check_unix_upstream(pack, &offered)?;
+    check_http2(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -99,6 +100,29 @@ fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), Pack
                     return Err(pack.refuse("unix_upstream", message, Some(help.into())));
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Renders the pack for a load over HTTP/2, with and without TLS. Refuses a readiness request to a port that
+/// may not speak HTTP/1.
+fn check_http2(pack: &Pack) -> Result<(), PackError> {
+    match (pack.manifest().http2, pack.manifest().ready.port) {
+        (ClientHttp2::No, _) => return Ok(()),
+        (ClientHttp2::Exclusive, ReadyPort::Main) => {
+            let message = "`http2: exclusive` needs `ready.port: admin`, because hoptax asks in HTTP/1.1";
+            let help = Some("answer /ready on the admin port".into());
+            return Err(pack.refuse("http2:", message.to_owned(), help));
+        }
+        (ClientHttp2::Shared | ClientHttp2::Exclusive, _) => {}
+    }
+    let offers_tls = pack.manifest().features.iter().any(|name| name == Feature::Tls.name());
+    for features in [Some(Vec::new()), offers_tls.then(|| vec![Feature::Tls])].into_iter().flatten() {
+        for variant in variants(pack) {
+            let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
+            let variables = Variables { variant, http2: true, streams: 10, ..sample };
+            render::render(pack, &variables.with_sample_features(features.clone()))?;
         }
     }
     Ok(())

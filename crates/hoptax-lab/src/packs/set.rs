@@ -103,6 +103,7 @@ impl PackSet {
             features: pack.manifest.features.clone(),
             unsupported: pack.manifest.unsupported.clone(),
             variants: pack.manifest.variants.clone(),
+            http2: pack.manifest.http2,
             always_tls: pack.manifest.tls == TlsUse::Always,
             intercepts: pack.manifest.intercept.is_some(),
             unix_upstream: pack.manifest.unix_upstream,

@@ -6,12 +6,13 @@ use crate::features::Change;
 use crate::login::Login;
 use crate::{Facts, Service};
 use hoptax_format::Address;
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
 use hoptax_plan::units::{self, show_duration};
-use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, Listen, PathSplit, ProxyForm};
+use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, Listen, PathSplit, ProxyForm};
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
 use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
@@ -47,7 +48,10 @@ struct Verb<'a> {
 
 /// A built-in hop to start.
 pub(super) struct Hop<'a> {
-    pub(super) kind: HopKind,
+    /// Its kind, as for `hoptax hop`.
+    pub(super) kind: &'static str,
+    /// HTTP version for upstreams; `None` if it cannot be chosen.
+    pub(super) upstream: Option<HttpVersion>,
     pub(super) delay: Option<&'a HopDelay>,
     /// How requests ask the hop, if it is a forward proxy.
     pub(super) proxy: Option<ProxyForm>,
@@ -131,15 +135,11 @@ impl ProcessDriver {
     pub(super) fn start_hop(
         &self,
         label: &str,
-        Hop { kind, delay, proxy }: Hop<'_>,
+        Hop { kind, upstream, delay, proxy }: Hop<'_>,
         upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         self.check_address()?;
-        let kind = match kind {
-            HopKind::L4 => "l4",
-            HopKind::L7 => "l7",
-        };
         // A caller that waits by itself must know the port before the hop reports it.
         let listen = match wait {
             Wait::UntilReady => SocketAddr::new(self.address, 0),
@@ -154,6 +154,10 @@ impl ProcessDriver {
         arguments.push(listen.to_string().into());
         for upstream in upstreams {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
+        }
+        if let Some(version) = upstream {
+            let version = if version == HttpVersion::Http2 { "2" } else { "1.1" };
+            arguments.extend(["--upstream-http".into(), version.into()]);
         }
         let asked = proxy.and_then(|form| Some((form, self.upstream_behind_proxy(upstreams)?)));
         if let Some((_, (host, port))) = &asked {

@@ -8,6 +8,7 @@ use crate::login::Login;
 use crate::packs::PackSet;
 use anyhow::Context as _;
 use hoptax_format::Address;
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::LOOPBACK;
@@ -53,6 +54,8 @@ pub struct ProcessDriver {
     pub(super) cpus: CpuSets,
     pub(super) allowed: Vec<u32>,
     pub(super) connections: u32,
+    pub(super) streams: u32,
+    pub(super) http2: bool,
     pub(super) events: Vec<Event>,
     /// Whether the run measures reloads of all gateways that can reload.
     pub(super) measures_reloads: bool,
@@ -108,6 +111,7 @@ impl ProcessDriver {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("finding out which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
+        let measured = || plan.load.iter().filter(|point| point.left_out.is_none());
         let [private_directory, socket_directory, upstream_directory] = temporary_directories();
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
@@ -122,13 +126,9 @@ impl ProcessDriver {
             path_split: plan.path_split,
             cpus: cpus::resolve(plan, &allowed, Idle::Sleep),
             allowed,
-            connections: plan
-                .load
-                .iter()
-                .filter(|point| point.left_out.is_none())
-                .map(|point| point.connections)
-                .max()
-                .unwrap_or(1),
+            connections: measured().map(|point| point.connections).max().unwrap_or(1),
+            streams: measured().map(|point| point.streams).max().unwrap_or(1),
+            http2: measured().any(|point| point.http == HttpVersion::Http2),
             events: plan.events.clone(),
             shortest_trial: plan.load.iter().map(|point| point.duration).min().unwrap_or_default(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),

@@ -494,6 +494,8 @@ impl Attempt<'_> {
             log_dir: text(&self.log_directory),
             socket_dir: text(&self.socket_directory),
             connections: self.driver.connections,
+            streams: self.driver.streams,
+            http2: self.driver.http2,
             cpus: self.cpus(),
             features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
             asked: self.features.clone(),

@@ -96,15 +96,23 @@ impl ProcessDriver {
                 self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used], wait)
             }
             GatewayKind::Hop(kind) => {
-                let hop = Hop { kind: *kind, delay: None, proxy: None };
+                let kind = match kind {
+                    HopKind::L4 => "l4",
+                    HopKind::L7 => "l7",
+                };
+                let hop = Hop { kind, upstream: None, delay: None, proxy: None };
                 self.start_hop(&gateway.label, hop, upstreams, wait)
             }
             GatewayKind::DelayingHop(delay) => {
-                let hop = Hop { kind: HopKind::L7, delay: Some(delay), proxy: None };
+                let hop = Hop { kind: "l7", upstream: None, delay: Some(delay), proxy: None };
                 self.start_hop(&gateway.label, hop, upstreams, wait)
             }
             GatewayKind::ForwardingHop { proxy, delay } => {
-                let hop = Hop { kind: HopKind::L7, delay: delay.as_ref(), proxy: Some(*proxy) };
+                let hop = Hop { kind: "l7", upstream: None, delay: delay.as_ref(), proxy: Some(*proxy) };
+                self.start_hop(&gateway.label, hop, upstreams, wait)
+            }
+            GatewayKind::Http2Hop { upstream, delay } => {
+                let hop = Hop { kind: "h2", upstream: Some(*upstream), delay: delay.as_ref(), proxy: None };
                 self.start_hop(&gateway.label, hop, upstreams, wait)
             }
             GatewayKind::External { url, pid, access, prometheus, pods } => {

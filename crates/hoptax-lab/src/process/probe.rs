@@ -29,6 +29,7 @@ const KEYS: [(&str, &str); 6] = [
 pub(super) struct Probe {
     target: TargetSpec,
     files: BTreeMap<String, String>,
+    version: HttpVersion,
     timeout: Duration,
 }
 
@@ -41,7 +42,9 @@ impl Probe {
             .files
             .iter()
             .filter_map(|(name, path)| Some((name.clone(), bounded::read_text(path, bounded::LINES).ok()?)));
-        let probe = Self { target: spec(&plan.targets[0]), files: files.collect(), timeout };
+        // The service may accept nothing else than the load's version.
+        let version = if plan.is_http2_only() { HttpVersion::Http2 } else { HttpVersion::Http11 };
+        let probe = Self { target: spec(&plan.targets[0]), files: files.collect(), version, timeout };
         if target::first_request(&probe.target, &probe.files, SEED, HttpVersion::Http11).is_ok() {
             return probe;
         }
@@ -65,7 +68,8 @@ impl Probe {
         }
         let request = target::first_request(&targets[0], &files, SEED, HttpVersion::Http11)
             .map_err(|error| format!("cannot build a request for {url}: {error}"))?;
-        let outcome = change.client(address.clone(), self.timeout).status(&request);
+        let client = change.client(address.clone(), self.timeout).speaking(self.version);
+        let outcome = client.status(&request);
         outcome.map(drop).map_err(|error| match error.downcast_ref::<RequestError>() {
             Some(error) => in_words(url, address, error),
             None => format!("cannot ask {url}: {error:#}"),
@@ -103,6 +107,10 @@ fn in_words(url: &str, address: &Address, error: &RequestError) -> String {
         ),
         RequestError::Malformed(_) => format!(
             "{url} ({address}) does not answer in HTTP/1: {error}. Check that this is its port for HTTP/1.1"
+        ),
+        RequestError::Http2(text) => format!(
+            "{url} ({address}) does not answer over HTTP/2, which the load uses: {text}. Check that it \
+             speaks HTTP/2 (without TLS by prior knowledge), or write http: 1.1"
         ),
         RequestError::Tunnel(text) => format!("cannot use the proxy {url} ({address}): {text}"),
         RequestError::Tls(text) => {

@@ -55,6 +55,10 @@ pub struct Variables {
     pub socket_dir: String,
     /// Largest number of connections of the plan's load points that are measured.
     pub connections: u32,
+    /// Largest number of streams on a connection of these load points: requests in flight at a time.
+    pub streams: u32,
+    /// Whether one of these load points uses HTTP/2.
+    pub http2: bool,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
     /// The plan's features, each with the values needed to render it. A feature that is off has no value or
@@ -155,6 +159,8 @@ impl Variables {
             log_dir: "/run-directory/logs".into(),
             socket_dir: "/tmp/sockets".into(),
             connections: 100,
+            streams: 1,
+            http2: false,
             cpus: Vec::new(),
             features: FeatureVariables::default(),
             asked: Vec::new(),

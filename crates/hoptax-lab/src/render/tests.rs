@@ -252,6 +252,33 @@ fn the_embedded_packs_listen_for_traffic_at_the_address_that_they_are_given() {
 }
 
 #[test]
+fn http2_is_switched_on_for_loads_that_use_it() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let rendered = |name: &str, http2, streams, features: &[Feature]| {
+        let variables = Variables { http2, streams, ..sample() }.with_sample_features(features.to_vec());
+        let made = render(packs.get(name).expect("embedded"), &variables).expect("nothing wrong");
+        let settings: Vec<String> = made.settings.iter().map(|one| one.setting.clone()).collect();
+        (made.files[0].text.clone(), settings.join("\n"))
+    };
+    for (name, features, directive, of_streams, most) in [
+        ("nginx", &[][..], "listen 127.0.0.1:20001 http2 backlog", "http2_max_concurrent_streams", 128),
+        ("nginx", &[Feature::Tls], "listen 127.0.0.1:20001 ssl http2 backlog", "http2_max_concurrent_streams", 128),
+        ("haproxy", &[Feature::Tls], " alpn h2,http/1.1\n", "tune.h2.max-concurrent-streams", 100),
+        ("envoy", &[Feature::Tls], "alpn_protocols: [h2, http/1.1]", "", u32::MAX),
+    ] {
+        let (on, settings) = rendered(name, true, 200, features);
+        assert!(on.contains(directive) && on.contains(of_streams), "{name}: {on}");
+        assert!(settings.contains("h2") || settings.contains("http2"), "{name}: {settings}");
+        let (few, _) = rendered(name, true, most.min(8), features);
+        assert!(few.contains(directive) && !few.contains("concurrent"), "{name}: {few}");
+        let (off, _) = rendered(name, false, 1, features);
+        assert!(!off.contains("http2") && !off.contains("h2"), "{name}: {off}");
+    }
+    assert!(rendered("nginx", true, 10, &[]).0.contains("    worker_connections 1612;\n"));
+    assert!(rendered("nginx", true, 10, &[]).0.contains("        keepalive 1000;\n"));
+}
+
+#[test]
 fn connections_are_limited_by_descriptors() {
     let packs = PackSet::load(None).expect("nothing wrong");
     let text = |name: &str, connections| {

@@ -19,7 +19,7 @@ use hoptax_format::Address;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
-use hoptax_servers::http_client::show;
+use hoptax_servers::http_client::{show, written_in};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -77,6 +77,17 @@ pub struct Requests {
     pub direct: Change,
 }
 
+impl Requests {
+    /// The version for requests of which one version is enough: HTTP/2 if there is no other, since a port may
+    /// speak nothing else, and HTTP/1.1 otherwise.
+    pub fn usual_version(&self) -> HttpVersion {
+        match self.versions.as_slice() {
+            [HttpVersion::Http2] => HttpVersion::Http2,
+            _ => HttpVersion::Http11,
+        }
+    }
+}
+
 impl From<TargetSpec> for Requests {
     fn from(target: TargetSpec) -> Self {
         Self {
@@ -129,13 +140,15 @@ pub fn verify_and_note(
         for (index, (target, via)) in plain.targets.iter().zip(&changed.targets).enumerate() {
             let varies = requests.varies.get(index).copied().unwrap_or(false);
             let not_compared = requests.ignored_headers.get(index).map_or(&[][..], Vec::as_slice);
+            let (version, written) = (*version, written_in(*version));
             let outcome = match (
-                target::first_request(target, &plain.files, SEED, *version),
-                target::first_request(via, &changed.files, SEED, *version),
+                target::first_request(target, &plain.files, SEED, written),
+                target::first_request(via, &changed.files, SEED, written),
             ) {
                 (Ok(bytes), Ok(changed)) => {
-                    let there = Asked { target, bytes, change: &requests.direct, varies, not_compared };
-                    let here = Asked { target: via, bytes: changed, change, varies, not_compared };
+                    let there =
+                        Asked { target, bytes, version, change: &requests.direct, varies, not_compared };
+                    let here = Asked { target: via, bytes: changed, change, ..there };
                     compare((&direct, &there), (&gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
@@ -145,7 +158,7 @@ pub fn verify_and_note(
                 }),
             };
             let found = outcome.map_err(|failure| {
-                let message = format!("{}{}", which(requests, target, *version), failure.message);
+                let message = format!("{}{}", which(requests, target, version), failure.message);
                 change.shown(Failure { message, ..failure })
             })?;
             for one in found.ignored_headers {
@@ -166,7 +179,11 @@ pub fn verify_and_note(
 
 /// Start of a message. The start names the request if there are several requests.
 fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
-    let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
+    let version = match version {
+        HttpVersion::Http10 => "over HTTP/1.0: ",
+        HttpVersion::Http11 => "",
+        HttpVersion::Http2 => "over HTTP/2: ",
+    };
     match requests.targets.len() {
         1 => version.to_owned(),
         _ => format!("{version}target {}: ", target.name),
@@ -294,6 +311,7 @@ fn take_ignored(
 struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
+    version: HttpVersion,
     change: &'a Change,
     varies: bool,
     /// Names of the headers that are not compared.
@@ -318,7 +336,8 @@ impl Asked<'_> {
 
     /// Sends the request once and reads the whole response.
     fn of(&self, address: &Address, timeout: Duration) -> anyhow::Result<Answer> {
-        self.change.client(address.clone(), timeout).send(&self.bytes, self.target.method == "HEAD")
+        let client = self.change.client(address.clone(), timeout).speaking(self.version);
+        client.send(&self.bytes, self.target.method == "HEAD")
     }
 }
 
@@ -327,12 +346,13 @@ impl Asked<'_> {
 /// # Errors
 /// If connecting fails, there is no complete response within `timeout`, or the response is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
-    let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
+    let version = HttpVersion::Http11;
+    let bytes = target::first_request(target, &BTreeMap::new(), SEED, version)?;
     let change = &Change::default();
-    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
+    Asked { target, bytes, version, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
 }
 
-/// Sends one request for the first target over HTTP/1.1, with `change` applied, and reads the whole response.
+/// Sends one request for the first target, with `change` applied, and reads the whole response.
 ///
 /// # Errors
 /// The same errors as [`ask`].
@@ -345,8 +365,9 @@ pub fn ask_changed(
     let mut changed = requests.clone();
     change.apply_to(&mut changed.targets, &mut changed.files);
     let target = &changed.targets[0];
-    let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
+    let version = requests.usual_version();
+    let bytes = target::first_request(target, &changed.files, SEED, written_in(version))?;
+    Asked { target, bytes, version, change, varies: false, not_compared: &[] }.of(&address.into(), timeout)
 }
 
 /// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a

@@ -119,19 +119,35 @@ impl Checks {
         }
     }
 
+    /// Looks at the fields of an HTTP/2 head.
+    #[inline]
+    pub(crate) fn fields<'f>(
+        &self,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        progress: &mut [u32],
+    ) {
+        if self.looks_at_head {
+            for (name, value) in fields {
+                self.look_at_field(name, value, progress);
+            }
+        }
+    }
+
     fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
         // This cannot fail, because the decoder has already accepted this head. If it did fail, headers would
         // count as absent.
-        let _ = fields(head, |field| {
-            for check in &self.list {
-                if let Compiled::Header { name, value, at } = check
-                    && field.name.eq_ignore_ascii_case(name)
-                    && value.as_ref().is_none_or(|value| value.as_bytes() == field.value)
-                {
-                    progress[*at] = 1;
-                }
+        let _ = fields(head, |field| self.look_at_field(field.name.as_bytes(), field.value, progress));
+    }
+
+    fn look_at_field(&self, field: &[u8], content: &[u8], progress: &mut [u32]) {
+        for check in &self.list {
+            if let Compiled::Header { name, value, at } = check
+                && field.eq_ignore_ascii_case(name.as_bytes())
+                && value.as_ref().is_none_or(|value| value.as_bytes() == content)
+            {
+                progress[*at] = 1;
             }
-        });
+        }
     }
 
     fn look_at_body(&self, piece: &[u8], progress: &mut [u32]) {
@@ -300,6 +316,17 @@ mod tests {
         let checks = [contains, Check::Status(vec![(404, 404)])];
         assert_eq!(said(&checks, 404).as_deref(), Some("body does not contain \"x\""));
         assert_eq!(said(&checks[1..], 404), None);
+    }
+
+    #[test]
+    fn the_fields_of_http2_are_checked_as_heads_are() {
+        let checks = Checks::new(&[header("ETag", Some("\"a\"")), header("vary", Some("y"))]);
+        let mut progress = vec![0; checks.room];
+        let fields = [(&b"etag"[..], &b"\"a\""[..]), (b"vary", b"x"), (b"vary", b"y")];
+        checks.fields(fields[..2].iter().copied(), &mut progress);
+        assert!(checks.verdict(200, 0, &progress).is_some());
+        checks.fields(fields[2..].iter().copied(), &mut progress);
+        assert_eq!(checks.verdict(200, 0, &progress), None);
     }
 
     #[test]

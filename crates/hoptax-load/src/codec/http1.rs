@@ -1,6 +1,5 @@
 //! HTTP/1.0 and HTTP/1.1: one response at a time.
 
-use super::{Codec, Read, Refused};
 use crate::exchange::Answer;
 use crate::recorder::Response;
 use crate::redirect;
@@ -14,15 +13,39 @@ use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 pub(crate) struct Http1 {
     decoder: ResponseDecoder,
     /// Input that the decoder could not use yet: the beginning of a head or of a chunk size.
-    spill: Vec<u8>,
+    pub(super) spill: Vec<u8>,
 }
 
-impl Codec for Http1 {
-    fn expect_response(&mut self, target: &Target) {
+/// What the bytes were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    More,
+    /// The response is complete. `keep_alive` is true if the connection can carry another request.
+    Whole {
+        response: Response,
+        keep_alive: bool,
+    },
+}
+
+/// Why a response is not valid.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// The reason, with the line at fault.
+    pub(crate) text: String,
+}
+
+impl Http1 {
+    /// Prepares for the response to a request that was just sent to `target`.
+    #[inline]
+    pub(crate) fn expect_response(&mut self, target: &Target) {
         self.decoder.begin(target.is_head);
     }
 
-    fn read(
+    /// Reads the next bytes of the response that `target` sent.
+    ///
+    /// # Errors
+    /// If the bytes are not a valid response.
+    pub(crate) fn read(
         &mut self,
         answer: &mut Answer,
         scratch: &mut Scratch,
@@ -40,16 +63,11 @@ impl Codec for Http1 {
         read
     }
 
-    fn read_end(&mut self, answer: &Answer, target: &Target) -> Option<Response> {
+    /// Called when the connection has ended. Returns the response if the end of the connection completes it.
+    pub(crate) fn read_end(&mut self, answer: &Answer, target: &Target) -> Option<Response> {
         matches!(self.decoder.end_of_input(), Ok(true)).then(|| answer.response(target))
     }
 
-    fn kept(&mut self) -> &mut Vec<u8> {
-        &mut self.spill
-    }
-}
-
-impl Http1 {
     fn decode(
         &mut self,
         answer: &mut Answer,

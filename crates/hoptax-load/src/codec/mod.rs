@@ -1,55 +1,77 @@
 //! The protocols of a connection: how the bytes of the peer become responses.
 //!
-//! A worker has one protocol for all its connections, and is compiled for it.
+//! A worker has one protocol for all its connections, and is compiled for it. The protocols differ too much
+//! for one interface: HTTP/1 has one response at a time, which ends the connection or not; HTTP/2 has events
+//! of many streams, and answers the peer by itself. So a worker asks for the codec of the protocol that it
+//! handles.
 
 mod http1;
+mod http2;
 
-pub(crate) use http1::Http1;
+pub(crate) use http1::{Http1, Read};
+pub(crate) use http2::Http2;
 
-use crate::exchange::Answer;
-use crate::recorder::Response;
-use crate::scratch::Scratch;
-use crate::target::Target;
 use std::fmt::Debug;
 
 /// What a connection knows of its protocol. [`Default`] is a new connection.
 pub(crate) trait Codec: Debug + Default {
-    /// Prepares for the response to a request that was just sent to `target`.
-    fn expect_response(&mut self, target: &Target);
+    /// True if a connection can carry several requests at the same time.
+    const STREAMS: bool;
 
-    /// Reads the next bytes of the response that `target` sent.
-    ///
-    /// # Errors
-    /// If the bytes are not a valid response.
-    fn read(
-        &mut self,
-        answer: &mut Answer,
-        scratch: &mut Scratch,
-        target: &Target,
-        bytes: &[u8],
-    ) -> Result<Read, Box<Refused>>;
+    /// The codec, if a connection carries one request at a time.
+    fn one(&mut self) -> Option<&mut Http1>;
 
-    /// Called when the connection has ended. Returns the response if the end of the connection completes it.
-    fn read_end(&mut self, answer: &Answer, target: &Target) -> Option<Response>;
+    /// The codec, if a connection carries several requests at the same time.
+    fn many(&mut self) -> Option<&mut Http2>;
+
+    /// True if the connection has begun to speak the protocol, but cannot carry requests yet.
+    fn is_greeting(&self) -> bool;
 
     /// Input that waits for more input. While a connection waits for a tunnel, this is the proxy's answer.
     fn kept(&mut self) -> &mut Vec<u8>;
 }
 
-/// What the bytes were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
-    More,
-    /// The response is complete. `keep_alive` is true if the connection can carry another request.
-    Whole {
-        response: Response,
-        keep_alive: bool,
-    },
+impl Codec for Http1 {
+    const STREAMS: bool = false;
+
+    #[inline]
+    fn one(&mut self) -> Option<&mut Http1> {
+        Some(self)
+    }
+
+    #[inline]
+    fn many(&mut self) -> Option<&mut Http2> {
+        None
+    }
+
+    #[inline]
+    fn is_greeting(&self) -> bool {
+        false
+    }
+
+    fn kept(&mut self) -> &mut Vec<u8> {
+        &mut self.spill
+    }
 }
 
-/// Why a response is not valid.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// The reason, with the line at fault.
-    pub(crate) text: String,
+impl Codec for Http2 {
+    const STREAMS: bool = true;
+
+    #[inline]
+    fn one(&mut self) -> Option<&mut Http1> {
+        None
+    }
+
+    #[inline]
+    fn many(&mut self) -> Option<&mut Http2> {
+        Some(self)
+    }
+
+    fn is_greeting(&self) -> bool {
+        Http2::is_greeting(self)
+    }
+
+    fn kept(&mut self) -> &mut Vec<u8> {
+        &mut self.spill
+    }
 }

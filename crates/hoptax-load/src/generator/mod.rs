@@ -2,7 +2,7 @@
 //! into one record.
 
 use crate::clock;
-use crate::codec::Http1;
+use crate::codec::{Codec, Http1, Http2};
 use crate::error::LoadError;
 use crate::event_loop::Epoll;
 use crate::limits;
@@ -17,10 +17,11 @@ use crate::worker::{Setup, Spin, Worker};
 use hoptax_format::clock::{MILLISECOND, thread_cpu, unix};
 use hoptax_format::histogram::Encoded;
 use hoptax_format::record::{
-    EVENT_LOOP, GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA, StampTally, Window,
+    EVENT_LOOP, GeneratorCpu, Histograms, Http2Tally, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA, StampTally, Window,
 };
-use hoptax_format::spec::{Arrivals, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
+use hoptax_format::spec::{Arrivals, HttpVersion, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
 use hoptax_format::stamp::ClockId;
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -109,7 +110,11 @@ fn run_from(
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
-    let protocol = Protocol { version: spec.http, per_connection: spec.requests_per_connection };
+    let protocol = Protocol {
+        version: spec.http,
+        per_connection: spec.requests_per_connection,
+        secure: spec.tls.is_some(),
+    };
     let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
         .map_err(|error| LoadError::Spec(error.to_string()))?;
     let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
@@ -129,6 +134,7 @@ fn run_from(
         addresses: &spec.addresses,
         sources: &spec.sources,
         mix: &mix,
+        streams: spec.streams,
         tls: tls.as_ref(),
         // With TLS to the proxy, [`TlsToProxy`] sends this header, because the header comes before TLS.
         proxy_protocol: spec.proxy_protocol.filter(|_| proxy.is_none()),
@@ -181,27 +187,20 @@ fn work(
         let index = shared.spec.place(index);
         let connections = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
-        let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
+        let streams = shared.spec.http == HttpVersion::Http2;
+        let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps).with_streams(streams);
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());
-        let worker = Worker::<Http1>::new(setup, (index, shared.workers), connections, recorder);
-        // After the trial, the connections are reset. Closed connections would keep their ports in TIME_WAIT,
-        // and a trial with thousands of them would leave too few ports for the next trial.
-        match proxy {
-            None => {
-                let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
-                let outcome = trial::run(worker, &mut io, index, shared, reports);
-                io.reset_all();
-                outcome
+        let place = (index, shared.workers);
+        match streams {
+            false => {
+                let worker = Worker::<Http1>::new(setup, place, connections, recorder);
+                run_on(worker, connections, index, proxy, shared, reports)
             }
-            Some(client) => {
-                let header = shared.spec.proxy_protocol;
-                let io = TlsToProxy::new(client, connections as usize, header);
-                let mut io = io.map_err(LoadError::EventLoop)?;
-                let outcome = trial::run(worker, &mut io, index, shared, reports);
-                io.reset_all();
-                outcome
+            true => {
+                let worker = Worker::<Http2>::new(setup, place, connections, recorder);
+                run_on(worker, connections, index, proxy, shared, reports)
             }
         }
         .map_err(LoadError::EventLoop)
@@ -211,6 +210,33 @@ fn work(
         let _ = reports.messages.send(Message::Failed);
     }
     outcome
+}
+
+/// Runs a worker on the event loop that its connections need.
+fn run_on<C: Codec>(
+    worker: Worker<'_, C>,
+    connections: u32,
+    index: u32,
+    proxy: Option<&tls::Client>,
+    shared: &Shared<'_>,
+    reports: &Reports,
+) -> io::Result<Outcome> {
+    // After the trial, the connections are reset. Closed connections would keep their ports in TIME_WAIT, and
+    // a trial with thousands of them would leave too few ports for the next trial.
+    match proxy {
+        None => {
+            let mut io = Epoll::new()?;
+            let outcome = trial::run(worker, &mut io, index, shared, reports);
+            io.reset_all();
+            outcome
+        }
+        Some(client) => {
+            let mut io = TlsToProxy::new(client, connections as usize, shared.spec.proxy_protocol)?;
+            let outcome = trial::run(worker, &mut io, index, shared, reports);
+            io.reset_all();
+            outcome
+        }
+    }
 }
 
 fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
@@ -386,6 +412,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     }
     for (name, value) in [
         ("connections", u64::from(spec.connections)),
+        ("streams", u64::from(spec.streams)),
         ("workers", u64::from(spec.workers)),
         ("duration_ns", spec.duration_ns),
         ("timeouts.connect_ns", spec.timeouts.connect_ns),
@@ -398,6 +425,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
+    check_streams(spec)?;
     if let Some(LoadPart { index, of }) = spec.part {
         if index >= of {
             return wrong(format!(
@@ -433,6 +461,29 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Largest number of requests that all connections together may have in flight. Each takes some 300 bytes.
+const MOST_IN_FLIGHT: u64 = 1 << 20;
+
+fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
+    let wrong = |text: String| Err(LoadError::Spec(text));
+    let in_flight = u64::from(spec.streams) * u64::from(spec.connections);
+    if in_flight > MOST_IN_FLIGHT {
+        return wrong(format!("connections × streams is {in_flight}; give at most {MOST_IN_FLIGHT}"));
+    }
+    if spec.http != HttpVersion::Http2 {
+        return match spec.streams {
+            1 => Ok(()),
+            streams => wrong(format!("streams is {streams}, which needs HTTP/2")),
+        };
+    }
+    match &spec.tls {
+        Some(tls) if !tls.alpn.iter().any(|protocol| protocol == "h2") => {
+            wrong("tls.alpn does not contain \"h2\", which HTTP/2 needs".into())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
@@ -457,6 +508,15 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         moments.requests.sort_unstable();
         moments
     });
+    let (http2, waits) = match tally.streams.take() {
+        None => (None, None),
+        Some(streams) => {
+            let stream_ns = occupancy.as_ref().map_or(0, |occupancy| occupancy.busy_ns);
+            (Some(Http2Tally { stream_ns, ..streams.tally }), Some(streams.waits()))
+        }
+    };
+    let [connection_wait, stream_wait, window_wait] =
+        waits.map_or([None, None, None], |waits| waits.map(|waits| Some(Encoded::new(&waits))));
     let latencies = &tally.histograms;
     let paths = tally.paths.as_deref();
     let stamps = paths.map(|paths| StampTally { clock: ClockId::here(), ..paths.tally.clone() });
@@ -476,6 +536,9 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
             service_time: Encoded::new(&latencies.service_time),
             send_lag: Encoded::new(&latencies.send_lag),
             first_byte: Encoded::new(&latencies.first_byte),
+            connection_wait,
+            stream_wait,
+            window_wait,
             connect: Encoded::new(&latencies.connect),
             tls_handshake: tls.as_ref().map(|handshakes| Encoded::new(&handshakes.took)),
             request_path: paths.map(|paths| Encoded::new(&paths.request)),
@@ -489,6 +552,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,
         connections: tally.connections,
+        http2,
         bytes: tally.bytes,
         cpu,
         rss_bytes_max: limits::largest_resident_set(),

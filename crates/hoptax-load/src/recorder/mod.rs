@@ -7,6 +7,7 @@
 
 pub(crate) mod occupancy;
 mod paths;
+mod streams;
 mod tally;
 mod targets;
 mod times;
@@ -19,9 +20,10 @@ use crate::stamped::Stamped;
 use crate::tls::Agreed;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, TRIAL_DIGITS};
-use hoptax_format::record::{Cause, FailureKind, WINDOW_NS, Window};
+use hoptax_format::record::{Cause, FailureKind, Http2Tally, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
 use paths::{KeptMoments, Paths};
+use streams::Streams;
 use targets::Targets;
 use windows::Windows;
 
@@ -71,6 +73,12 @@ impl Recorder {
         if let (Some(paths), Some(most)) = (&mut self.tally.paths, most) {
             paths.moments = Some(Box::new(KeptMoments::new(most)));
         }
+        self
+    }
+
+    /// Records HTTP/2 too, if `asked` is true.
+    pub(crate) fn with_streams(mut self, asked: bool) -> Self {
+        self.tally.streams = asked.then(|| Box::new(Streams::new()));
         self
     }
 
@@ -337,6 +345,68 @@ impl Recorder {
     /// Records that a request will be sent again.
     pub(crate) fn retried(&mut self, scheduled: u64) {
         self.tally.counts.retried += u64::from(self.counts(scheduled));
+    }
+
+    /// Records how long a request waited for a stream before it was sent. The rest of its lag is the wait for
+    /// a connection.
+    pub(crate) fn sent_on_stream(&mut self, scheduled: u64, sent: u64, stream_wait: u64) {
+        if self.counts(scheduled)
+            && let Some(streams) = &mut self.tally.streams
+        {
+            streams.stream.record(stream_wait);
+            streams.connection.record(sent.saturating_sub(scheduled).saturating_sub(stream_wait));
+        }
+    }
+
+    /// Records how long the body of a request waited for a flow-control window.
+    pub(crate) fn window_waited(&mut self, scheduled: u64, ns: u64) {
+        if self.counts(scheduled)
+            && let Some(streams) = &mut self.tally.streams
+        {
+            streams.window.record(ns);
+            streams.tally.window_stalled_ns += ns;
+        }
+    }
+
+    /// Records a request that the server left unprocessed, and that is sent again.
+    pub(crate) fn unprocessed(&mut self, scheduled: u64) {
+        let counts = u64::from(self.counts(scheduled));
+        self.http2(|tally| tally.unprocessed += counts);
+    }
+
+    /// Records the number of streams that are open on a connection.
+    #[inline]
+    pub(crate) fn streams_open(&mut self, count: u32) {
+        self.http2(|tally| tally.most_streams = tally.most_streams.max(count));
+    }
+
+    /// Records the number of streams that a server allows. `None` if it has stated no limit.
+    pub(crate) fn stream_limit(&mut self, limit: Option<u32>) {
+        self.http2(|tally| {
+            tally.stream_limit = [tally.stream_limit, limit].into_iter().flatten().min();
+        });
+    }
+
+    pub(crate) fn stream_reset(&mut self, refused: bool) {
+        self.http2(|tally| {
+            tally.resets += 1;
+            tally.refused += u64::from(refused);
+        });
+    }
+
+    /// Records a GOAWAY frame. `calm` is true if the server believes that we attack it.
+    pub(crate) fn go_away(&mut self, calm: bool) {
+        self.http2(|tally| {
+            tally.goaways += 1;
+            tally.calmed += u64::from(calm);
+        });
+    }
+
+    #[inline]
+    fn http2(&mut self, record: impl FnOnce(&mut Http2Tally)) {
+        if let Some(streams) = &mut self.tally.streams {
+            record(&mut streams.tally);
+        }
     }
 
     pub(crate) fn unasked(&mut self) {

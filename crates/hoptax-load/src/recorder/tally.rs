@@ -2,6 +2,7 @@
 
 use super::occupancy::Busy;
 use super::paths::Paths;
+use super::streams::Streams;
 use super::targets::Targets;
 use crate::checks::FailedChecks;
 use hdrhistogram::Histogram;
@@ -22,6 +23,8 @@ pub(crate) struct Tally {
     /// Absent until the first TLS handshake is complete.
     pub(crate) tls: Option<Box<Handshakes>>,
     pub(crate) paths: Option<Box<Paths>>,
+    /// Absent for HTTP/1.
+    pub(crate) streams: Option<Box<Streams>>,
     pub(crate) last_outcome: u64,
     /// Failed requests over the whole life of the worker.
     pub(crate) failures: u64,
@@ -90,6 +93,7 @@ impl Tally {
             targets: Targets::default(),
             tls: None,
             paths: None,
+            streams: None,
             last_outcome: 0,
             failures: 0,
             busy: Box::new(Busy::new()),
@@ -111,6 +115,9 @@ impl Tally {
         }
         if let Some(theirs) = other.paths {
             self.paths.get_or_insert_with(|| Box::new(Paths::new())).add(&theirs);
+        }
+        if let Some(theirs) = other.streams {
+            self.streams.get_or_insert_with(|| Box::new(Streams::new())).add(&theirs);
         }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         self.redirected_to = self.redirected_to.take().or(other.redirected_to);

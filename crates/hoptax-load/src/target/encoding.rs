@@ -9,6 +9,14 @@ use hoptax_wire::http1::{Version, has_token};
 pub(crate) struct Protocol {
     pub(crate) version: HttpVersion,
     pub(crate) per_connection: Option<u32>,
+    /// True if the connections use TLS.
+    pub(crate) secure: bool,
+}
+
+impl Protocol {
+    pub(super) fn scheme(self) -> &'static str {
+        if self.secure { "https" } else { "http" }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +30,7 @@ impl Encoding {
         match self.version {
             HttpVersion::Http10 => Version::Http10,
             HttpVersion::Http11 => Version::Http11,
+            HttpVersion::Http2 => unreachable!("only HTTP/1 has this encoding"),
         }
     }
 
@@ -36,6 +45,7 @@ impl Encoding {
             (HttpVersion::Http10, true) | (HttpVersion::Http11, false) => None,
             (HttpVersion::Http10, false) => Some("keep-alive"),
             (HttpVersion::Http11, true) => Some("close"),
+            (HttpVersion::Http2, _) => None,
         }
     }
 

@@ -4,6 +4,9 @@ use hoptax_format::spec::TargetSpec;
 use hoptax_format::template::TemplateError;
 use std::fmt;
 
+/// Advice for error messages: the characters that are allowed in a method or in the name of a header.
+pub(super) const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
+
 /// Reason why a target cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("target {target:?}, {part}: {message}; {help}")]

@@ -7,7 +7,7 @@ use hoptax_format::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
 /// Returns the bytes of the first request of a load. The load has only this target, this seed and this HTTP
-/// version, and uses keep-alive.
+/// version, and uses keep-alive. A request of HTTP/2 is shown as text, in the form of HTTP/1.
 ///
 /// # Errors
 /// See [`super::check`].
@@ -17,7 +17,15 @@ pub fn first_request(
     seed: u64,
     version: HttpVersion,
 ) -> Result<Vec<u8>, TargetError> {
-    let protocol = Protocol { version, per_connection: None };
-    let mix = Mix::new(std::slice::from_ref(target), files, seed, protocol)?;
-    Ok(Requests::new(&mix, (0, 1)).next(0, 1).to_vec())
+    let protocol = |version| Protocol { version, ..Protocol::default() };
+    let mix = |version| Mix::new(std::slice::from_ref(target), files, seed, protocol(version));
+    if version != HttpVersion::Http2 {
+        return Ok(Requests::new(&mix(version)?, (0, 1)).next(0, 1).to_vec());
+    }
+    mix(version)?;
+    let shown = Requests::new(&mix(HttpVersion::Http11)?, (0, 1)).next(0, 1).to_vec();
+    let line = shown.iter().position(|byte| *byte == b'\r').unwrap_or(shown.len());
+    let (line, rest) = shown.split_at(line);
+    let line = line.strip_suffix(b"HTTP/1.1").unwrap_or(line);
+    Ok([line, b"HTTP/2", rest].concat())
 }

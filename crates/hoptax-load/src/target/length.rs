@@ -3,6 +3,9 @@
 use super::error::{TargetError, TargetPart};
 use hoptax_format::spec::TargetSpec;
 
+/// Methods whose requests usually have a body. If such a request has no body, hoptax adds `content-length: 0`
+/// (RFC 9110, section 8.6), because some servers otherwise answer with status 411.
+pub(super) const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 /// The bytes between the value of the last header and the body.
 pub(super) const HEAD_END: &[u8] = b"\r\n\r\n";
 

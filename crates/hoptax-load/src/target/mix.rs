@@ -1,8 +1,8 @@
 //! The mix of targets: chooses the next target and provides the bytes of its request.
 
-use super::Target;
 use super::encoding::Protocol;
 use super::error::{TargetError, TargetPart};
+use super::{Target, http2};
 use hoptax_format::random::Random;
 use hoptax_format::spec::{MOST_TARGETS, TargetSpec};
 use hoptax_format::template::{Files, Values, sources_in};
@@ -68,6 +68,10 @@ impl<'a> Mix<'a> {
             ready.push(Target::new(ready.len() as u32, target, &files, protocol)?);
             sums.push(sums.last().unwrap_or(&0) + u64::from(target.weight));
         }
+        http2::share(ready.iter_mut().filter_map(|target| match &mut target.encoded.request {
+            super::Request::Streamed(request) => Some(&mut **request),
+            _ => None,
+        }));
         Ok(Self { targets: ready, sums, files, seed, last: protocol.per_connection.unwrap_or(u32::MAX) })
     }
 
@@ -91,8 +95,22 @@ impl<'a> Mix<'a> {
     pub(crate) fn fixed(&self, target: u32, carried: u32) -> Option<&[u8]> {
         match &self.target(target).encoded(carried >= self.last).request {
             super::Request::Fixed(bytes) => Some(bytes),
-            super::Request::Made(_) => None,
+            super::Request::Made(_) | super::Request::Streamed(_) => None,
         }
+    }
+
+    /// HTTP/2: the body of each request to `target`, if it is always the same.
+    pub(crate) fn fixed_body(&self, target: u32) -> Option<&[u8]> {
+        match &self.target(target).encoded.request {
+            super::Request::Streamed(request) => request.fixed_body(),
+            _ => None,
+        }
+    }
+
+    /// True if a connection that has carried this number of requests gets no other one.
+    #[inline]
+    pub(crate) fn is_last(&self, carried: u32) -> bool {
+        carried >= self.last
     }
 
     /// True if requests to some target are sent in pieces.
@@ -161,5 +179,16 @@ impl<'a> Requests<'a> {
     pub(crate) fn next(&mut self, target: u32, carried: u32) -> &[u8] {
         let target = self.mix.target(target).encoded(carried >= self.mix.last);
         target.write(&mut self.values, &mut self.made, &mut self.body)
+    }
+
+    /// HTTP/2: returns the parts of the next request to `target`.
+    #[inline]
+    pub(crate) fn next_parts(&mut self, target: u32) -> http2::Parts<'_> {
+        match &self.mix.target(target).encoded.request {
+            super::Request::Streamed(request) => {
+                request.write(&mut self.values, &mut self.made, &mut self.body)
+            }
+            _ => unreachable!("only HTTP/2 has requests of several parts"),
+        }
     }
 }

@@ -3,10 +3,12 @@
 //! A target without templates is encoded once, and every connection sends the same bytes. A target with
 //! templates is encoded again for each request, in buffers that belong to the worker.
 
+mod body;
 mod chunks;
 mod encoding;
 mod error;
 mod first;
+mod http2;
 mod length;
 mod mix;
 #[cfg(test)]
@@ -20,15 +22,16 @@ pub use mix::check;
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
+use body::body_program;
 use encoding::Encoding;
 use hoptax_format::field::is_token;
-use hoptax_format::spec::{TargetSpec, is_idempotent};
+use hoptax_format::spec::{HttpVersion, TargetSpec, is_idempotent};
 use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
 use hoptax_wire::http1::chunked;
-use length::{HEAD_END, own_lengths, refuse_own_length};
+use http2::Streamed;
+use error::TOKEN;
+use length::{HEAD_END, WITH_BODY, own_lengths, refuse_own_length};
 
-/// Advice for error messages: the characters that are allowed in a method or in the name of a header.
-const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
 /// Last bytes of the head before the value of `content-length`, for bodies whose length varies.
 const LENGTH: &[u8] = b"content-length: ";
 
@@ -59,6 +62,8 @@ struct Encoded {
 enum Request {
     Fixed(Vec<u8>),
     Made(Box<Made>),
+    /// For HTTP/2.
+    Streamed(Box<Streamed>),
 }
 
 #[derive(Debug)]
@@ -85,11 +90,22 @@ impl Target {
     ) -> Result<Self, TargetError> {
         let encoded = |closing| Encoded::new(target, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
+        let (encoded, last) = match protocol.version {
+            // No request of HTTP/2 says that it is the last one on its connection.
+            HttpVersion::Http2 => {
+                let streamed = Streamed::new(target, files, protocol.scheme())?;
+                (Encoded { request: Request::Streamed(Box::new(streamed)), closes: false }, None)
+            }
+            _ => (
+                encoded(protocol.per_connection == Some(1))?,
+                protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
+            ),
+        };
         Ok(Self {
             name: target.name.clone(),
             index,
-            encoded: encoded(protocol.per_connection == Some(1))?,
-            last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
+            encoded,
+            last,
             is_head,
             is_idempotent: is_idempotent(&target.method),
             pieces: target.chunked.and_then(Pieces::new),
@@ -118,6 +134,7 @@ impl Target {
             let (made, body) = match &encoded.request {
                 Request::Fixed(_) => (0, 0),
                 Request::Made(request) => request.longest(files),
+                Request::Streamed(request) => request.longest(files),
             };
             (longest.0.max(made), longest.1.max(body))
         })
@@ -138,6 +155,7 @@ impl Encoded {
                 request.write(values, made, body);
                 made
             }
+            Request::Streamed(_) => unreachable!("HTTP/2 has no request of one piece"),
         }
     }
 }
@@ -244,26 +262,6 @@ fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Pr
     }
     Ok(head)
 }
-
-fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> {
-    let text = std::str::from_utf8(&target.body).map_err(|error| TargetError {
-        at: Some(error.valid_up_to()),
-        ..TargetError::new(
-            target,
-            TargetPart::Body,
-            "it is not UTF-8 text, so it cannot have templates",
-            "send it as it is, without `body_is_template`",
-        )
-    })?;
-    let mut body = Program::default();
-    body.push_template(text, Place::Body, files)
-        .map_err(|error| TargetError::template(target, TargetPart::Body, error))?;
-    Ok(body)
-}
-
-/// Methods whose requests usually have a body. If such a request has no body, hoptax adds `content-length: 0`
-/// (RFC 9110, section 8.6), because some servers otherwise answer with status 411.
-const WITH_BODY: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// Completes the head and appends `body`. The body must not have templates.
 ///

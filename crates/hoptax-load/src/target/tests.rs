@@ -65,7 +65,7 @@ fn adds_a_connection_header_if_the_default_of_the_version_differs() {
     ] {
         let own: Vec<_> = own.map(|value| ("Connection", value)).into_iter().collect();
         let (targets, files) = ([get("/{{seq}}", &own)], BTreeMap::new());
-        let protocol = Protocol { version, per_connection };
+        let protocol = Protocol { version, per_connection, ..Protocol::default() };
         let mix = Mix::new(&targets, &files, 0, protocol).expect("valid");
         let mut requests = Requests::new(&mix, (0, 1));
         assert_eq!(String::from_utf8_lossy(requests.next(0, 1)), format!("GET /0 {head}"));
@@ -76,7 +76,7 @@ fn adds_a_connection_header_if_the_default_of_the_version_differs() {
 #[test]
 fn the_last_request_of_a_connection_says_so() {
     let (targets, files) = ([get("/{{seq}}", &[])], BTreeMap::new());
-    let protocol = Protocol { version: HttpVersion::Http11, per_connection: Some(3) };
+    let protocol = Protocol { per_connection: Some(3), ..Protocol::default() };
     let mix = Mix::new(&targets, &files, 0, protocol).expect("valid");
     let mut requests = Requests::new(&mix, (0, 1));
     for (seq, carried) in [1, 2, 3, 1, 2, 3].into_iter().enumerate() {

@@ -31,11 +31,17 @@ impl<C: Codec> Worker<'_, C> {
         if self.pace.is_limited() {
             for index in 0..self.queued.len() {
                 let connection = self.queued[index];
-                let exchange = self.exchange_on(connection);
-                if let Some(times) = self.exchanges[exchange.index()].request.take() {
-                    self.connections[connection.index()].in_vain = true;
-                    self.active -= 1;
-                    self.recorder.unfinished(times);
+                for exchange in self.exchanges_on(connection) {
+                    // With HTTP/2, a request can still be in flight on the connection before this one.
+                    let exchange = &mut self.exchanges[exchange.index()];
+                    if exchange.in_flight {
+                        continue;
+                    }
+                    if let Some(times) = exchange.request.take() {
+                        self.connections[connection.index()].in_vain = true;
+                        self.active -= 1;
+                        self.recorder.unfinished(times);
+                    }
                 }
             }
             self.cancel_queued();

@@ -4,9 +4,9 @@
 //! Workers share nothing. Once the load runs steadily, a request allocates nothing.
 
 use crate::clock;
-use crate::codec::{Codec, Http1, Read};
+use crate::codec::{Codec, Http1};
 use crate::connection::{Connection, ConnectionId, Event, State};
-use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
+use crate::event_loop::EventLoop;
 use crate::exchange::{Exchange, ExchangeId};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
@@ -49,6 +49,8 @@ pub(crate) struct Setup<'a> {
     /// Local addresses to connect from. If empty, the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
+    /// Maximum number of requests in flight on a connection. More than one only with HTTP/2.
+    pub(crate) streams: u32,
     pub(crate) tls: Option<&'a Client>,
     pub(crate) proxy_protocol: Option<spec::ProxyProtocol>,
     /// The request that opens a tunnel through a forward proxy.
@@ -110,7 +112,8 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a, C = Http1> {
     setup: &'a Setup<'a>,
     connections: Vec<Connection<C>>,
-    /// One for each connection, with the same number.
+    /// Exchange `e` belongs to connection `e mod n`, where `n` is the number of connections. So successive
+    /// exchanges are on different connections, and with HTTP/1 both have the same number.
     exchanges: Vec<Exchange>,
     /// Connections are numbered over all workers. Connection `c` of this worker has the number `first_address
     /// + c * address_step`. Number `i` goes to address `i mod n`, where `n` is the number of addresses.
@@ -140,6 +143,8 @@ pub(crate) struct Worker<'a, C = Http1> {
     /// Absent if all requests are sent at once.
     uploads: Option<Box<Uploads<'a>>>,
     scratch: Scratch,
+    /// Connections with output that was not sent yet. Only with HTTP/2.
+    unsent: Vec<ConnectionId>,
     tls: Option<Box<TlsShared>>,
     pub(crate) connect_error: Option<String>,
 }
@@ -152,10 +157,11 @@ impl<'a, C: Codec> Worker<'a, C> {
         recorder: Recorder,
     ) -> Self {
         let room_for_checks = setup.mix.room_for_checks();
+        let exchanges = connections * if C::STREAMS { setup.streams } else { 1 };
         Self {
             setup,
             connections: (0..connections).map(|_| Connection::new()).collect(),
-            exchanges: (0..connections).map(|_| Exchange::new(room_for_checks)).collect(),
+            exchanges: (0..exchanges).map(|_| Exchange::new(room_for_checks)).collect(),
             first_address: index as usize,
             address_step: workers as usize,
             source: Source::Opening,
@@ -167,23 +173,35 @@ impl<'a, C: Codec> Worker<'a, C> {
             pace: Pace::default(),
             leaving: 0,
             peer_waits: false,
-            free: VecDeque::with_capacity(connections as usize),
+            free: VecDeque::with_capacity(exchanges as usize),
             starting: 0..0,
             active: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             uploads: setup.mix.has_pieces().then(Box::default),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
+            unsent: Vec::new(),
             tls: setup.tls.map(|client| TlsShared::new(client, connections as usize)),
             connect_error: None,
         }
     }
 
+    #[inline]
     fn connection_of(&self, exchange: ExchangeId) -> ConnectionId {
-        ConnectionId(exchange.0)
+        if C::STREAMS { ConnectionId(exchange.0 % self.connections.len() as u32) } else { ConnectionId(exchange.0) }
     }
 
+    /// The only exchange of a connection of HTTP/1.
+    #[inline]
     fn exchange_on(&self, connection: ConnectionId) -> ExchangeId {
+        debug_assert!(!C::STREAMS, "a connection of HTTP/2 has many");
         ExchangeId(connection.0)
+    }
+
+    /// All exchanges of a connection.
+    #[inline]
+    fn exchanges_on(&self, connection: ConnectionId) -> impl Iterator<Item = ExchangeId> + use<C> {
+        let step = self.connections.len();
+        (connection.0..self.exchanges.len() as u32).step_by(step).map(ExchangeId)
     }
 
     pub(crate) fn open_all(&mut self) {
@@ -292,6 +310,7 @@ impl<'a, C: Codec> Worker<'a, C> {
             now = clock::now().max(now);
         }
         self.dispatch(io, now, false);
+        self.flush(io);
         let deadline = self.deadline(now, until);
         io.turn(self, Some(deadline))
     }
@@ -346,6 +365,7 @@ impl<'a, C: Codec> Worker<'a, C> {
                 // While exchanges get their first request, an empty list of free exchanges does not mean that
                 // all are busy.
                 let waited = self.free.is_empty() && self.starting.is_empty();
+                self.exchanges[exchange.index()].is_free = true;
                 self.free.push_back(exchange);
                 self.dispatch(io, now, waited);
             }
@@ -359,6 +379,7 @@ impl<'a, C: Codec> Worker<'a, C> {
             let next = if warmup.peek().is_some() { warmup } else { measured };
             let Some(scheduled) = next.take_due(now) else { return };
             let exchange = self.free.pop_front().expect("there is a free one");
+            self.exchanges[exchange.index()].is_free = false;
             if waited || self.connections[self.connection_of(exchange).index()].state() != State::Open {
                 self.recorder.waited(scheduled);
             }
@@ -372,13 +393,21 @@ impl<'a, C: Codec> Worker<'a, C> {
         let target = self.requests.choose();
         self.recorder.scheduled(scheduled, target);
         self.active += 1;
-        self.exchanges[exchange.index()].request = Some(Times::new(scheduled, target));
+        let assigned = &mut self.exchanges[exchange.index()];
+        assigned.request = Some(Times::new(scheduled, target));
+        if C::STREAMS {
+            assigned.stream.clear();
+        }
         let connection = self.connection_of(exchange);
-        if self.connections[connection.index()].state() == State::Open {
-            self.send(io, exchange, now);
-        } else {
-            self.queue_connect(connection);
-            self.connect_queued(io);
+        match self.connections[connection.index()].state() {
+            State::Open if C::STREAMS => self.send_on_stream(exchange, now),
+            State::Open => self.send(io, exchange, now),
+            // Another exchange of this connection was the first that needed it.
+            state if C::STREAMS && state != State::Down => {}
+            _ => {
+                self.queue_connect(connection);
+                self.connect_queued(io);
+            }
         }
     }
 
@@ -391,11 +420,19 @@ impl<'a, C: Codec> Worker<'a, C> {
     /// closes the connection. The worker then waits before it connects again, so that a failing target is not
     /// flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, cause: Cause, text: &str) {
-        let exchange_id = self.exchange_on(id);
         io.close(self.token(id));
+        self.rest(id, now, cause);
+        if C::STREAMS {
+            return self.streams_failed(id, now, cause, text);
+        }
+        let exchange = self.exchange_on(id);
+        self.cancel_upload(exchange);
+        self.fail_request(exchange, now, cause, text);
+    }
+
+    /// Called when a connection has failed. The worker waits before it connects again.
+    fn rest(&mut self, id: ConnectionId, now: u64, cause: Cause) {
         self.timeouts.connected(id);
-        self.timeouts.failed(exchange_id);
-        self.cancel_upload(exchange_id);
         let connection = &mut self.connections[id.index()];
         match connection.state() {
             State::Connecting | State::Handshaking => self.connecting -= 1,
@@ -409,11 +446,17 @@ impl<'a, C: Codec> Worker<'a, C> {
         let rest = SHORTEST_REST.saturating_mul(1 << connection.failures.min(20)).min(LONGEST_REST);
         connection.failures = connection.failures.saturating_add(1);
         self.resting.push(Reverse((now + rest, id)));
-        let exchange = &mut self.exchanges[exchange_id.index()];
+    }
+
+    /// Records that the request of an exchange has failed, if it has one.
+    fn fail_request(&mut self, exchange: ExchangeId, now: u64, cause: Cause, text: &str) {
+        self.timeouts.failed(exchange);
+        let connection = self.connection_of(exchange);
+        let exchange = &mut self.exchanges[exchange.index()];
         exchange.in_flight = false;
         if let Some(times) = exchange.request.take() {
             self.active -= 1;
-            connection.in_vain |= self.recorder.is_measuring(now);
+            self.connections[connection.index()].in_vain |= self.recorder.is_measuring(now);
             self.recorder.failed(times, now, cause, text);
         }
     }
@@ -426,6 +469,9 @@ impl<'a, C: Codec> Worker<'a, C> {
                     (true, _) => {
                         (Cause::ConnectTimeout, "timeout while waiting for the proxy's answer to CONNECT")
                     }
+                    (false, State::Handshaking) if self.connections[id.index()].is_greeting() => {
+                        (Cause::ConnectTimeout, "timeout while waiting for the server's HTTP/2 settings")
+                    }
                     (false, State::Handshaking) => (Cause::TlsTimeout, "timeout in the TLS handshake"),
                     (false, _) => (Cause::ConnectTimeout, "timeout while connecting"),
                 };
@@ -433,8 +479,12 @@ impl<'a, C: Codec> Worker<'a, C> {
                 (id, cause, text)
             }
             Expired::FirstByte(exchange) => {
-                let text = "timeout while waiting for the first byte of the response";
-                (self.connection_of(exchange), Cause::FirstByteTimeout, text)
+                let (cause, text) =
+                    (Cause::FirstByteTimeout, "timeout while waiting for the first byte of the response");
+                if C::STREAMS {
+                    return self.stream_timed_out(io, exchange, now, cause, text);
+                }
+                (self.connection_of(exchange), cause, text)
             }
             Expired::Total(exchange) => {
                 let request = self.exchanges[exchange.index()].request;
@@ -442,6 +492,9 @@ impl<'a, C: Codec> Worker<'a, C> {
                     false => (Cause::ResponseTimeout, "timeout while waiting for the response"),
                     true => (Cause::ReadTimeout, "timeout while reading the response"),
                 };
+                if C::STREAMS {
+                    return self.stream_timed_out(io, exchange, now, cause, text);
+                }
                 (self.connection_of(exchange), cause, text)
             }
             Expired::Leaving(id) => {
@@ -454,13 +507,13 @@ impl<'a, C: Codec> Worker<'a, C> {
     }
 
     fn rested<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
-        let exchange = self.exchange_on(id);
         let connection = &mut self.connections[id.index()];
         connection.step(Event::Rested);
         match self.source {
             Source::Opening if connection.failures < OPENING_ATTEMPTS => self.queue_connect(id),
-            _ if self.starting.contains(&exchange.0) => {}
-            _ => self.freed(io, exchange, now),
+            _ if C::STREAMS => self.resume_streams(io, id, now),
+            _ if self.starting.contains(&id.0) => {}
+            _ => self.freed(io, self.exchange_on(id), now),
         }
     }
 
@@ -508,157 +561,13 @@ impl<'a, C: Codec> Worker<'a, C> {
     }
 }
 
-impl<L: EventLoop, C: Codec> Handler<L> for Worker<'_, C> {
-    fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
-        let now = clock::now();
-        let (connection, _) = self.connection_with(token);
-        match result {
-            Ok(()) => {
-                self.pace.connected();
-                if let Err(error) = self.send_proxy_header(io, connection) {
-                    return self.connect_failed(io, connection, now, &error);
-                }
-                match self.setup.tunnel {
-                    None => self.reached(io, connection, now),
-                    Some(request) => self.ask_for_tunnel(io, connection, now, request),
-                }
-            }
-            Err(error) => self.connect_failed(io, connection, now, &error),
-        }
-    }
-
-    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
-        let (connection, true) = self.connection_with(token) else {
-            // Data on a retired connection is ignored. Only its end matters.
-            return;
-        };
-        let now = clock::now();
-        match self.tls {
-            None => self.read(io, connection, now, bytes),
-            Some(_) => self.decrypt(io, connection, now, bytes),
-        }
-    }
-
-    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        let (connection, present) = self.connection_with(token);
-        // The socket cannot be used again, so it is closed whether or not a request uses it.
-        io.close(token);
-        if present {
-            self.ended(io, connection, clock::now(), result);
-        } else {
-            self.retired(connection);
-        }
-        AfterEnd::Close
-    }
-}
-
-impl<C: Codec> Worker<'_, C> {
-    /// Called when the connection leads to the server: TCP is connected, and the tunnel is open if there is
-    /// one.
-    fn reached<L: EventLoop>(&mut self, io: &mut L, connection: ConnectionId, now: u64) {
-        self.recorder.opened(self.connections[connection.index()].connect_started, now);
-        match self.tls {
-            None => self.established(io, connection, now),
-            Some(_) => self.start_handshake(io, connection, now),
-        }
-    }
-
-    fn established<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
-        self.connecting -= 1;
-        self.timeouts.connected(id);
-        let connection = &mut self.connections[id.index()];
-        connection.step(Event::Established);
-        if matches!(self.source, Source::Opening) {
-            // Before traffic begins, an established connection counts as a success.
-            connection.failures = 0;
-            self.pace.proved();
-        }
-        let exchange = self.exchange_on(id);
-        if self.exchanges[exchange.index()].request.is_some() {
-            self.send(io, exchange, now);
-        } else if !self.starting.contains(&exchange.0) {
-            self.freed(io, exchange, now);
-        }
-    }
-
-    fn read<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, bytes: &[u8]) {
-        let exchange_id = self.exchange_on(id);
-        let exchange = &mut self.exchanges[exchange_id.index()];
-        if !exchange.in_flight {
-            if self.awaits_tunnel(id) {
-                return self.read_tunnel(io, id, now, bytes);
-            }
-            // A server that sends data without a request, for example status 408 on an idle connection, is
-            // about to close the connection.
-            io.close(self.token(id));
-            self.connections[id.index()].step(Event::Closed);
-            self.recorder.unasked();
-            let text = match self.setup.proxy_protocol {
-                None => "the server sent data without a request",
-                Some(_) => "the server sent data without a request; it may not expect the PROXY protocol",
-            };
-            self.connect_error = Some(text.to_owned());
-            return;
-        }
-        let times = exchange.request.as_mut().expect("a request in flight");
-        if times.first_byte.is_none() {
-            times.first_byte = Some(now);
-            self.timeouts.responding(exchange_id);
-        }
-        let target = self.setup.mix.target(times.target);
-        let codec = &mut self.connections[id.index()].codec;
-        match codec.read(&mut exchange.answer, &mut self.scratch, target, bytes) {
-            Ok(Read::More) => {}
-            Ok(Read::Whole { response, keep_alive }) => {
-                self.complete(io, exchange_id, now, response, keep_alive);
-            }
-            Err(refused) => self.fail(io, id, now, Cause::MalformedResponse, &refused.text),
-        }
-    }
-
-    /// Called when the peer has closed a connection, or when the connection has failed.
-    fn ended<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, result: io::Result<()>) {
-        if self.awaits_tunnel(id) {
-            return self.tunnel_broken(io, id, now, result);
-        }
-        let exchange_id = self.exchange_on(id);
-        let connection = &mut self.connections[id.index()];
-        let exchange = &self.exchanges[exchange_id.index()];
-        if connection.state() == State::Handshaking {
-            return self.handshake_broken(io, id, now, result);
-        }
-        if !exchange.in_flight {
-            io.close(self.token(id));
-            return self.lost(id, now);
-        }
-        // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can
-        // close a TCP connection.
-        let whole = connection.session.as_ref().is_none_or(|session| session.peer_closed());
-        let times = exchange.request.expect("a request in flight");
-        let target = self.setup.mix.target(times.target);
-        let response = result.as_ref().ok().filter(|()| whole);
-        match response.and_then(|()| connection.codec.read_end(&exchange.answer, target)) {
-            Some(response) => self.complete(io, exchange_id, now, response, false),
-            None => {
-                let unsent = self.uploads.as_mut().and_then(|uploads| uploads.failure(exchange_id));
-                self.unanswered(io, exchange_id, now, result.and(unsent.map_or(Ok(()), Err)));
-            }
-        }
-    }
-
-    /// Called when an idle connection has ended. This is not a failure, because the connection carried no
-    /// request. The worker connects again when there is a request.
-    fn lost(&mut self, id: ConnectionId, now: u64) {
-        let connection = &mut self.connections[id.index()];
-        connection.step(Event::Closed);
-        self.recorder.closed_unannounced(now, connection.carried);
-    }
-}
-
 mod connects;
+mod drain;
+mod events;
 mod retire;
 mod retry;
 mod send;
+mod streams;
 mod tls;
 mod tls_shared;
 mod tunnel;

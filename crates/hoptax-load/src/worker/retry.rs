@@ -39,7 +39,7 @@ impl<C: Codec> Worker<'_, C> {
         self.fail(io, connection, now, cause, &text);
     }
 
-    fn may_retry(&self, target: u32) -> bool {
+    pub(super) fn may_retry(&self, target: u32) -> bool {
         self.setup.retry == Retry::IdleClose && self.setup.mix.target(target).is_idempotent
     }
 

@@ -38,7 +38,7 @@ impl<C: Codec> Worker<'_, C> {
         times.sent.get_or_insert(now);
         let scheduled = times.scheduled;
         let target = self.setup.mix.target(times.target);
-        connection.codec.expect_response(target);
+        connection.codec.one().expect("only HTTP/1 comes here").expect_response(target);
         exchange.sent(target);
         if more_follow {
             self.timeouts.sending(id, now);

@@ -48,12 +48,29 @@ impl<C: Codec> Worker<'_, C> {
             return;
         };
         let (began, recorder) = (session.began, &mut self.recorder);
-        let received =
-            session.receive(bytes, &mut tls.buffers, |agreed| recorder.handshake_done(began, now, agreed));
+        let mut selected = None;
+        let received = session.receive(bytes, &mut tls.buffers, |agreed| {
+            if C::STREAMS && agreed.alpn != Some(b"h2") {
+                selected = Some(String::from_utf8_lossy(agreed.alpn.unwrap_or(b"no protocol")).into_owned());
+            }
+            recorder.handshake_done(began, now, agreed);
+        });
         let sent = if tls.buffers.out.is_empty() { Ok(()) } else { io.send(token, &tls.buffers.out) };
         let ended = session.peer_closed();
         let plain = std::mem::take(&mut tls.buffers.plain);
         match received {
+            Ok(Received::Established) if selected.is_some() => {
+                let selected = selected.unwrap_or_default();
+                let text = format!("TLS: the server does not speak HTTP/2 (ALPN: {selected})");
+                self.not_established(io, connection, now, Cause::NotHttp2, &text);
+            }
+            // A server of HTTP/2 can send its settings at once.
+            Ok(Received::Established) if C::STREAMS => {
+                self.established(io, connection, now);
+                if !plain.is_empty() {
+                    self.read(io, connection, now, &plain);
+                }
+            }
             Ok(Received::Established) if plain.is_empty() && !ended => self.established(io, connection, now),
             Ok(Received::Established) => {
                 let text = "TLS: the server sent data or closed the connection before the first request";
@@ -99,19 +116,26 @@ impl<C: Codec> Worker<'_, C> {
         failure: &Failure,
     ) {
         let this = &self.connections[connection.index()];
-        let exchange = &self.exchanges[self.exchange_on(connection).index()];
+        let mut requests =
+            self.exchanges_on(connection).map(|exchange| &self.exchanges[exchange.index()]).filter(|exchange| {
+                exchange.in_flight && (!C::STREAMS || exchange.stream.second == this.second)
+            });
+        let in_flight = requests.next();
+        let is_begun = in_flight.into_iter().chain(requests).any(|exchange| {
+            exchange.request.is_some_and(|times| times.first_byte.is_some())
+        });
+        let in_flight = in_flight.is_some();
         let answered = this.session.as_ref().is_some_and(|session| session.answered());
         let cause = match failure {
             Failure::Certificate(_) => Cause::TlsCertificate,
             Failure::Malformed(_) => Cause::TlsMalformed,
             Failure::Refused(_) if !answered => Cause::TlsRefused,
             // After the first byte of a response, a fatal alert counts as a reset of the connection.
-            Failure::Refused(_) if exchange.request.is_some_and(|times| times.first_byte.is_some()) => {
-                Cause::ResetInResponse
-            }
+            Failure::Refused(_) if is_begun => Cause::ResetInResponse,
             Failure::Refused(_) => Cause::ResetBeforeResponse,
         };
-        match (this.state() == State::Handshaking || exchange.in_flight, answered) {
+        let is_handshaking = this.state() == State::Handshaking;
+        match (is_handshaking || in_flight, answered) {
             (true, false) => self.not_established(io, connection, now, cause, failure.text()),
             (true, true) => self.fail(io, connection, now, cause, failure.text()),
             // In TLS 1.3, the client can complete the handshake before the server refuses the client's

@@ -104,6 +104,7 @@ impl Case {
             sources: Vec::new(),
             tls: None,
             http: HttpVersion::Http11,
+            streams: 1,
             requests_per_connection: None,
             retry: Retry::Off,
             targets: vec![TargetSpec { chunked: self.chunked, ..target }],

@@ -1,5 +1,6 @@
 //! Reads budgets. A limit is a value in the metric's unit or a relative change.
 
+use super::http;
 use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
@@ -188,6 +189,8 @@ fn selector(
     let selector = LoadSelector {
         open: value.loops.map(|kind| kind == RawLoop::Open),
         connections: value.connections.map(|count| count.0),
+        streams: value.streams.map(|count| count.0),
+        http: value.http.as_ref().and_then(|version| reader.unit(version, http::version)),
         rate: value.rate.as_ref().and_then(|rate| reader.unit(rate, units::rate)),
     };
     if !points.is_empty() && !points.iter().any(|point| selector.selects(point)) {

@@ -60,11 +60,16 @@ pub(super) fn check_pauses(reader: &mut Reader<'_>, timeouts: &Timeouts) {
     }
 }
 
-/// Refuses HTTP/1.0 for targets with bodies in chunks.
+/// Refuses HTTP versions without chunks for targets with bodies in chunks.
 pub(super) fn check_versions(reader: &mut Reader<'_>, versions: &[Placed<HttpVersion>], targets: &[Target]) {
     let Some(target) = targets.iter().find(|target| target.chunked.is_some()) else { return };
-    for version in versions.iter().filter(|version| version.value == HttpVersion::Http10) {
-        let message = format!("HTTP/1.0 has no chunked bodies, but the target `{}` sends one", target.name);
+    for version in versions {
+        let name = match version.value {
+            HttpVersion::Http10 => "HTTP/1.0",
+            HttpVersion::Http11 => continue,
+            HttpVersion::Http2 => "HTTP/2",
+        };
+        let message = format!("{name} has no chunked bodies, but the target `{}` sends one", target.name);
         reader.fault(version.place, message, "use 1.1, or remove `chunked` from the body");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::running::{self, Typed};
-use super::{body, features, hop_delay, versions};
+use super::{body, features, hop_delay, http, versions};
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Placed, RawGateway, Short};
@@ -11,10 +11,14 @@ use crate::{
     Access, AccessLog, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Profile, ProxyForm,
     Resolve, Running, TlsAccess, Upstream, variant_name,
 };
+use hoptax_format::spec::HttpVersion;
 use hoptax_record::{DIRECT, bounded};
 
 /// The `name` that a plan uses for a gateway that already runs.
 const EXTERNAL: &str = "external";
+
+/// The `name`s of the built-in hops.
+const HOPS: [&str; 3] = ["hop-l4", "hop-l7", "hop-h2"];
 
 const MOST_WORKERS: u32 = 1024;
 
@@ -23,6 +27,7 @@ pub(super) fn read(
     typed: Vec<Placed<Short<RawGateway>>>,
     upstream: &Upstream,
     settings: (Profile, AccessLog),
+    uses: http::Uses,
 ) -> Vec<Gateway> {
     let mut gateways: Vec<Gateway> = Vec::new();
     for Placed { place, value } in typed {
@@ -52,6 +57,7 @@ pub(super) fn read(
                 watch: None,
                 instead_of: None,
                 not_comparable: None,
+                upstream_http: None,
                 delay: None,
                 warming: None,
             },
@@ -59,18 +65,21 @@ pub(super) fn read(
         // Each version has a label of its own, which is checked below.
         let several = versions::are_several(&typed);
         let label = label(reader, &typed, if several { &[] } else { &gateways });
+        refuse_upstream_http(reader, &typed);
         let kind = kind(reader, &typed, upstream);
         let kind = hop_delay::read(reader, &typed, kind);
         refuse_unsupported(reader, &typed, &kind, settings);
         for gateway in versions::expand(reader, &typed, Gateway { label, kind }) {
             let alone = gateway.label.clone();
             let place = typed.name.place;
+            let mut is_spoken = true;
             for one in with_features(reader, &typed, gateway, upstream) {
                 let is_taken = gateways.iter().any(|earlier| earlier.label == one.label);
                 if is_taken && (several || one.label != alone) {
                     let message = format!("two gateways have the label `{}`", one.label);
                     reader.fault(place, message, "give this gateway another `label`");
                 }
+                is_spoken = is_spoken && http::check_gateway(reader, &typed, &one, uses);
                 gateways.push(one);
             }
         }
@@ -138,10 +147,10 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         let help = format!("remove `{key}`, or write name: external, label: {}", name.value);
         reader.fault(name.place, message, help);
     }
-    if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
-        reader.fault(variant.place, format!("`{}` has no variants", name.value), "remove `variant`");
-    }
-    if name.value.starts_with("hop-l") {
+    if HOPS.contains(&name.value.as_str()) {
+        if let Some(variant) = &typed.variant {
+            reader.fault(variant.place, format!("`{}` has no variants", name.value), "remove `variant`");
+        }
         refuse_keys_of_packs(reader, typed);
     }
     if matches!(upstream, Upstream::Running(running) if running.access.proxy_protocol.is_some()) {
@@ -154,10 +163,12 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => hop_l7(reader, typed, upstream),
+        "hop-h2" => hop_h2(reader, typed, upstream),
         _ => pack(reader, typed, upstream),
     }
 }
 
+/// Refuses what no built-in hop has.
 fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKind {
     let name = &typed.name.value;
     if let Some(workers) = typed.workers.as_ref().filter(|workers| workers.value != 1) {
@@ -180,6 +191,29 @@ fn hop_l7(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> G
         reader.fault(typed.name.place, "`hop-l7` cannot speak TLS, which the upstream requires", help);
     }
     kind
+}
+
+fn hop_h2(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+    hop(reader, typed, HopKind::L7);
+    if speaks_tls(upstream) {
+        let help = "remove this gateway, or use hop-l4, which forwards TLS unchanged";
+        reader.fault(typed.name.place, "`hop-h2` cannot speak TLS, which the upstream requires", help);
+    }
+    let version = typed.upstream_http.as_ref().and_then(|typed| {
+        let version = reader.unit(typed, http::version)?;
+        if version == HttpVersion::Http10 {
+            reader.fault(typed.place, "`hop-h2` does not speak HTTP/1.0 to upstreams", "write 1.1 or 2");
+        }
+        Some(version)
+    });
+    GatewayKind::Http2Hop { upstream: version.unwrap_or(HttpVersion::Http2), delay: None }
+}
+
+fn refuse_upstream_http(reader: &mut Reader<'_>, typed: &RawGateway) {
+    if let Some(version) = typed.upstream_http.as_ref().filter(|_| typed.name.value != "hop-h2") {
+        let message = format!("`upstream_http` is only for `hop-h2`, not for `{}`", typed.name.value);
+        reader.fault(version.place, message, "remove `upstream_http`");
+    }
 }
 
 /// Refuses keys that are allowed only for a gateway that hoptax starts from a pack.
@@ -445,7 +479,7 @@ fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: 
 }
 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {
-    let names = || known.iter().map(|pack| pack.name.as_str()).chain(["hop-l4", "hop-l7", EXTERNAL]);
+    let names = || known.iter().map(|pack| pack.name.as_str()).chain(HOPS).chain([EXTERNAL]);
     nearest(name, names()).map_or_else(
         || {
             format!(

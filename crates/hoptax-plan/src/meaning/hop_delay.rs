@@ -1,4 +1,4 @@
-//! The known delay and the known warm-up of `hop-l7`.
+//! The known delays and the known warm-ups of built-in hops.
 
 use super::reader::Reader;
 use crate::hop_delay::{check_hop_delay, check_hop_warming};
@@ -6,18 +6,19 @@ use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
 use crate::{GatewayKind, HopDelay, HopKind, HopWarming, ProxyForm, units};
 use std::time::Duration;
 
-/// Adds the plan's delay and warm-up to `hop-l7`. A delay or warm-up of any other gateway is reported as an
-/// error. Without both, or after an error, returns `kind` unchanged.
+/// Adds the plan's delay and warm-up to `hop-l7` or `hop-h2`. A delay or warm-up of any other gateway is
+/// reported as an error. Without both, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
-    let proxy = match kind {
-        GatewayKind::ForwardingHop { proxy, .. } => Some(proxy),
-        _ => None,
-    };
-    if proxy.is_none() && kind != GatewayKind::Hop(HopKind::L7) {
+    let can_delay = matches!(
+        kind,
+        GatewayKind::Hop(HopKind::L7) | GatewayKind::ForwardingHop { .. } | GatewayKind::Http2Hop { .. }
+    );
+    if !can_delay {
         let delay = typed.delay.as_ref().map(|delay| ("a `delay`", "`delay`", delay.place));
         let warming = typed.warming.as_ref().map(|warming| ("`warming`", "`warming`", warming.place));
         for (what, key, place) in delay.into_iter().chain(warming) {
-            let message = format!("`{}` cannot have {what}, only `hop-l7` can", typed.name.value);
+            let message =
+                format!("`{}` cannot have {what}, only `hop-l7` and `hop-h2` can", typed.name.value);
             reader.fault(place, message, format!("remove {key}, or write name: hop-l7"));
         }
         return kind;
@@ -28,17 +29,18 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
         return kind;
     }
     let delay = HopDelay { warming, ..delay.unwrap_or_default() };
-    match proxy {
-        None => GatewayKind::DelayingHop(delay),
-        Some(ProxyForm::Forward) => {
+    match kind {
+        GatewayKind::Http2Hop { upstream, .. } => GatewayKind::Http2Hop { upstream, delay: Some(delay) },
+        GatewayKind::ForwardingHop { proxy: ProxyForm::Forward, .. } => {
             GatewayKind::ForwardingHop { proxy: ProxyForm::Forward, delay: Some(delay) }
         }
-        Some(ProxyForm::Connect) => {
+        GatewayKind::ForwardingHop { proxy: ProxyForm::Connect, .. } => {
             let message = "`hop-l7` cannot delay requests in tunnels, because it does not read them";
             let help = "write proxy: forward, or remove `delay` and `warming`";
             reader.fault(typed.name.place, message, help);
             kind
         }
+        _ => GatewayKind::DelayingHop(delay),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Load: expands sweeps into load points.
 
 use super::reader::{Reader, UpstreamRead};
-use super::{chunked, rates, retry, search, target};
+use super::{http, rates, retry, search, target};
 use crate::error::Place;
-use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
+use crate::raw::{KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages;
 use crate::units::{self, UnitError, show_duration, show_pace, show_rate};
 use crate::{LoadPoint, Search, Target, Upstream};
@@ -66,7 +66,8 @@ pub(super) fn read(
         axes.check_rates(reader, busy);
         axes.check_search(reader);
         retry::check(reader, &axes.retry, targets);
-        chunked::check_versions(reader, &axes.http, targets);
+        http::check_targets(reader, &axes.http, targets);
+        http::check_streams(reader, &axes.http, &axes.streams, &axes.connections);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(
@@ -153,6 +154,7 @@ struct Axes {
     rate: Vec<Placed<Option<Rate>>>,
     arrivals: Vec<Placed<Arrivals>>,
     connections: Vec<Placed<u32>>,
+    streams: Vec<Placed<u32>>,
     /// `None` if the plan has no duration. Stages then use their own durations, and other rates use the
     /// default.
     duration: Vec<Placed<Option<Duration>>>,
@@ -169,7 +171,7 @@ struct Axes {
     search: Option<Placed<Search>>,
 }
 
-const AXES: usize = 10;
+const AXES: usize = 11;
 
 /// An axis for a key that is not in the plan: one value without a place.
 fn untyped<T>(value: T) -> Vec<Placed<T>> {
@@ -236,6 +238,9 @@ impl Axes {
                     MOST_CONNECTIONS,
                 ))
             }),
+            streams: swept(reader, typed.streams.as_ref(), 1, |reader, typed| {
+                Some(http::streams(reader, typed))
+            }),
             duration: swept(reader, typed.duration.as_ref(), None, |reader, duration| {
                 let value = reader.unit(duration, units::duration)?;
                 if value.is_zero() {
@@ -258,12 +263,9 @@ impl Axes {
             retry: swept(reader, typed.retry.as_ref(), Retry::Off, |_, typed| {
                 Some(retry::understand(typed.value))
             }),
-            http: swept(
-                reader,
-                typed.http.as_ref(),
-                HttpVersion::Http11,
-                |reader, typed: &Placed<HttpText>| reader.unit(typed, http),
-            ),
+            http: swept(reader, typed.http.as_ref(), HttpVersion::Http11, |reader, typed| {
+                reader.unit(typed, http::version)
+            }),
             // Unknown hosts are reported with the hosts.
             from: swept(reader, typed.from.as_ref(), None, |_, typed| {
                 Some(Some(typed.value.0.clone()).filter(|host| host != generator))
@@ -304,9 +306,9 @@ impl Axes {
         self.check_carried(reader, busy);
     }
 
-    /// Checks that there are enough connections for the rate. By Little's law, the number of requests in
-    /// flight is the rate × the time in flight. Each connection carries only one request at a time. For
-    /// stages, the mean rate is checked, because a single stage may exceed the capacity on purpose.
+    /// Checks that there are enough connections and streams for the rate. By Little's law, the number of
+    /// requests in flight is the rate × the time in flight. Each stream carries only one request at a time.
+    /// For stages, the mean rate is checked, because a single stage may exceed the capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, busy: Busy) {
         let delay = busy.total().as_secs_f64();
         let rates = self.rate.iter().filter_map(|rate| rate.value.as_ref());
@@ -318,16 +320,18 @@ impl Axes {
         };
         // The tolerance allows for rounding.
         let in_flight = rate * delay;
+        let streams = self.streams.iter().map(|streams| streams.value).min().unwrap_or(1);
         for connections in &self.connections {
-            let carried = f64::from(connections.value);
+            let carried = f64::from(connections.value) * f64::from(streams);
             if in_flight <= carried * (1.0 + 1e-9) {
                 continue;
             }
-            let least = (in_flight - 1e-9 * in_flight).ceil();
+            let least = ((in_flight - 1e-9 * in_flight) / f64::from(streams)).ceil();
+            let of_streams = if streams == 1 { String::new() } else { format!(" of {streams} streams") };
             reader.fault(
                 connections.place,
                 format!(
-                    "{shown} with {} needs {least} connections, but there {}",
+                    "{shown} with {} needs {least} connections{of_streams}, but there {}",
                     busy.describe(),
                     if connections.value == 1 {
                         "is 1".to_owned()
@@ -356,6 +360,7 @@ impl Axes {
             self.rate.len(),
             self.arrivals.len(),
             self.connections.len(),
+            self.streams.len(),
             self.duration.len(),
             self.requests.len(),
             self.keepalive.len(),
@@ -371,6 +376,7 @@ impl Axes {
             self.rate[0].place,
             self.arrivals[0].place,
             self.connections[0].place,
+            self.streams[0].place,
             self.duration[0].place,
             self.requests[0].place,
             self.keepalive[0].place,
@@ -396,11 +402,13 @@ impl Axes {
             }
             points.push(self.point(index));
         }
+        points.retain(|point| http::fits(point.http, point.streams));
         points
     }
 
     fn point(&self, index: [usize; AXES]) -> LoadPoint {
-        let [loops, rate, arrivals, connections, duration, requests, keepalive, retry, http, from] = index;
+        let [loops, rate, arrivals, connections, streams, duration, requests, keepalive, retry, http, from] =
+            index;
         let rate = self.rate[rate].value.clone();
         let staged = match &rate {
             Some(Rate::Stages(stages)) => Some(stages::length(stages)),
@@ -416,6 +424,7 @@ impl Axes {
         LoadPoint {
             shape,
             connections: self.connections[connections].value,
+            streams: self.streams[streams].value,
             duration,
             requests: self.requests[requests].value,
             requests_per_connection: self.keepalive[keepalive].value,
@@ -481,14 +490,6 @@ fn keepalive(text: &str) -> Result<Option<u32>, UnitError> {
         ("false" | "no", _) | (_, Ok(0)) => refuse("write off"),
         (_, Ok(count)) => Ok(Some(count)),
         _ => refuse("write on, off, or the number of requests per connection, such as 100"),
-    }
-}
-
-fn http(text: &str) -> Result<HttpVersion, UnitError> {
-    match text.trim() {
-        "1.0" => Ok(HttpVersion::Http10),
-        "1.1" => Ok(HttpVersion::Http11),
-        _ => Err(UnitError::new(format!("HTTP version `{text}` is not supported"), "write 1.0 or 1.1")),
     }
 }
 

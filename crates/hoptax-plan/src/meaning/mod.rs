@@ -18,6 +18,7 @@ mod generators;
 mod hop_delay;
 mod host_kind;
 mod hosts;
+mod http;
 mod kubernetes;
 mod load;
 mod rates;
@@ -66,7 +67,9 @@ pub(crate) fn understand(
         .any(|typed| matches!(&typed.value, Short::Full(gateway) if gateway.features.is_some()));
     let (profile, access_log) =
         (raw.profile.unwrap_or(Profile::Equalised), raw.access_log.unwrap_or(AccessLog::Off));
-    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, (profile, access_log));
+    let uses = http::Uses::of(raw.load.as_ref());
+    let settings = (profile, access_log);
+    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, settings, uses);
     let replacements = replacements::read(&mut reader, &entries, &gateways);
     target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
     let mut targets = target::read(&mut reader, raw.target, &upstream.value);

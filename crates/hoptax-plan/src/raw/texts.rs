@@ -97,8 +97,8 @@ texts! {
         "description": "Number of rounds, or auto."
     }
     HttpText {
-        "enum": ["1.0", "1.1", 1.0, 1.1],
-        "description": "1.0 or 1.1."
+        "enum": ["1.0", "1.1", "2", "2.0", 1.0, 1.1, 2],
+        "description": "1.0, 1.1 or 2."
     }
     FeatureText {
         "type": "string",
@@ -190,6 +190,8 @@ macro_rules! counts {
 counts! {
     /// Number of connections.
     ConnectionCount(u32) 1
+    /// Number of streams on a connection.
+    StreamCount(u32) 1
     /// Number of requests.
     RequestCount(u64) 1
 }

@@ -147,7 +147,10 @@ fn mistakes() {
             "3:48 `often` is not a value of `keepalive`; write on, off",
         ),
         ("loop: closed, connections: 1, retry: on", "3:44 unknown value `on`; use off or idle-close"),
-        ("loop: closed, connections: 1, http: 2", "3:43 HTTP version `2` is not supported;"),
+        (
+            "loop: closed, connections: 1, http: 3",
+            "3:43 HTTP version `3` is not supported; write 1.0, 1.1 or 2",
+        ),
         (
             "loop: closed, connections: 1, keepalive: [off, 1]",
             "3:5 the load point closed, 1 connection, keep-alive off appears twice;",

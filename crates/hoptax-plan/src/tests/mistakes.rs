@@ -149,8 +149,8 @@ fn types_and_shapes() {
 #[test]
 fn delays_of_hops() {
     for (gateway, expected) in [
-        ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot have a `delay`, only `hop-l7` can;"),
-        ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot have a `delay`, only `hop-l7` can;"),
+        ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot have a `delay`, only `hop-l7` and"),
+        ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot have a `delay`, only `hop-l7` and"),
         ("{ name: hop-l7, delay: { share: 1% } }", "1:35 `delay` needs `in` or `out`; write `in: 2ms`"),
         ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 `share` must be above 0%"),
         ("{ name: hop-l7, delay: { out: 2m } }", "1:35 the delay 2m is too long; write 1m or less"),
@@ -168,11 +168,11 @@ fn warm_ups_of_hops() {
     for (gateway, expected) in [
         (
             "{ name: nginx, warming: { requests: 9, extra: 1ms } }",
-            "1:36 `nginx` cannot have `warming`, only `hop-l7` can; remove `warming`",
+            "1:36 `nginx` cannot have `warming`, only `hop-l7` and `hop-h2` can; remove `warming`",
         ),
         (
             "{ name: hop-l4, warming: { requests: 9, extra: 1ms } }",
-            "1:37 `hop-l4` cannot have `warming`, only `hop-l7` can;",
+            "1:37 `hop-l4` cannot have `warming`, only `hop-l7` and `hop-h2` can;",
         ),
         ("{ name: hop-l7, warming: { requests: 9 } }", "1:37 missing key `extra`; add `extra: …`"),
         ("{ name: hop-l7, warming: { extra: 1ms } }", "1:37 missing key `requests`; add `requests: …`"),
@@ -284,7 +284,7 @@ fn gateways() {
         (
             "kong",
             "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, secure, hop-l4, hop-l7, \
-            external;",
+            hop-h2, external;",
         ),
         ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
         (

@@ -8,6 +8,7 @@ use std::time::Duration;
 mod events;
 mod from;
 mod hosts;
+mod http;
 mod load;
 mod mistakes;
 mod replacements;
@@ -24,6 +25,11 @@ fn context() -> Context {
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
         variants: Vec::new(),
+        http2: match name {
+            "nginx" => ClientHttp2::Exclusive,
+            "haproxy" => ClientHttp2::Shared,
+            _ => ClientHttp2::No,
+        },
         always_tls: name == "secure",
         intercepts: false,
         unix_upstream: name == "nginx",

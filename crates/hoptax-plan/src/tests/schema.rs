@@ -222,6 +222,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
         features: words("features"),
         unsupported: unsupported.iter().map(|(key, _)| (key.text.clone(), "no".to_owned())).collect(),
         variants: words("variants"),
+        http2: ClientHttp2::No,
         always_tls: member("tls").is_some(),
         docker: member("docker").is_some(),
         image: None,
@@ -272,7 +273,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check
 /// relations between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 49] = [
+const MISTAKEN: [(&str, bool); 51] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -305,7 +306,9 @@ const MISTAKEN: [(&str, bool); 49] = [
     ("load=[{ loop: closed, connections: 0 }]", true),
     ("load=[{ loop: closed, connections: 1, rate: 5/s }]", false),
     ("load=[{ loop: open, connections: 1, rate: 1000 }]", true),
-    ("load=[{ loop: closed, connections: 1, http: 2.0 }]", true),
+    ("load=[{ loop: closed, connections: 1, http: 3 }]", true),
+    ("load=[{ loop: closed, connections: 1, http: 2, streams: 0 }]", true),
+    ("load=[{ loop: closed, connections: 1, streams: 2 }]", false),
     ("timeout=3", true),
     ("profile=equalized", true),
     ("cpu_profile=yes", true),

@@ -2,7 +2,7 @@
 
 use super::LoadPoint;
 use crate::Metric;
-use hoptax_format::spec::Shape;
+use hoptax_format::spec::{HttpVersion, Shape};
 use serde::{Deserialize, Serialize};
 
 /// A limit on one metric.
@@ -58,6 +58,12 @@ pub struct LoadSelector {
     pub open: Option<bool>,
     /// Number of connections.
     pub connections: Option<u32>,
+    /// Number of streams on each connection. Absent in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// HTTP version. Absent in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpVersion>,
     /// Rate, requests/s. For a rate with stages, the mean rate.
     pub rate: Option<f64>,
 }
@@ -71,6 +77,8 @@ impl LoadSelector {
         };
         self.open.is_none_or(|open| open == rate.is_some())
             && self.connections.is_none_or(|connections| connections == point.connections)
+            && self.streams.is_none_or(|streams| streams == point.streams)
+            && self.http.is_none_or(|http| http == point.http)
             && self.rate.is_none_or(|wanted| rate.is_some_and(|rate| (rate - wanted).abs() <= 1e-6 * wanted))
     }
 }
@@ -92,6 +100,16 @@ mod tests {
         assert_eq!(selected(&of_open), (false, true));
         assert_eq!(selected(&LoadSelector { open: Some(false), ..of_open.clone() }), (true, false));
         assert_eq!(selected(&LoadSelector { connections: Some(8), ..of_open.clone() }), (false, false));
+        let multiplexed = LoadPoint { http: HttpVersion::Http2, streams: 8, ..closed.clone() };
+        for (http, streams, expected) in [
+            (None, Some(8), (false, true)),
+            (Some(HttpVersion::Http2), None, (false, true)),
+            (Some(HttpVersion::Http11), None, (true, false)),
+            (Some(HttpVersion::Http2), Some(1), (false, false)),
+        ] {
+            let selector = LoadSelector { http, streams, ..LoadSelector::default() };
+            assert_eq!((selector.selects(&closed), selector.selects(&multiplexed)), expected, "{selector:?}");
+        }
         let of_rate = |rate| LoadSelector { rate: Some(rate), ..LoadSelector::default() };
         assert_eq!(selected(&of_rate(1000.0)), (false, true));
         assert_eq!(selected(&of_rate(999.0)), (false, false));

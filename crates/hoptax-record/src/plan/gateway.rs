@@ -1,6 +1,7 @@
 //! The systems under test.
 
 use super::{Access, Feature, HopDelay, ProxyForm, WatchedPods};
+use hoptax_format::spec::HttpVersion;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -53,6 +54,14 @@ pub enum GatewayKind {
     ForwardingHop {
         /// How requests ask it.
         proxy: ProxyForm,
+        /// Known delays or a known warm-up; absent if there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delay: Option<HopDelay>,
+    },
+    /// `hop-h2`, which accepts only HTTP/2.
+    Http2Hop {
+        /// HTTP version for upstreams: 1.1 or 2.
+        upstream: HttpVersion,
         /// Known delays or a known warm-up; absent if there are none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delay: Option<HopDelay>,
@@ -197,7 +206,7 @@ impl fmt::Display for GitBuild {
     }
 }
 
-/// The two built-in reference proxies.
+/// The built-in reference proxies that accept HTTP/1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HopKind {
     /// Forwards bytes without reading them.
@@ -264,6 +273,10 @@ mod tests {
         let read: GatewayKind = serde_json::from_str(kept).expect("read");
         assert_eq!(read, GatewayKind::ForwardingHop { proxy: ProxyForm::Connect, delay: None });
         assert_eq!(serde_json::to_string(&read).expect("JSON"), kept);
+        let hop = GatewayKind::Http2Hop { upstream: HttpVersion::Http2, delay: None };
+        let kept = serde_json::to_string(&hop).expect("JSON");
+        assert_eq!(kept, r#"{"http2-hop":{"upstream":"2"}}"#);
+        assert_eq!(serde_json::from_str::<GatewayKind>(&kept).expect("read"), hop);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// The delay that the built-in hop `hop-l7` adds.
+/// The delay that a built-in hop adds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HopDelay {
     /// Delay of a request before it is forwarded.
@@ -23,7 +23,7 @@ pub struct HopDelay {
     pub warming: Option<HopWarming>,
 }
 
-/// A warm-up of the built-in hop `hop-l7`: its first requests cost extra CPU time.
+/// A warm-up of a built-in hop: its first requests cost extra CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopWarming {
     /// Number of requests after which the hop is warm. The hop counts the requests of all its workers.

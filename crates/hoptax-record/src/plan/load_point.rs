@@ -13,6 +13,9 @@ pub struct LoadPoint {
     pub shape: Shape,
     /// Number of connections.
     pub connections: u32,
+    /// Maximum number of requests in flight on a connection. More than one needs HTTP/2. One in older runs.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub streams: u32,
     /// Measured time of one trial. If the rate has stages, the sum of their durations.
     pub duration: Duration,
     /// Number of requests after which a trial ends early; absent if only the time limits a trial.
@@ -74,6 +77,7 @@ impl LoadPoint {
         Self {
             shape: Shape::Closed,
             connections,
+            streams: 1,
             duration,
             requests: None,
             requests_per_connection: None,
@@ -83,6 +87,16 @@ impl LoadPoint {
             search: None,
             left_out: None,
         }
+    }
+
+    /// Maximum number of requests in flight: connections × streams.
+    pub fn concurrency(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.streams)
+    }
+
+    /// The connections in words: `1 connection`, or `10 connections × 8 streams`.
+    pub fn connections_in_words(&self) -> String {
+        connections_in_words(self.connections, self.streams)
     }
 
     /// True if rounds measure this load point: it has no search, and is not left out.
@@ -97,10 +111,7 @@ impl LoadPoint {
 
     /// Describes the load point: `closed, 100 connections` or `open, 1000/s jitter, 8 connections`.
     pub fn describe(&self) -> String {
-        let connections = match self.connections {
-            1 => "1 connection".to_owned(),
-            count => format!("{count} connections"),
-        };
+        let connections = self.connections_in_words();
         let how = self.unusual().iter().map(|words| format!(", {words}")).collect::<String>();
         match &self.shape {
             Shape::Open { arrivals, .. } if self.search.is_some() => {
@@ -119,8 +130,10 @@ impl LoadPoint {
     /// host of the role `generator`.
     pub fn unusual(&self) -> Vec<String> {
         let mut words = Vec::new();
-        if self.http == HttpVersion::Http10 {
-            words.push("HTTP/1.0".to_owned());
+        match self.http {
+            HttpVersion::Http10 => words.push("HTTP/1.0".to_owned()),
+            HttpVersion::Http11 => {}
+            HttpVersion::Http2 => words.push("HTTP/2".to_owned()),
         }
         match self.requests_per_connection {
             None => {}
@@ -134,5 +147,41 @@ impl LoadPoint {
             words.push(format!("from {host}"));
         }
         words
+    }
+}
+
+/// Numbers of connections and of streams in words: `1 connection`, or `10 connections × 8 streams`. A single
+/// stream is not named.
+pub fn connections_in_words(connections: u32, streams: u32) -> String {
+    let plural = if connections == 1 { "" } else { "s" };
+    let streams = if streams == 1 { String::new() } else { format!(" × {streams} streams") };
+    format!("{connections} connection{plural}{streams}")
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_named_and_stored_only_if_there_are_several() {
+        let plain = LoadPoint::closed(1, Duration::from_secs(1));
+        let multiplexed = LoadPoint { connections: 10, streams: 8, http: HttpVersion::Http2, ..plain.clone() };
+        assert_eq!((plain.describe(), plain.concurrency()), ("closed, 1 connection".into(), 1));
+        assert_eq!(multiplexed.describe(), "closed, 10 connections × 8 streams, HTTP/2");
+        assert_eq!(multiplexed.concurrency(), 80);
+        for (point, streams) in [(plain, None), (multiplexed, Some(8))] {
+            let stored = serde_json::to_value(&point).expect("stored");
+            assert_eq!(stored.get("streams").and_then(serde_json::Value::as_u64), streams);
+            assert_eq!(serde_json::from_value::<LoadPoint>(stored).expect("read"), point);
+        }
     }
 }

@@ -27,7 +27,7 @@ pub use gateway::{
 };
 pub use hop_delay::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
-pub use load_point::{LoadPoint, Search};
+pub use load_point::{LoadPoint, Search, connections_in_words};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use settings::{
     AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, TailPasses, UntilSettled,
@@ -39,6 +39,7 @@ pub use upstream::{
     ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
 };
 
+use hoptax_format::spec::HttpVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -155,6 +156,17 @@ impl Plan {
                 )
             }
         }
+    }
+
+    /// The HTTP versions of the load, without duplicates. A version that every gateway speaks comes first.
+    pub fn versions(&self) -> Vec<HttpVersion> {
+        let asked = |version: &HttpVersion| self.load.iter().any(|point| point.http == *version);
+        [HttpVersion::Http11, HttpVersion::Http10, HttpVersion::Http2].into_iter().filter(asked).collect()
+    }
+
+    /// True if the load uses HTTP/2 only. A port may then not accept HTTP/1.
+    pub fn is_http2_only(&self) -> bool {
+        self.versions() == [HttpVersion::Http2]
     }
 
     /// The host of this name. `None` if no role is on it, and if all roles are on the machine that runs

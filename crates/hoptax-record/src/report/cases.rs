@@ -2,7 +2,7 @@
 
 use super::super::{DIRECT, Failure};
 use super::{Difference, Estimate, Latency, Load, Series, Tail, Tax, Throughput};
-use hoptax_format::record::{Cause, Counts, TlsTally};
+use hoptax_format::record::{Cause, Counts, Http2Tally, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -49,6 +49,9 @@ pub struct Case {
     pub service_time: Option<Latency>,
     /// Send lag: sent − scheduled.
     pub send_lag: Option<Latency>,
+    /// Waits of requests by what they waited for. Without HTTP/2, the JSON has no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Waits>,
     /// Time to the first byte of the response: first byte − sent.
     pub first_byte: Option<Latency>,
     /// Time to connect. Includes connections that were opened before the measured time.
@@ -64,6 +67,9 @@ pub struct Case {
     pub counts: Option<Counts>,
     /// Connections.
     pub connections: Option<Connections>,
+    /// What the connections saw of HTTP/2, over all trials. Without HTTP/2, the JSON has no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2Tally>,
     /// Bytes on the wire.
     pub bytes: Option<Bytes>,
     /// CPU time.
@@ -121,6 +127,17 @@ pub struct FailedTrial {
     /// Why it failed.
     #[serde(flatten)]
     pub failure: Failure,
+}
+
+/// Waits of requests of HTTP/2.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waits {
+    /// From the scheduled time until the request had a connection.
+    pub connection: Latency,
+    /// From then until it had a stream.
+    pub stream: Latency,
+    /// From sending its head until the flow-control window had room for its whole body.
+    pub window: Latency,
 }
 
 /// Connections, over all trials.

@@ -18,6 +18,9 @@ pub struct Load {
     pub kind: &'static str,
     /// Connections.
     pub connections: u32,
+    /// Maximum number of requests in flight on a connection. If it is 1, the JSON has no such member.
+    #[serde(skip_serializing_if = "is_one")]
+    pub streams: u32,
     /// Requests per second; if the rate has stages, their mean. Absent in a closed loop.
     pub rate: Option<f64>,
     /// Stages of a changing rate; absent for a steady rate.
@@ -101,8 +104,7 @@ impl Load {
 
     /// The load point at this index of a plan, with a label that other load points may have too.
     pub fn new(index: usize, point: &LoadPoint) -> Self {
-        let connections =
-            format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
+        let connections = point.connections_in_words();
         let how: String = point.unusual().iter().map(|words| format!(", {words}")).collect();
         let (kind, rate, arrivals, label) = match &point.shape {
             Shape::Closed => ("closed", None, None, format!("closed loop, {connections}{how}")),
@@ -125,6 +127,7 @@ impl Load {
             label,
             kind,
             connections: point.connections,
+            streams: point.streams,
             rate: rate.map(Rate::mean),
             stages: rate.and_then(stages),
             arrivals,
@@ -144,6 +147,11 @@ impl Load {
         }
     }
 
+    /// Maximum number of requests in flight: connections × streams.
+    pub fn concurrency(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.streams)
+    }
+
     /// True for an open loop.
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
@@ -153,6 +161,11 @@ impl Load {
     pub fn is_steady(&self) -> bool {
         self.is_open() && self.stages.is_none()
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// A rate with thousands separators, or the stages of a changing rate.
@@ -200,6 +213,8 @@ mod tests {
             open_point(Rate::Fixed(1000.0)),
             LoadPoint { requests_per_connection: Some(1), ..closed_point(1, 5) },
             LoadPoint { retry: Retry::IdleClose, ..closed_point(1, 5) },
+            LoadPoint { http: HttpVersion::Http2, ..closed_point(1, 5) },
+            LoadPoint { http: HttpVersion::Http2, streams: 8, ..closed_point(10, 5) },
             open_point(Rate::Stages(vec![second(100.0, 100.0, 10), second(100.0, 5000.0, 60)])),
             LoadPoint { from: Some("edge".into()), ..open_point(Rate::Fixed(1000.0)) },
         ];
@@ -214,6 +229,8 @@ mod tests {
                 "open loop, 1,000/s, jitter ±10 %, 8 connections",
                 "closed loop, 1 connection, keep-alive off",
                 "closed loop, 1 connection, retry idle-close",
+                "closed loop, 1 connection, HTTP/2",
+                "closed loop, 10 connections × 8 streams, HTTP/2",
                 "open loop, 100/s for 10s, ramp to 5000/s over 1m, jitter ±10 %, 8 connections",
                 "open loop, 1,000/s, jitter ±10 %, 8 connections, from edge",
             ]

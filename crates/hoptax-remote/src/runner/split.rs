@@ -122,6 +122,7 @@ mod tests {
             sources: Vec::new(),
             tls: None,
             http: HttpVersion::Http11,
+            streams: 1,
             requests_per_connection: None,
             retry: Retry::Off,
             targets: Vec::new(),

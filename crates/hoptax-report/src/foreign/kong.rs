@@ -105,8 +105,8 @@ fn sweep(cases: &[Pooled]) -> Option<Sweep> {
                 .filter(|(other, _)| *other != at)
                 .map(|(_, sweep)| (sweep.of)(load))
                 .collect();
-            let connections = (load.http, load.requests_per_connection, load.retry, load.from.clone());
-            (others, load.kind, load.arrivals, connections, load.stages.is_some())
+            let how = (load.http, load.streams, load.requests_per_connection, load.retry, load.from.clone());
+            (others, load.kind, load.arrivals, how, load.stages.is_some())
         };
         loads.windows(2).all(|pair| rest(pair[0]) == rest(pair[1]))
     };

@@ -152,6 +152,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         command => command_line(&model.command),
         events => crate::sections::events::html(model),
         path => crate::sections::path::html(model),
+        http2 => crate::sections::http2::html(model),
         generators => crate::sections::generators::html(model),
     })?;
     Ok(page)

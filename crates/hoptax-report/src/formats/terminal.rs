@@ -67,6 +67,8 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     let host = page.host(model);
     let ways: String =
         crate::sections::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
+    let streams: String =
+        crate::sections::http2::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
     let events: String =
         crate::sections::events::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
     for section in [
@@ -74,6 +76,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         page.hosts(model),
         events,
         ways,
+        streams,
         page.budget(model),
         page.failures(model),
         page.findings(model),

@@ -9,6 +9,7 @@ pub(crate) mod gateway_pairs;
 pub(crate) mod generators;
 pub(crate) mod host;
 pub(crate) mod hosts;
+pub(crate) mod http2;
 pub(crate) mod path;
 pub(crate) mod precision;
 pub(crate) mod quiet;

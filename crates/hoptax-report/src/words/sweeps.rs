@@ -39,8 +39,8 @@ fn collect(
     let alike = |one: &Load, other: &Load| {
         (one.kind, one.arrivals, &one.stages, one.duration_s)
             == (other.kind, other.arrivals, &other.stages, other.duration_s)
-            && (one.requests, one.requests_per_connection, one.http, one.retry)
-                == (other.requests, other.requests_per_connection, other.http, other.retry)
+            && (one.requests, one.requests_per_connection, one.streams, one.http, one.retry)
+                == (other.requests, other.requests_per_connection, other.streams, other.http, other.retry)
             && (rest(one), &one.from) == (rest(other), &other.from)
     };
     let mut taken: Vec<usize> = Vec::new();
@@ -66,7 +66,11 @@ fn collect(
 /// The label without the property in which the load points differ: `open loop, 1,000 requests/s`.
 fn common(load: &Load, axis: &str) -> String {
     let word = if axis == "connections" { "connection" } else { "/s" };
-    let parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();
+    let mut parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();
+    let streams = format!("{} streams", load.streams);
+    if axis == "connections" && load.streams > 1 {
+        parts.push(&streams);
+    }
     parts.join(", ")
 }
 
@@ -75,6 +79,7 @@ mod tests {
     use super::*;
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{Run, closed_point, open_point};
+    use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -88,6 +93,9 @@ mod tests {
             closed_point(1, 1),
             open_point(1000.0, 8, 9),
             LoadPoint { from: Some("edge".into()), ..closed_point(64, 1) },
+            LoadPoint { http: HttpVersion::Http2, streams: 8, ..closed_point(1, 1) },
+            LoadPoint { http: HttpVersion::Http2, streams: 8, ..closed_point(9, 1) },
+            LoadPoint { http: HttpVersion::Http2, streams: 1, ..closed_point(9, 1) },
         ]);
         let model = run.model();
         let loads: Vec<&Load> = model.loads().collect();
@@ -99,11 +107,13 @@ mod tests {
             [
                 ("connections", &[2, 3, 1][..], &[2.0, 8.0, 64.0][..]),
                 ("connections", &[5, 0], &[1.0, 32.0]),
+                ("connections", &[8, 9], &[1.0, 9.0]),
                 ("rate", &[4, 3], &[500.0, 1000.0]),
             ]
         );
+        assert_eq!(found[2].label, "closed loop, HTTP/2, 8 streams");
         assert!(!found[0].label.contains("connections") && found[0].label.contains("open"), "{found:?}");
-        assert!(!found[2].label.contains("/s") && found[2].label.contains("8 connections"), "{found:?}");
+        assert!(!found[3].label.contains("/s") && found[3].label.contains("8 connections"), "{found:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::words::format::{Scale, number};
 use hoptax_analysis::Load;
 use hoptax_format::spec::{HttpVersion, Retry};
+use hoptax_plan::connections_in_words;
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 
@@ -18,8 +19,7 @@ pub(crate) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
 
 /// The load point as part of a sentence: `at 1,000/s over 32 connections`.
 pub(crate) fn place(load: &Load) -> String {
-    let plural = if load.connections == 1 { "" } else { "s" };
-    let connections = format!("{} connection{plural}{}", load.connections, manner(load));
+    let connections = connections_in_words(load.connections, load.streams) + &manner(load);
     let rate = load.rate.map(|rate| format!("{}/s", number(rate)));
     match (rate, &load.stages) {
         (Some(rate), None) => format!("at {rate} over {connections}"),
@@ -34,7 +34,11 @@ pub(crate) fn place(load: &Load) -> String {
 /// no request is sent again, and if the host of the role `generator` sends the load. Without this
 /// description, two load points could have the same label.
 fn manner(load: &Load) -> String {
-    let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
+    let version = match load.http {
+        HttpVersion::Http10 => " in HTTP/1.0",
+        HttpVersion::Http11 => "",
+        HttpVersion::Http2 => " in HTTP/2",
+    };
     let kept = match load.requests_per_connection {
         None => String::new(),
         Some(1) => " without keep-alive".to_owned(),

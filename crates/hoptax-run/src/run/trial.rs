@@ -6,7 +6,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_format::Address;
 use hoptax_format::random::Random;
 use hoptax_format::record::{Cause, LoadRecord};
-use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
 use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
@@ -26,6 +26,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
     let LoadPoint {
         mut shape,
         connections,
+        streams,
         mut duration,
         requests,
         requests_per_connection,
@@ -53,6 +54,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
         sources: plan.sources.clone(),
         tls: None,
         http,
+        streams,
         requests_per_connection,
         retry,
         shape,
@@ -94,12 +96,6 @@ fn warmup(plan: &Plan, shape: &Shape, connections: u32) -> Duration {
     }
 }
 
-/// The HTTP versions that the plan's load uses, without duplicates.
-pub(super) fn versions(plan: &Plan) -> Vec<HttpVersion> {
-    let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
-    [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
-}
-
 /// The record of a measured trial.
 pub(super) fn record(
     number: usize,
@@ -137,12 +133,13 @@ pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
     let causes = counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
     let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
     let closed = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
-    let usual = match closed > 0 && closed == counts.resets {
-        true => {
-            ". Each connection ended before the first byte of a response: the service may serve another \
-             host (the target's header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
-        }
-        false => "",
+    let usual = if closed > 0 && closed == counts.resets {
+        ". Each connection ended before the first byte of a response: the service may serve another host (the \
+         target's header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
+    } else if of(Cause::NotHttp2) > 0 {
+        ". The service does not speak HTTP/2 there: write http: 1.1, or switch on HTTP/2 in the service"
+    } else {
+        ""
     };
     (counts.completed == 0).then(|| Failure {
         stage: Stage::Trial,

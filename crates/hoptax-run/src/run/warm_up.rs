@@ -13,7 +13,7 @@ use super::trial::load_spec;
 use crate::schedule::{Contender, Slot};
 use hoptax_format::Address;
 use hoptax_format::record::LoadRecord;
-use hoptax_format::spec::{LoadSpec, Shape};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Shape};
 use hoptax_plan::{Gateway, GatewayKind, LoadPoint, Plan, UntilSettled, Upstream};
 use hoptax_record::{Burst, DirectTrial, RoleUsage, WarmUp, WarmUpLoad, has_failures};
 use std::time::Duration;
@@ -81,8 +81,10 @@ pub(super) struct WarmingUp {
     limit: Duration,
     /// Index of the load point whose load the process gets.
     load: usize,
-    /// Largest number of connections of the load points that have not killed the process.
+    /// Numbers of connections and streams of the load point with most requests in flight, of those that have
+    /// not killed the process.
     connections: u32,
+    streams: u32,
     /// Time under load so far, ns. It includes bursts that do not count.
     loaded_ns: u64,
     record: WarmUp,
@@ -128,10 +130,16 @@ impl WarmingUp {
             faster_by: None,
             bursts: Vec::new(),
         };
+        let load = heaviest(points())?;
+        let is_http2 = |point: &LoadPoint| point.http == HttpVersion::Http2;
+        let alike = points().filter(|(_, point)| is_http2(point) == is_http2(&plan.load[load]));
+        let widest = alike.map(|(_, point)| (point.concurrency(), point.connections, point.streams)).max()?;
+        let (_, connections, streams) = widest;
         Some(Self {
             limit: limits.at_most,
-            load: heaviest(points())?,
-            connections: points().map(|(_, point)| point.connections).max()?,
+            load,
+            connections,
+            streams,
             loaded_ns: 0,
             record,
             is_hopeless: false,
@@ -162,7 +170,7 @@ impl WarmingUp {
         match (self.record.load, &spec.shape) {
             (WarmUpLoad::Highest, _) => {
                 spec.shape = Shape::Closed;
-                spec.connections = self.connections;
+                (spec.connections, spec.streams) = (self.connections, self.streams);
                 spec.workers = (spec.cpus.len() as u32).clamp(1, spec.connections);
             }
             (WarmUpLoad::Plan, Shape::Open { rate, .. }) => {
@@ -234,11 +242,11 @@ fn load_of(plan: &Plan, limits: UntilSettled, gateway: Option<&Gateway>) -> Warm
     if is_external && !limits.overload_external { WarmUpLoad::Plan } else { WarmUpLoad::Highest }
 }
 
-/// Index of the heaviest of these load points: the closed loop with the most connections, or else the open
-/// loop with the highest rate.
+/// Index of the heaviest of these load points: the closed loop with the most requests in flight, or else the
+/// open loop with the highest rate.
 fn heaviest<'a>(points: impl Iterator<Item = (usize, &'a LoadPoint)>) -> Option<usize> {
     let weight = |point: &LoadPoint| match &point.shape {
-        Shape::Closed => (true, f64::from(point.connections)),
+        Shape::Closed => (true, point.concurrency() as f64),
         Shape::Open { rate, .. } => (false, rate.mean()),
     };
     let heavier = |a: &(bool, f64), b: &(bool, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
@@ -392,6 +400,7 @@ mod tests {
             limit: Duration::from_secs(60),
             load: 0,
             connections: 1,
+            streams: 1,
             loaded_ns: record.load_ns(),
             record,
             is_hopeless: false,
@@ -424,6 +433,24 @@ mod tests {
         assert!(!warming.is_over());
         warming.add(&unanswered, None, None);
         assert!(warming.is_over(), "it answers nothing at the plan's load either");
+    }
+
+    #[test]
+    fn the_highest_load_has_the_most_requests_in_flight() {
+        let chosen = |load: &str| {
+            let text = format!("gateways: []\nload: [{load}]\n");
+            let context =
+                hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
+            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context).expect("a plan");
+            let limits = UntilSettled { at_most: Duration::from_secs(1), overload_external: false };
+            let warming = WarmingUp::new(&plan, limits, None, 0, &[]).expect("a load point");
+            (warming.load, warming.connections, warming.streams)
+        };
+        let http1 = "{ loop: closed, connections: [1, 100] }, { loop: open, rate: 9/s, connections: 500 }";
+        assert_eq!(chosen(http1), (1, 500, 1));
+        let http2 = "{ loop: closed, connections: 10, http: 2, streams: [1, 8] }";
+        assert_eq!(chosen(&format!("{http2}, {{ loop: closed, connections: 64 }}")), (1, 10, 8));
+        assert_eq!(chosen(&format!("{http2}, {{ loop: closed, connections: 99 }}")), (2, 99, 1));
     }
 
     #[test]

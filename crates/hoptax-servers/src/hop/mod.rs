@@ -1,14 +1,19 @@
 //! The hops: built-in reference proxies. They show the lowest cost that a hop can have on this machine.
 
 mod forward;
+mod h2;
+mod holds;
 mod l4;
 mod l7;
 mod pairs;
 mod turns;
+mod warming;
 
 use super::net;
 use anyhow::Context as _;
 pub use forward::ForwardProxy;
+pub use h2::UpstreamHttp;
+use holds::Holds;
 use hoptax_format::Address;
 use hoptax_host::threads::{Threads, check_cpus};
 use hoptax_plan::{HopDelay, HopKind};
@@ -23,11 +28,31 @@ pub struct HopReady {
     pub listen: SocketAddr,
 }
 
+/// The kind of hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Forwards bytes.
+    L4,
+    /// Forwards requests of HTTP/1.
+    L7,
+    /// Forwards requests of HTTP/2. The value is what it speaks to its upstreams.
+    H2(UpstreamHttp),
+}
+
+impl From<HopKind> for Kind {
+    fn from(kind: HopKind) -> Self {
+        match kind {
+            HopKind::L4 => Self::L4,
+            HopKind::L7 => Self::L7,
+        }
+    }
+}
+
 /// Settings of a hop.
 #[derive(Debug, Clone)]
 pub struct HopSettings {
     /// The kind of hop.
-    pub kind: HopKind,
+    pub kind: Kind,
     /// Address to listen on. With port 0, the kernel chooses the port.
     pub listen: SocketAddr,
     /// Addresses of the upstreams, at least one. The hop uses them in turn.
@@ -36,9 +61,9 @@ pub struct HopSettings {
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`. If empty, workers are not pinned.
     pub cpus: Vec<u32>,
-    /// Makes the hop a forward proxy, for [`HopKind::L7`] only.
+    /// Makes the hop a forward proxy, for [`Kind::L7`] only.
     pub forward: Option<ForwardProxy>,
-    /// Planted delay and warm-up, for [`HopKind::L7`] only.
+    /// Planted delay and warm-up, not for [`Kind::L4`].
     pub delay: Option<HopDelay>,
     /// Seed for the choice of delayed requests.
     pub seed: u64,
@@ -59,9 +84,9 @@ impl RunningHop {
     pub fn start(settings: &HopSettings) -> anyhow::Result<Self> {
         anyhow::ensure!(!settings.upstreams.is_empty(), "a hop needs at least one upstream");
         anyhow::ensure!(settings.workers > 0, "a hop needs at least one worker");
-        let delayed = settings.delay.is_none() || settings.kind == HopKind::L7;
-        anyhow::ensure!(delayed, "only hop-l7 can delay requests");
-        let forwards = settings.forward.is_none() || settings.kind == HopKind::L7;
+        let delayed = settings.delay.is_none() || settings.kind != Kind::L4;
+        anyhow::ensure!(delayed, "hop-l4 cannot delay requests");
+        let forwards = settings.forward.is_none() || settings.kind == Kind::L7;
         anyhow::ensure!(forwards, "only hop-l7 can be a forward proxy");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
@@ -76,18 +101,19 @@ impl RunningHop {
                 .push(net::listener(listen, shared).context("the hop's listener for an additional worker")?);
         }
         let warming = settings.delay.and_then(|delay| delay.warming);
-        let warming = warming.map(|planted| Arc::new(l7::Warming::new(planted)));
+        let warming = warming.map(|planted| Arc::new(warming::Warming::new(planted)));
         let mut threads = Threads::default();
         for (index, listener) in listeners.into_iter().enumerate() {
             let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
             let (delay, warming, seed) = (settings.delay, warming.clone(), settings.seed);
             let forward = settings.forward.clone();
             let cpu = settings.cpus.get(index % settings.cpus.len().max(1)).copied();
-            let work = move |stop: &_| match kind {
-                HopKind::L4 => l4::serve(listener, upstreams, index, stop),
-                HopKind::L7 => {
-                    let holds = l7::Holds::new(delay, warming, seed, index, cpu.is_some());
-                    l7::serve(listener, upstreams, index, (forward, holds), stop)
+            let work = move |stop: &_| {
+                let holds = Holds::new(delay, warming, seed, index, cpu.is_some());
+                match kind {
+                    Kind::L4 => l4::serve(listener, upstreams, index, stop),
+                    Kind::L7 => l7::serve(listener, upstreams, index, (forward, holds), stop),
+                    Kind::H2(http) => h2::serve(listener, upstreams, index, (http, holds), stop),
                 }
             };
             threads.spawn(&format!("hop-{index}"), listen, cpu, work)?;

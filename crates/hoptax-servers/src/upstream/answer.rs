@@ -1,5 +1,5 @@
 //! All responses of an instance. They are built before the instance starts, so that answering a request
-//! requires no formatting and no copying.
+//! requires no formatting and no copying. HTTP/2 copies bodies, because frames divide them.
 
 use super::like;
 use anyhow::Context as _;
@@ -7,6 +7,7 @@ use hoptax_format::stamp::{self, Stamp};
 use hoptax_plan::{Body, BodyKind, BuiltInUpstream};
 use hoptax_record::bounded;
 use hoptax_wire::http1::{Version, response_head};
+use hoptax_wire::http2::{Block, OutField, response_fields};
 use std::sync::Arc;
 
 /// Bodies up to this size are stored together with each head, so that a response is one send. Larger bodies
@@ -22,8 +23,17 @@ pub(super) struct AnswerTo {
     pub(super) failed: bool,
 }
 
+/// The properties that decide which response a request over HTTP/2 receives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StreamAnswerTo {
+    pub(super) head: bool,
+    pub(super) failed: bool,
+}
+
 impl AnswerTo {
     const COUNT: usize = 16;
+    /// The answer that contains the configured body.
+    const WITH_BODY: Self = Self { version: Version::Http11, keep_alive: true, head: false, failed: false };
 
     fn index(self) -> usize {
         usize::from(self.version == Version::Http11)
@@ -52,8 +62,16 @@ pub(super) struct Answers {
     large_body: Arc<Vec<u8>>,
     /// Number of bytes of `large_body` that are sent.
     length: usize,
+    /// Length of the inline body. It is at the end of the answers in `written`.
+    inline: usize,
     /// Position of the stamps in each element of `written`; empty without stamps.
     stamps: Vec<usize>,
+    /// The head for HTTP/2, without the stamp.
+    fields: Vec<OutField>,
+    /// `fields`, encoded. [`encode`] replaces this encoding by one that uses the dynamic table.
+    block: Block,
+    /// The head for HTTP/2 of a request that was chosen to fail.
+    failed: Block,
 }
 
 const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
@@ -81,9 +99,13 @@ impl Answers {
         }
         let inline = body.len() <= INLINE_BODY;
         let mut answers = Self::heads(settings.status, (&headers, stamps), &body, inline)?;
-        if has_body(settings.status) && !inline {
-            answers.length = body.len();
-            answers.large_body = Arc::new(body);
+        match has_body(settings.status) {
+            true if inline => answers.inline = body.len(),
+            true => {
+                answers.length = body.len();
+                answers.large_body = Arc::new(body);
+            }
+            false => {}
         }
         Ok(answers)
     }
@@ -127,7 +149,17 @@ impl Answers {
             }
             written.push(answer);
         }
-        Ok(Self { written, large_body: Arc::default(), length: 0, stamps: places })
+        let fields = fields(status, headers, body.len())?;
+        Ok(Self {
+            written,
+            large_body: Arc::default(),
+            length: 0,
+            inline: 0,
+            stamps: places,
+            block: Block::plain(&fields),
+            fields,
+            failed: Block::plain(&self::fields(500, headers, FAILURE_BODY.len())?),
+        })
     }
 
     pub(super) fn are_stamped(&self) -> bool {
@@ -146,6 +178,45 @@ impl Answers {
         let body = if to.head || to.failed { &[] } else { &self.large_body[..self.length] };
         (&self.written[to.index()], body)
     }
+
+    /// The head and the body of a response over HTTP/2. The caller adds the stamp.
+    pub(super) fn of_stream(&self, to: StreamAnswerTo) -> (&Block, &[u8]) {
+        let block = if to.failed { &self.failed } else { &self.block };
+        let body: &[u8] = match to {
+            StreamAnswerTo { head: true, .. } => &[],
+            StreamAnswerTo { failed: true, .. } => FAILURE_BODY,
+            _ if self.inline > 0 => {
+                let whole = &self.written[AnswerTo::WITH_BODY.index()];
+                &whole[whole.len() - self.inline..]
+            }
+            _ => &self.large_body[..self.length],
+        };
+        (block, body)
+    }
+}
+
+/// Encodes the heads of all responses of an instance together, so that they share entries of the dynamic
+/// table.
+pub(super) fn encode<'a>(answers: impl Iterator<Item = &'a mut Answers>) {
+    let mut all: Vec<&mut Answers> = answers.collect();
+    let fields: Vec<Vec<OutField>> = all.iter_mut().map(|one| std::mem::take(&mut one.fields)).collect();
+    let blocks = Block::shared(&fields.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    for (answers, block) in all.into_iter().zip(blocks) {
+        answers.block = block;
+    }
+}
+
+/// The head of a response over HTTP/2. Headers about the connection are left out, because HTTP/2 does not
+/// allow them.
+fn fields(status: u16, extra: &[(String, String)], length: usize) -> anyhow::Result<Vec<OutField>> {
+    const OF_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+    let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
+    let content_type = (has_body(status) && !typed("content-type")).then_some(("content-type", "text/plain"));
+    let extra = extra.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let allowed = extra.filter(|(name, _)| !OF_CONNECTION.iter().any(|own| name.eq_ignore_ascii_case(own)));
+    let length = has_body(status).then_some(length as u64);
+    response_fields(status, content_type.into_iter().chain(allowed), length)
+        .context("the upstream's headers for HTTP/2")
 }
 
 fn has_body(status: u16) -> bool {
@@ -276,6 +347,41 @@ mod tests {
         let large = text(&settings(200, Body::Size(1 << 20)), PLAIN);
         assert_eq!(large.len() - large.find("\r\n\r\n").expect("a head") - 4, 1 << 20);
         assert!(!text(&settings(200, Body::Size(1 << 20)), AnswerTo { head: true, ..PLAIN }).contains("abc"));
+    }
+
+    #[test]
+    fn answers_over_http2_have_the_same_bodies() {
+        for (status, body, length) in [
+            (200, Body::Text("hi".into()), 2),
+            (200, Body::Size(0), 0),
+            (200, Body::Size(1 << 20), 1 << 20),
+            (204, Body::Size(5), 0),
+        ] {
+            let mut with_keep_alive = settings(status, body);
+            with_keep_alive.headers.push(("Keep-Alive".into(), "timeout=5".into()));
+            for stamps in [false, true] {
+                let mut answers = Answers::new(&with_keep_alive, stamps).expect("good settings");
+                let names: Vec<_> = answers.fields.iter().map(|field| field.name.clone()).collect();
+                let expected = match status {
+                    204 => vec![":status", "x-a"],
+                    _ => vec![":status", "content-type", "x-a", "content-length"],
+                };
+                assert_eq!(names, expected);
+                encode(std::iter::once(&mut answers));
+                for (head, failed) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let (_, body) = answers.of_stream(StreamAnswerTo { head, failed });
+                    let to = AnswerTo { head, failed, ..PLAIN };
+                    let whole = [answers.get(to).0, answers.get(to).1].concat();
+                    assert!(whole.ends_with(body), "{status} {to:?}");
+                    let expected = match (head, failed) {
+                        (true, _) => 0,
+                        (false, true) => FAILURE_BODY.len(),
+                        (false, false) => length,
+                    };
+                    assert_eq!(body.len(), expected, "{status} {to:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::ledger::InstanceCounts;
 use hoptax_wire::http1::Version;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +32,7 @@ impl Count {
 pub(super) struct Counts {
     pub(super) http10: Count,
     pub(super) http11: Count,
+    pub(super) http2: Count,
     pub(super) connections: Count,
     pub(super) open: Count,
     /// Requests after which the client closes the connection.
@@ -39,6 +41,30 @@ pub(super) struct Counts {
     pub(super) bytes_out: Count,
     /// Token reviews, also counted as requests.
     pub(super) reviews: Count,
+    pub(super) streams: StreamCounts,
+    /// Streams that clients reset before they had the whole response.
+    pub(super) cancels: Count,
+}
+
+/// Maximum number of streams that a client may open at a time on one connection.
+pub(super) const MOST_STREAMS: u32 = 1024;
+
+/// Counts of streams, by the number of streams that were open on their connection, themselves included. A
+/// maximum could not be read twice: the difference of two maxima is not the maximum in between.
+#[derive(Debug)]
+pub(super) struct StreamCounts([Count; MOST_STREAMS as usize + 1]);
+
+impl Default for StreamCounts {
+    fn default() -> Self {
+        Self([const { Count(AtomicU64::new(0)) }; MOST_STREAMS as usize + 1])
+    }
+}
+
+impl StreamCounts {
+    /// Counts a stream. `open` is the number of open streams of its connection.
+    pub(super) fn opened(&self, open: usize) {
+        self.0[open.min(MOST_STREAMS as usize)].add(1);
+    }
 }
 
 impl Counts {
@@ -53,9 +79,16 @@ impl Counts {
     pub(super) fn read(listeners: &[Arc<Self>]) -> InstanceCounts {
         let sum = |count: fn(&Self) -> &Count| listeners.iter().map(|one| count(one).get()).sum::<u64>();
         let (http10, http11) = (sum(|one| &one.http10), sum(|one| &one.http11));
-        let versions = [("1.0", http10), ("1.1", http11)];
+        let http2 = sum(|one| &one.http2);
+        let versions = [("1.0", http10), ("1.1", http11), ("2", http2)];
+        let mut by_open = BTreeMap::new();
+        for one in listeners {
+            for (open, count) in (0..).zip(&one.streams.0).filter(|(_, count)| count.get() > 0) {
+                *by_open.entry(open).or_default() += count.get();
+            }
+        }
         InstanceCounts {
-            requests: http10 + http11,
+            requests: http10 + http11 + http2,
             connections: sum(|one| &one.connections),
             open: sum(|one| &one.open),
             closing: Some(sum(|one| &one.closing)),
@@ -66,6 +99,10 @@ impl Counts {
                 .filter(|(_, count)| *count > 0)
                 .map(|(version, count)| (version.to_owned(), count))
                 .collect(),
+            streams: Some(by_open.values().sum()),
+            most_streams: Some(by_open.keys().last().map_or(0, |open| u64::from(*open))),
+            streams_by_open: Some(by_open),
+            cancels: Some(sum(|one| &one.cancels)),
         }
     }
 }

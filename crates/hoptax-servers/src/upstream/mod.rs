@@ -1,4 +1,5 @@
-//! The built-in upstream: answers every request as its settings say, and keeps a ledger.
+//! The built-in upstream: answers every request as its settings say, and keeps a ledger. One port serves
+//! HTTP/1 and HTTP/2.
 //!
 //! Each instance is one thread with its own listener, on a port or on a Unix socket, and its own event loop.
 //! With TLS, each instance has a second such thread. The threads share nothing while they serve a request.
@@ -71,6 +72,9 @@ pub struct Placement {
     pub also: Vec<u16>,
     /// Whether responses carry stamps ([`hoptax_format::stamp`]).
     pub stamps: bool,
+    /// Number of requests after which a connection is closed. HTTP/1 announces it with `connection: close`,
+    /// HTTP/2 with GOAWAY.
+    pub close_after: Option<u64>,
     /// Certificate chain and private key, PEM. If present, each instance has a second listener, for TLS.
     pub identity: Option<String>,
     /// Secret that signs valid tokens (HS256), for token reviews. Without a secret, no token is valid.
@@ -96,8 +100,10 @@ impl RunningUpstream {
         let listeners = if placement.identity.is_some() { 2 } else { 1 };
         let room = room(net::descriptor_limit(), settings.instances * listeners);
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
-        let answers = answer::Answers::new(settings, placement.stamps)?;
-        let rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
+        let mut answers = answer::Answers::new(settings, placement.stamps)?;
+        let mut rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
+        let ruled = rules.iter_mut().flat_map(rules::Rules::answers_mut);
+        answer::encode(std::iter::once(&mut answers).chain(ruled));
         let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -156,7 +162,7 @@ impl RunningUpstream {
             if let Some(rules) = &mut rules {
                 rules.seed(placement.seed, u64::from(instance));
             }
-            let token_secret = placement.token_secret.clone();
+            let (token_secret, close_after) = (placement.token_secret.clone(), placement.close_after);
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
             let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
             // The additional ports belong to the first instance.
@@ -172,6 +178,7 @@ impl RunningUpstream {
                     counts: &seen,
                     all_counts: &all_counts,
                     room,
+                    close_after,
                     token_secret: token_secret.as_deref(),
                     switch: &switch,
                 };

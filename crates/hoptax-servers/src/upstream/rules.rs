@@ -162,6 +162,10 @@ impl Rules {
     pub(super) fn get_mut(&mut self, place: u32) -> &mut Answers {
         &mut self.answers[place as usize]
     }
+
+    pub(super) fn answers_mut(&mut self) -> impl Iterator<Item = &mut Answers> {
+        self.answers.iter_mut()
+    }
 }
 
 /// Whether a path has this form. `*` is one or more bytes other than `/`.

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Maximum number of plain bytes to read at once: a few full records.
 const PIECE: usize = 64 * 1024;
 
+/// HTTP/2 as ALPN names it.
+const HTTP2: &[u8] = b"h2";
+
 /// Builds the configuration from `identity`: the certificate chain and the key as PEM, in any order. The only
 /// cipher is AES-128-GCM, in TLS 1.3 and in TLS 1.2, as on the client side, so that all gateways use the same
 /// cipher.
@@ -42,7 +45,7 @@ pub(super) fn config(identity: &str) -> anyhow::Result<Arc<ServerConfig>> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .context("certificate and key for TLS")?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
     config.ticketer = rustls::crypto::ring::Ticketer::new().context("a key for session tickets")?;
     Ok(Arc::new(config))
 }
@@ -188,6 +191,11 @@ impl Sockets for SecureLoop<'_> {
             other => format!("{other:?}"),
         };
         Some((version, format!("{:?}", session.negotiated_cipher_suite()?.suite())))
+    }
+
+    fn is_http2(&self, token: Token) -> Option<bool> {
+        let session = self.sessions.all.get(token.index())?.as_deref()?;
+        Some(session.alpn_protocol() == Some(HTTP2))
     }
 }
 

@@ -10,6 +10,7 @@ use hoptax_format::clock;
 use hoptax_plan::units;
 use hoptax_record::Digest;
 use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};
+use hoptax_wire::http2::{Block, Section, response_fields};
 use serde_json::json;
 
 /// A path that contains this text is a verification path.
@@ -57,7 +58,8 @@ pub(super) struct Special {
     asked: Asked,
     method: String,
     target: String,
-    version: Version,
+    /// Absent if the request is on a stream of HTTP/2.
+    version: Option<Version>,
     keep_alive: bool,
     is_head: bool,
     headers: Vec<(String, String)>,
@@ -80,10 +82,63 @@ pub(super) struct InstanceFacts<'a> {
 /// What to do after a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Bytes to send; usually a whole response.
-    pub(super) bytes: Vec<u8>,
+    /// If absent, the connection or the stream closes without a response.
+    pub(super) response: Option<Response>,
     pub(super) delay_ns: u64,
-    pub(super) closes: bool,
+}
+
+/// A response, independent of the HTTP version.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Response {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+    /// Whether the head contains the length of the body.
+    has_length: bool,
+    /// True if the connection or the stream closes after half of the body.
+    pub(super) is_cut: bool,
+}
+
+impl Response {
+    fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
+        let headers = vec![("content-type", content_type.to_owned())];
+        Self { status, headers, body, has_length: true, is_cut: false }
+    }
+
+    fn text(status: u16, body: String) -> Self {
+        Self::new(status, "text/plain", body.into_bytes())
+    }
+
+    fn filled(size: usize) -> Self {
+        Self::new(200, "text/plain", pattern(size))
+    }
+
+    fn json(status: u16, value: &serde_json::Value) -> Self {
+        Self::new(status, "application/json", value.to_string().into_bytes())
+    }
+
+    fn has_body(&self) -> bool {
+        !matches!(self.status, 204 | 304)
+    }
+
+    fn length(&self) -> Option<u64> {
+        (self.has_body() && self.has_length).then_some(self.body.len() as u64)
+    }
+
+    /// Length of the part of the body that is sent.
+    fn sent(&self, is_head: bool) -> usize {
+        match self.has_body() && !is_head {
+            true if self.is_cut => self.body.len() / 2,
+            true => self.body.len(),
+            false => 0,
+        }
+    }
+
+    fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let of_body = self.headers.iter().filter(|_| self.has_body());
+        let own = [(RESPONSE_REMOVED, "by-upstream")];
+        own.into_iter().chain(of_body.map(|(name, value)| (*name, value.as_str())))
+    }
 }
 
 #[inline]
@@ -137,7 +192,7 @@ impl Special {
             asked: asked(&target),
             method: text(&head.method),
             target,
-            version: head.version,
+            version: Some(head.version),
             keep_alive: head.keep_alive,
             is_head: head.is_head,
             headers,
@@ -147,8 +202,38 @@ impl Special {
         }
     }
 
-    pub(super) fn version(&self) -> Version {
+    /// Starts reading a request over HTTP/2. `:authority` becomes the header `host`.
+    pub(super) fn of_stream(head: &Section) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let target = text(head.path().unwrap_or_default());
+        let name = |name: &[u8]| match name {
+            b":authority" => Some("host".to_owned()),
+            [b':', ..] => None,
+            name => Some(text(name)),
+        };
+        let headers = head.fields().iter().filter_map(|(field, value)| Some((name(field)?, text(value))));
+        Self {
+            asked: asked(&target),
+            method: text(head.method()),
+            headers: headers.collect(),
+            target,
+            version: None,
+            keep_alive: true,
+            is_head: head.method() == b"HEAD",
+            body_bytes: 0,
+            digest: Digest::default(),
+            body: Vec::new(),
+        }
+    }
+
+    /// The version of the request; absent if it is on a stream of HTTP/2.
+    pub(super) fn version(&self) -> Option<Version> {
         self.version
+    }
+
+    /// False if the client closes the connection after this request.
+    pub(super) fn keep_alive(&self) -> bool {
+        self.keep_alive
     }
 
     pub(super) fn is_review(&self) -> bool {
@@ -166,34 +251,71 @@ impl Special {
 
     /// Returns the response. Called when the whole request has been read.
     pub(super) fn answer(&self, facts: &InstanceFacts<'_>) -> Outcome {
-        let text =
-            |status, body: String| self.whole(status, &[("content-type", "text/plain")], body.as_bytes());
-        let plain = |bytes: Vec<u8>| Outcome { bytes, delay_ns: 0, closes: !self.keep_alive };
-        match self.asked {
-            Asked::Echo => plain(self.json(200, &self.echo(facts))),
-            Asked::Status(status) => plain(text(status, format!("status {status}\n"))),
-            Asked::Bytes(size) => plain(self.whole(200, &[("content-type", "text/plain")], &pattern(size))),
-            Asked::Chunked(size) => plain(self.chunked(&pattern(size))),
+        let mut delay_ns = 0;
+        let response = match self.asked {
+            Asked::Echo => Response::json(200, &self.echo(facts)),
+            Asked::Status(status) => Response::text(status, format!("status {status}\n")),
+            Asked::Bytes(size) => Response::filled(size),
+            Asked::Chunked(size) => Response { has_length: false, ..Response::filled(size) },
             Asked::Header(size) => {
-                let value = String::from_utf8(vec![b'h'; size]).expect("one letter");
-                let headers = [("content-type", "text/plain"), (LONG_HEADER, value.as_str())];
-                plain(self.whole(200, &headers, b"a long header\n"))
+                let mut response = Response::text(200, "a long header\n".to_owned());
+                response.headers.push((LONG_HEADER, "h".repeat(size)));
+                response
             }
-            Asked::Slow(delay_ns) => Outcome { delay_ns, ..plain(text(200, "slow\n".to_owned())) },
-            Asked::Close => Outcome { bytes: Vec::new(), delay_ns: 0, closes: true },
-            Asked::CloseMidway => {
-                let mut bytes = self.whole(200, &[("content-type", "text/plain")], &pattern(MIDWAY));
-                bytes.truncate(bytes.len() - MIDWAY / 2);
-                Outcome { bytes, delay_ns: 0, closes: true }
+            Asked::Slow(delay) => {
+                delay_ns = delay;
+                Response::text(200, "slow\n".to_owned())
             }
-            Asked::TokenReview => plain(self.review(facts.token_secret)),
-            Asked::Unknown => plain(text(
+            Asked::Close => return Outcome { response: None, delay_ns },
+            Asked::CloseMidway => Response { is_cut: true, ..Response::filled(MIDWAY) },
+            Asked::TokenReview => self.review(facts.token_secret),
+            Asked::Unknown => Response::text(
                 404,
                 "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and \
                 close-midway\n"
                     .to_owned(),
-            )),
+            ),
+        };
+        Outcome { response: Some(response), delay_ns }
+    }
+
+    /// Writes a response for HTTP/1.
+    pub(super) fn http1(&self, response: &Response) -> Vec<u8> {
+        let version = self.version.unwrap_or(Version::Http11);
+        let is_chunked = !response.has_length && version == Version::Http11;
+        let connection = match (version, self.keep_alive) {
+            (Version::Http11, true) => None,
+            (Version::Http10, true) => Some(("connection", "keep-alive")),
+            (_, false) => Some(("connection", "close")),
+        };
+        let headers = response.headers().chain(connection);
+        // HTTP/1.0 has no chunks, so it needs the length.
+        let length =
+            if is_chunked { None } else { response.has_body().then_some(response.body.len() as u64) };
+        let mut bytes =
+            response_head(Version::Http11, response.status, headers, length).expect("headers of our own");
+        let body = &response.body[..response.sent(self.is_head)];
+        if !is_chunked {
+            bytes.extend_from_slice(body);
+            return bytes;
         }
+        // The head was written without a framing field, so add this field here.
+        bytes.truncate(bytes.len() - 2);
+        bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
+        if !self.is_head {
+            chunked(&mut bytes, body, CHUNK);
+        }
+        bytes
+    }
+
+    /// Encodes a response for HTTP/2: the head, and the part of the body that is sent.
+    pub(super) fn http2(&self, response: Response) -> (Block, Vec<u8>) {
+        let fields = response_fields(response.status, response.headers(), response.length());
+        let block = Block::plain(&fields.expect("headers of our own"));
+        let sent = response.sent(self.is_head);
+        let mut body = response.body;
+        body.truncate(sent);
+        (block, body)
     }
 
     fn echo(&self, facts: &InstanceFacts<'_>) -> serde_json::Value {
@@ -202,7 +324,7 @@ impl Special {
             "hoptax": "echo",
             "method": self.method,
             "path": self.target,
-            "protocol": self.version.as_str(),
+            "protocol": self.version.map_or("HTTP/2", Version::as_str),
             "headers": self.headers,
             "body_bytes": self.body_bytes,
             "body_digest": self.digest.text(),
@@ -214,7 +336,7 @@ impl Special {
 
     /// Answers like a Kubernetes API server: status 201 and the result in the body. A gateway that cannot
     /// send a body may send the token in `authorization` without a body. The result is then in the status.
-    fn review(&self, secret: Option<&str>) -> Vec<u8> {
+    fn review(&self, secret: Option<&str>) -> Response {
         let posted: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let by_header = self.body_bytes == 0;
         let token = if by_header {
@@ -244,46 +366,7 @@ impl Special {
             "spec": {},
             "status": status,
         });
-        self.json(code, &review)
-    }
-
-    fn json(&self, status: u16, value: &serde_json::Value) -> Vec<u8> {
-        self.whole(status, &[("content-type", "application/json")], value.to_string().as_bytes())
-    }
-
-    fn whole(&self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-        let has_body = !matches!(status, 204 | 304);
-        let headers: &[_] = if has_body { headers } else { &[] };
-        let mut bytes = self.head(status, headers, has_body.then_some(body.len() as u64));
-        if has_body && !self.is_head {
-            bytes.extend_from_slice(body);
-        }
-        bytes
-    }
-
-    fn chunked(&self, body: &[u8]) -> Vec<u8> {
-        if self.version == Version::Http10 {
-            return self.whole(200, &[("content-type", "text/plain")], body);
-        }
-        let mut bytes = self.head(200, &[("content-type", "text/plain")], None);
-        // The head was written without a framing field, so add this field here.
-        bytes.truncate(bytes.len() - 2);
-        bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
-        if !self.is_head {
-            chunked(&mut bytes, body, CHUNK);
-        }
-        bytes
-    }
-
-    fn head(&self, status: u16, headers: &[(&str, &str)], length: Option<u64>) -> Vec<u8> {
-        let connection = match (self.version, self.keep_alive) {
-            (Version::Http11, true) => None,
-            (Version::Http10, true) => Some(("connection", "keep-alive")),
-            (_, false) => Some(("connection", "close")),
-        };
-        let own = [(RESPONSE_REMOVED, "by-upstream")];
-        let headers = own.into_iter().chain(headers.iter().copied()).chain(connection);
-        response_head(Version::Http11, status, headers, length).expect("headers of our own")
+        Response::json(code, &review)
     }
 }
 

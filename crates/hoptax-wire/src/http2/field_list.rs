@@ -21,12 +21,21 @@ pub struct FieldList {
 /// What each field adds to the size beyond its name and value (RFC 9113, section 6.5.2).
 const OVERHEAD: usize = 32;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     name: u32,
     value: u32,
     end: u32,
 }
+
+/// Two lists are equal if they have the same fields in the same order.
+impl PartialEq for FieldList {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.places == other.places
+    }
+}
+
+impl Eq for FieldList {}
 
 impl FieldList {
     /// Creates an empty list that keeps fields with a total size of `most` bytes (RFC 9113, section 6.5.2).

@@ -242,6 +242,9 @@ struct LoadPreview {
     #[serde(rename = "loop")]
     loops: &'static str,
     connections: u32,
+    /// Maximum number of requests in flight on a connection. Absent if it is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<u32>,
     /// Requests per second. If the rate has stages, this is the mean.
     rate: Option<f64>,
     /// The stages of the rate, as the user wrote them. Absent for a constant rate.
@@ -349,11 +352,14 @@ impl ContenderPreview {
                 };
                 format!("pack {pack}, {workers}{with}{within}")
             }
-            GatewayKind::Hop(_) => "built-in hop".to_owned(),
-            GatewayKind::DelayingHop(delay) | GatewayKind::ForwardingHop { delay: Some(delay), .. } => {
+            GatewayKind::DelayingHop(delay)
+            | GatewayKind::ForwardingHop { delay: Some(delay), .. }
+            | GatewayKind::Http2Hop { delay: Some(delay), .. } => {
                 format!("built-in hop with a delay: {delay}")
             }
-            GatewayKind::ForwardingHop { delay: None, .. } => "built-in hop".to_owned(),
+            GatewayKind::Hop(_) | GatewayKind::ForwardingHop { .. } | GatewayKind::Http2Hop { .. } => {
+                "built-in hop".to_owned()
+            }
             GatewayKind::External { url, prometheus: Some(from), .. } => {
                 format!("already running at {url}, CPU and memory from Prometheus at {}", from.url)
             }
@@ -409,6 +415,7 @@ impl LoadPreview {
         Self {
             loops,
             connections: load.connections,
+            streams: (load.streams > 1).then_some(load.streams),
             rate: rate.map(Rate::mean),
             stages,
             arrivals,

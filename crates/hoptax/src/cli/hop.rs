@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use hoptax_format::Address;
 use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
-use hoptax_plan::{HopDelay, HopDelayHow, HopKind, HopWarming, HopWarmingFall, check_hop_delay, units};
-use hoptax_servers::hop::{ForwardProxy, HopSettings, RunningHop};
+use hoptax_plan::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall, check_hop_delay, units};
+use hoptax_servers::hop::{self, ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
@@ -23,13 +23,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
     /// Forward to this address, or to a Unix socket (unix:/path). If repeated, the addresses are used in
-    /// turn: for each connection (l4) or each request (l7)
+    /// turn: for each connection (l4) or each request (l7, h2)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
     /// Be a forward proxy for this host and port (l7 only): accept requests with the whole URL, and CONNECT.
     /// Refuse other hosts and ports with status 403. Can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     forward_proxy: Vec<String>,
+    /// HTTP version for upstreams (h2 only) [default: 2]
+    #[arg(long, value_name = "VERSION")]
+    upstream_http: Option<UpstreamHttp>,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
@@ -41,7 +44,9 @@ pub(super) struct Args {
 
 /// Known delays and a known warm-up. A measurement of this hop must find them; this tests hoptax itself.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Known delays (l7 only), to check that hoptax measures a known tax correctly")]
+#[command(
+    next_help_heading = "Known delays (l7 and h2 only), to check that hoptax measures a known tax correctly"
+)]
 struct DelayArgs {
     /// Delay each request by this long before forwarding it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -70,7 +75,7 @@ struct DelayArgs {
 }
 
 impl DelayArgs {
-    fn read(&self, kind: HopKind) -> Result<Option<HopDelay>, BadInput> {
+    fn read(&self, kind: Kind) -> Result<Option<HopDelay>, BadInput> {
         let is_delayed = self.delay_in.is_some() || self.delay_out.is_some();
         if !is_delayed && (self.delay_share.is_some() || self.delay_how.is_some()) {
             return Err(BadInput(
@@ -81,7 +86,7 @@ impl DelayArgs {
         if !is_delayed && warming.is_none() {
             return Ok(None);
         }
-        if kind != HopKind::L7 {
+        if kind == Kind::L4 {
             return Err(BadInput("l4 cannot delay requests, because it does not parse them; use l7".into()));
         }
         let delay = HopDelay {
@@ -102,12 +107,24 @@ impl DelayArgs {
     }
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// Forwards bytes without parsing them
     L4,
     /// Parses HTTP/1.1, keeps a pool of upstream connections, and forwards requests
     L7,
+    /// Parses HTTP/2, and forwards requests over HTTP/2 or HTTP/1.1
+    H2,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum UpstreamHttp {
+    /// HTTP/1.1, with a pool of connections
+    #[value(name = "1.1")]
+    Http1,
+    /// HTTP/2, by prior knowledge
+    #[value(name = "2")]
+    Http2,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -146,18 +163,14 @@ impl Fall {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let kind = match self.kind {
-            Kind::L4 => HopKind::L4,
-            Kind::L7 => HopKind::L7,
-        };
         let settings = HopSettings {
-            kind,
+            kind: self.kind()?,
             listen: resolve("--listen", &self.listen)?,
             upstreams: self.upstreams.iter().map(|typed| upstream(typed)).collect::<Result<_, _>>()?,
             workers: self.workers,
             cpus: cpus(self.cpus.as_deref())?,
-            forward: self.forward(kind)?,
-            delay: self.delay.read(kind)?,
+            forward: self.forward()?,
+            delay: self.delay.read(self.kind)?,
             seed: self.delay.seed,
         };
         let signals = StopSignals::catch()?;
@@ -167,12 +180,26 @@ impl Args {
         Ok(Exit::Success)
     }
 
-    fn forward(&self, kind: HopKind) -> Result<Option<ForwardProxy>, BadInput> {
+    fn kind(&self) -> Result<hop::Kind, BadInput> {
+        match (self.kind, self.upstream_http) {
+            (Kind::H2, None | Some(UpstreamHttp::Http2)) => Ok(hop::Kind::H2(hop::UpstreamHttp::Http2)),
+            (Kind::H2, Some(UpstreamHttp::Http1)) => Ok(hop::Kind::H2(hop::UpstreamHttp::Http1)),
+            (_, Some(_)) => Err(BadInput("--upstream-http is only for h2; leave it out".to_owned())),
+            (Kind::L4, None) => Ok(hop::Kind::L4),
+            (Kind::L7, None) => Ok(hop::Kind::L7),
+        }
+    }
+
+    fn forward(&self) -> Result<Option<ForwardProxy>, BadInput> {
         if self.forward_proxy.is_empty() {
             return Ok(None);
         }
-        if kind != HopKind::L7 {
-            let why = "l4 cannot be a forward proxy, because it does not parse requests; use l7";
+        let why = match self.kind {
+            Kind::L4 => "l4 cannot be a forward proxy, because it does not parse requests; use l7",
+            Kind::H2 => "h2 cannot be a forward proxy; use l7",
+            Kind::L7 => "",
+        };
+        if !why.is_empty() {
             return Err(BadInput(why.to_owned()));
         }
         let forward = ForwardProxy::new(&self.forward_proxy);

@@ -42,6 +42,9 @@ pub(super) struct Args {
     /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
+    /// Close each connection after this number of requests, with GOAWAY on HTTP/2 [default: never]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    close_after: Option<u64>,
     /// Answer of one path, as in a plan's `upstream.answers`: '{ path: "/users/*", status: 404, body: 20B }';
     /// can be repeated
     #[arg(long = "answer", value_name = "ANSWER", value_parser = hoptax_plan::parse_answer)]
@@ -107,6 +110,7 @@ impl Args {
             unix: self.unix,
             also: self.also,
             stamps: self.stamps,
+            close_after: self.close_after,
             identity: if self.tls { Some(identity()?) } else { None },
             token_secret: std::env::var(TOKEN_SECRET).ok(),
         };

@@ -266,6 +266,7 @@ impl<'a> RunningGateway<'a> {
             sources: Vec::new(),
             tls: None,
             http: HttpVersion::Http11,
+            streams: 1,
             requests_per_connection,
             retry: Retry::Off,
             shape: Shape::Closed,

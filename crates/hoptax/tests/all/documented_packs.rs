@@ -14,7 +14,7 @@ mod tyk;
 use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
-use hoptax_plan::{Feature, Profile, RoutePosition};
+use hoptax_plan::{ClientHttp2, Feature, Profile, RoutePosition};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -31,6 +31,7 @@ struct Case {
     access_log: bool,
     features: Vec<Feature>,
     upstreams: usize,
+    http2: bool,
     rendered: Rendered,
 }
 
@@ -122,18 +123,36 @@ fn cases(name: &str) -> Vec<Case> {
     all
 }
 
+/// Renderings of the pack for a load over HTTP/2: in both profiles, with and without TLS. The number of
+/// streams is above the default of each gateway.
+fn over_http2(name: &str) -> Vec<Case> {
+    let mut all = Vec::new();
+    for features in [vec![], vec![Feature::Tls]] {
+        for profile in [Profile::Stock, Profile::Equalised] {
+            let sample = Variables { http2: true, streams: 300, ..Variables::sample(profile, None) };
+            all.push(rendering_of(name, sample, 2, features.clone()));
+        }
+    }
+    all
+}
+
 /// One rendering of the pack, with two workers.
 fn rendering(name: &str, profile: Profile, access_log: bool, upstreams: u16, features: Vec<Feature>) -> Case {
-    let names: Vec<_> = features.iter().map(|feature| feature.name()).collect();
-    let what = format!("{name} {profile:?} [{}], log: {access_log}", names.join(" "));
     let log = access_log.then(|| "/run-directory/logs/access.log".to_owned());
-    let mut variables = Variables::sample(profile, log).with_sample_features(features.clone());
+    rendering_of(name, Variables::sample(profile, log), upstreams, features)
+}
+
+fn rendering_of(name: &str, sample: Variables, upstreams: u16, features: Vec<Feature>) -> Case {
+    let (profile, access_log, http2) = (sample.profile, sample.access_log.is_some(), sample.http2);
+    let names: Vec<_> = features.iter().map(|feature| feature.name()).collect();
+    let what = format!("{name} {profile:?} [{}], HTTP/2: {http2}, log: {access_log}", names.join(" "));
+    let mut variables = sample.with_sample_features(features.clone());
     variables.workers = 2;
     variables.upstreams = (0..upstreams)
         .map(|index| UpstreamAddress { host: "127.0.0.1".into(), port: 20_003 + index, socket: None })
         .collect();
     let rendered = render::render(pack(name), &variables).unwrap_or_else(|error| panic!("{what}: {error}"));
-    Case { what, profile, access_log, features, upstreams: usize::from(upstreams), rendered }
+    Case { what, profile, access_log, features, upstreams: usize::from(upstreams), http2, rendered }
 }
 
 #[test]
@@ -178,6 +197,23 @@ fn they_listen_on_loopback_only() {
                 pack(name).manifest().access_log == Some(hoptax_lab::packs::manifest::AccessLogTo::Stdout);
             assert_eq!(all.contains("/logs/access.log"), case.access_log && !stdout, "{}", case.what);
         }
+    }
+}
+
+/// A load over HTTP/1 must not change because the pack knows HTTP/2.
+#[test]
+fn only_loads_over_http2_configure_it() {
+    for name in DOCUMENTED {
+        for case in cases(name) {
+            for file in &case.rendered.files {
+                // This setting is about the upstream.
+                let text = file.text.replace("disableHTTP2", "").to_lowercase();
+                let found = ["http2", "h2c", "'h2'"].iter().find(|word| text.contains(**word));
+                assert_eq!(found, None, "{}: {}", case.what, file.name);
+            }
+        }
+        let speaks = pack(name).manifest().http2 != ClientHttp2::No;
+        assert_eq!(speaks, name != "kubegateway", "{name}");
     }
 }
 

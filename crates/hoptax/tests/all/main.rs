@@ -32,6 +32,8 @@ mod forward_proxy;
 mod forward_proxy_tls;
 mod guides;
 mod history;
+mod http2_runs;
+mod http2_upstream;
 mod hop;
 mod hop_delay;
 mod hosts;

@@ -441,12 +441,14 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 49] = [
+const PLANTS: [(&str, Where); 54] = [
+    ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", Generated("a saturated loopback needs the whole machine")),
     ("cached-answers", Real("own_gateway.rs")),
     ("clock", Real("path.rs")),
+    ("connections-recycled", Real("http2_runs.rs")),
     ("connections-short", Real("planted.rs")),
     ("connections-unserved", Real("planted.rs")),
     ("cpus-moved", Generated("only the hypervisor can move CPUs")),
@@ -482,6 +484,8 @@ const PLANTS: [(&str, Where); 49] = [
     ("rejections-counted", Real("findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("still-warming", Real("warm_up.rs")),
+    ("streams-capped", Real("http2_runs.rs")),
+    ("streams-refused", Real("http2_runs.rs")),
     ("tail-of-the-machine", Real("tails.rs")),
     ("throttled", Real("probes.rs")),
     ("unasked", Generated("no current pack has such a gateway")),
@@ -490,6 +494,7 @@ const PLANTS: [(&str, Where); 49] = [
     ("upstream-http-version", Real("findings.rs")),
     ("upstream-not-reused", Real("findings.rs")),
     ("upstream-saturated", Real("planted.rs")),
+    ("window-stalled", Real("http2_runs.rs")),
     ("workers-unequal", Real("planted.rs")),
 ];
 

@@ -8,6 +8,7 @@ pub(crate) mod planted_pack;
 pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod sockets;
+pub(crate) mod streams;
 pub(crate) mod terminal;
 pub(crate) mod yaml;
 

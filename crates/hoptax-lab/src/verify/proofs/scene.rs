@@ -110,7 +110,7 @@ impl Scene<'_> {
             proxy_header: request.proxy_header,
             ..HttpClient::plain(self.gateway.clone(), self.timeout)
         };
-        Ok((client, bytes))
+        Ok((client.speaking(self.requests.usual_version()), bytes))
     }
 
     pub(super) fn send_noting_tls(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
@@ -175,7 +175,8 @@ impl Scene<'_> {
         headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        direct.client(address.clone(), self.timeout).send(&bytes, false)
+        let client = direct.client(address.clone(), self.timeout);
+        client.speaking(self.requests.usual_version()).send(&bytes, false)
     }
 
     pub(super) fn upstream_echoes(&self) -> bool {

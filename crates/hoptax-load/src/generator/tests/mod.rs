@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod chunks;
 mod connections;
+mod http2;
 mod lateness;
 mod mix;
 mod namespace;
@@ -128,6 +129,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         sources: Vec::new(),
         tls: None,
         http: HttpVersion::Http11,
+        streams: 1,
         requests_per_connection: None,
         retry: Retry::Off,
         files: BTreeMap::new(),

@@ -23,7 +23,8 @@ pub(super) fn adds_up(record: &LoadRecord) {
     assert_eq!(shares.len() as u64, record.connections.asked);
     let (sum, completed) = (shares.iter().sum::<u64>() as f64, record.counts.completed as f64);
     assert!((sum - completed).abs() <= 0.002 * completed, "{sum} of {completed}");
-    let most = record.measured_ns * record.connections.asked;
+    let streams = record.http2.map_or(1, |http2| u64::from(http2.most_streams.max(1)));
+    let most = record.measured_ns * record.connections.asked * streams;
     assert!(occupancy.busy_ns <= most, "{} of {most}", occupancy.busy_ns);
     assert!(occupancy.silence.at_ns + occupancy.silence.for_ns <= record.measured_ns);
     assert!(occupancy.waited <= record.counts.scheduled);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock;
+use crate::event_loop::{Handler, Token};
 use crate::target::Protocol;
 use crate::worker::connects::CONNECTS_IN_A_ROW;
 use hoptax_format::clock::SECOND;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 mod chance;
+mod streams;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
@@ -93,6 +95,7 @@ fn targets() -> [TargetSpec; 1] {
 
 fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
     Setup {
+        streams: 1,
         tls: None,
         proxy_protocol: None,
         tunnel: None,

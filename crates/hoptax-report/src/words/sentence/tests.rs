@@ -182,6 +182,7 @@ fn an_unusual_manner_of_connecting_is_named() {
         (HttpVersion::Http11, None, Retry::IdleClose, " at 2 connections with retries. "),
         (HttpVersion::Http11, Some(9), Retry::Off, " at 2 connections of 9 requests each. "),
         (HttpVersion::Http10, Some(1), Retry::Off, " at 2 connections in HTTP/1.0 without keep-alive. "),
+        (HttpVersion::Http2, None, Retry::Off, " at 2 connections in HTTP/2. "),
     ] {
         let sentence = told(http, most, retry);
         assert!(sentence.contains(place), "{sentence}");

@@ -173,6 +173,7 @@ impl Run<'_> {
                 GatewayKind::Hop(HopKind::L7)
                 | GatewayKind::DelayingHop(_)
                 | GatewayKind::ForwardingHop { .. } => ("hop-l7".to_owned(), None),
+                GatewayKind::Http2Hop { .. } => ("hop-h2".to_owned(), None),
                 GatewayKind::External { .. } => ("external".to_owned(), None),
             };
             contender(&gateway.label, kind, workers)
@@ -516,7 +517,7 @@ impl Flow<'_> {
         Requests {
             targets,
             files: self.run.contents.files.clone(),
-            versions: trial::versions(self.run.plan),
+            versions: self.run.plan.versions(),
             varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
             ignored_headers: self.run.plan.targets.iter().map(|one| one.ignore_headers.clone()).collect(),
             direct: self.upstream.facts().change.clone(),

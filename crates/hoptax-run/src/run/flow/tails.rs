@@ -122,6 +122,7 @@ impl Flow<'_> {
         if moments.requests.is_empty() {
             return Err(tail_pass::no_stamps());
         }
-        Ok(tails::explain(&trace, &moments, spec.connections, &disturbed, blank.clone()))
+        let in_flight = u32::try_from(spec.concurrency()).unwrap_or(u32::MAX);
+        Ok(tails::explain(&trace, &moments, in_flight, &disturbed, blank.clone()))
     }
 }

@@ -1,9 +1,9 @@
 //! Planted delays in the proxy: which requests and responses wait, and what happens when the wait is over.
 //! This module also spends the CPU time of a planted warm-up.
 
-use super::holds::Timer;
 use super::proxy::Proxy;
 use super::state::{HeldRequest, Peer};
+use crate::hop::holds::Timer;
 use hoptax_format::clock;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopDelay;

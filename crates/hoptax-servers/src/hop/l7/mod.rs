@@ -18,20 +18,18 @@
 //!   afterwards.
 
 mod held;
-mod holds;
 mod proxy;
 mod requests;
 mod responses;
 mod rewrite;
 mod state;
 mod tunnels;
-mod warming;
 
 use super::forward::ForwardProxy;
+use super::holds::Holds;
 use super::pairs::Pairs;
 use super::turns::Turns;
 use crate::net::Tokens;
-pub(super) use holds::Holds;
 use hoptax_format::Address;
 use hoptax_host::threads::{Stop, sleep_precisely};
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
@@ -43,7 +41,6 @@ use state::{Peer, Peers};
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
-pub(super) use warming::Warming;
 
 /// Serves connections until it is stopped.
 pub(super) fn serve(

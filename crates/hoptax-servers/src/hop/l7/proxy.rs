@@ -1,9 +1,9 @@
 //! The state of one worker of `hop-l7`.
 
-use super::holds::Holds;
 use super::rewrite::{self, Last};
 use super::state::Peers;
 use crate::hop::forward::ForwardProxy;
+use crate::hop::holds::Holds;
 use crate::hop::pairs::Pairs;
 use crate::hop::turns::Turns;
 use crate::net::Tokens;

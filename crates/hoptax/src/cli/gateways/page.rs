@@ -3,7 +3,7 @@
 use hoptax_lab::docker::how_to_get;
 use hoptax_lab::packs::Pack;
 use hoptax_lab::packs::manifest::SettingText;
-use hoptax_plan::Feature;
+use hoptax_plan::{ClientHttp2, Feature};
 use std::fmt::Write as _;
 
 pub(super) fn page(pack: &Pack) -> String {
@@ -149,6 +149,9 @@ fn features(page: &mut String, pack: &Pack) {
                 manifest.unsupported.get(name).map_or("the pack does not support it", String::as_str);
             missing.push((format!("`{name}`"), line(reason)));
         }
+    }
+    if manifest.http2 != ClientHttp2::No {
+        offered.push_str("- HTTP/2 with clients\n");
     }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");

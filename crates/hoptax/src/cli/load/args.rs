@@ -155,9 +155,12 @@ pub(super) struct ConnectionArgs {
     /// Begin each connection with a header of the PROXY protocol, before TLS: v1 (text) or v2 (binary)
     #[arg(long, value_parser = values::proxy_protocol, value_name = "VERSION")]
     pub(super) proxy_protocol: Option<ProxyProtocol>,
-    /// HTTP version: 1.1 or 1.0
+    /// HTTP version: 1.1, 1.0 or 2
     #[arg(long, default_value = "1.1", value_parser = values::http_version, value_name = "VERSION")]
     pub(super) http: HttpVersion,
+    /// Send up to this many requests at a time on each connection; more than 1 needs --http 2
+    #[arg(long, default_value = "1", value_parser = values::streams, value_name = "N")]
+    pub(super) streams: u32,
     /// Open a new connection for each request
     #[arg(long, conflicts_with = "requests_per_connection")]
     pub(super) no_keepalive: bool,
@@ -188,7 +191,8 @@ pub(super) struct TlsArgs {
     /// Server name to send (SNI) and to verify the certificate against [default: the URL's host]
     #[arg(long, value_name = "NAME")]
     pub(super) server_name: Option<String>,
-    /// Protocols to offer by ALPN: http/1.1, http/1.0 or none [default: http/1.1; none with --http 1.0]
+    /// Protocols to offer by ALPN: http/1.1, http/1.0, h2 or none [default: http/1.1; none with --http 1.0;
+    /// h2 with --http 2]
     #[arg(long, value_parser = values::alpn, value_name = "NAME,…")]
     pub(super) alpn: Option<values::Alpn>,
     /// TLS versions to offer: 1.2, 1.3 or 1.2,1.3 [default: both]

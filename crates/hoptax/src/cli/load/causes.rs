@@ -25,5 +25,10 @@ pub(super) fn describe(cause: Cause) -> &'static str {
         Cause::ClosedBeforeResponse => "closed before the response",
         Cause::ClosedInResponse => "closed during the response",
         Cause::MalformedResponse => "malformed response",
+        Cause::NotHttp2 => "the server does not speak HTTP/2 there",
+        Cause::NoStream => "no stream allowed within --timeout",
+        Cause::StreamRefused => "stream refused by the server",
+        Cause::StreamReset => "stream reset by the server",
+        Cause::GoawayUnprocessed => "connection closed (GOAWAY) unprocessed",
     }
 }

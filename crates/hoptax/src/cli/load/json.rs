@@ -5,7 +5,7 @@ use super::limits::Judged;
 use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{DecodeError, Encoded, LOWEST, spread};
-use hoptax_format::record::{Counts, LoadRecord, TargetRecord, TlsTally};
+use hoptax_format::record::{Counts, Histograms, Http2Tally, LoadRecord, TargetRecord, TlsTally};
 use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
 use hoptax_record::report::Spread;
 use serde::Serialize;
@@ -36,6 +36,9 @@ pub(super) struct LoadResults {
     send_lag: Times,
     first_byte: Times,
     connect: Times,
+    /// Waits of requests before they could be sent whole. Absent for HTTP/1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<Waits>,
     /// Absent without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_handshake: Option<Times>,
@@ -47,6 +50,9 @@ pub(super) struct LoadResults {
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<TlsTally>,
     connections: Connections,
+    /// Absent for HTTP/1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http2: Option<Http2Tally>,
     bytes: Bytes,
     cpu: Cpu,
     memory: Memory,
@@ -60,6 +66,9 @@ pub(super) struct LoadResults {
 struct Load {
     r#loop: &'static str,
     connections: u32,
+    /// Maximum number of requests in flight on a connection. Absent if it is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<u32>,
     /// Connections go to these addresses in turn.
     addresses: Vec<String>,
     /// Requests per second. If the rate has stages, this is the mean.
@@ -110,6 +119,14 @@ struct Times {
     values: BTreeMap<&'static str, Estimate>,
     samples: u64,
     unit: &'static str,
+}
+
+/// Waits of requests by what they waited for.
+#[derive(Debug, Serialize)]
+struct Waits {
+    connection: Times,
+    stream: Times,
+    window: Times,
 }
 
 #[derive(Debug, Serialize)]
@@ -168,6 +185,7 @@ impl LoadResults {
             send_lag: Times::new(&record.histograms.send_lag)?,
             first_byte: Times::new(&record.histograms.first_byte)?,
             connect: Times::new(&record.histograms.connect)?,
+            wait: Waits::new(&record.histograms)?,
             tls_handshake,
             counts: record.counts.clone(),
             targets,
@@ -182,6 +200,7 @@ impl LoadResults {
                 responses: load.responses.as_ref().and_then(spread).map(Spread::from),
                 unanswered: record.occupancy.as_ref().map(|one| one.unanswered),
             },
+            http2: record.http2,
             bytes: Bytes {
                 sent: bytes.sent,
                 received: bytes.received,
@@ -211,6 +230,7 @@ impl Load {
         Self {
             r#loop,
             connections: spec.connections,
+            streams: (spec.streams > 1).then_some(spec.streams),
             addresses: spec.addresses.iter().map(ToString::to_string).collect(),
             rate,
             stages: match &spec.shape {
@@ -227,6 +247,20 @@ impl Load {
             workers: record.workers,
             event_loop: record.event_loop.clone(),
         }
+    }
+}
+
+impl Waits {
+    fn new(histograms: &Histograms) -> Result<Option<Self>, DecodeError> {
+        let Histograms { connection_wait, stream_wait, window_wait, .. } = histograms;
+        Ok(match (connection_wait, stream_wait, window_wait) {
+            (Some(connection), Some(stream), Some(window)) => Some(Self {
+                connection: Times::new(connection)?,
+                stream: Times::new(stream)?,
+                window: Times::new(window)?,
+            }),
+            _ => None,
+        })
     }
 }
 

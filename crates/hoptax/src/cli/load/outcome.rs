@@ -43,9 +43,12 @@ impl<'a> LoadOutcome<'a> {
         Ok(Self { url, spec, record, responses, doubts, limits })
     }
 
-    /// Requests in flight on average in the measured time. At most the number of connections.
+    /// Requests in flight on average in the measured time. At most the number of connections × streams.
     pub(super) fn concurrency(&self) -> Option<f64> {
-        let occupancy = self.record.occupancy.as_ref()?;
-        (self.record.measured_ns > 0).then(|| occupancy.busy_ns as f64 / self.record.measured_ns as f64)
+        let busy_ns = match &self.record.http2 {
+            Some(http2) => http2.stream_ns,
+            None => self.record.occupancy.as_ref()?.busy_ns,
+        };
+        (self.record.measured_ns > 0).then(|| busy_ns as f64 / self.record.measured_ns as f64)
     }
 }

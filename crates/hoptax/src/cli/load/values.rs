@@ -1,7 +1,7 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
 use hoptax_format::field::is_token;
-use hoptax_format::spec::{Check, HttpVersion, ProxyProtocol, Retry, TlsVersion};
+use hoptax_format::spec::{Check, HttpVersion, MOST_STREAMS, ProxyProtocol, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::units::{self, UnitError};
 use std::net::IpAddr;
@@ -117,13 +117,25 @@ pub(super) fn address(text: &str) -> Result<IpAddr, UnitError> {
     })
 }
 
-/// `1.0` or `1.1`.
+/// `1.0`, `1.1` or `2`.
 pub(super) fn http_version(text: &str) -> Result<HttpVersion, UnitError> {
     match text.trim().trim_start_matches("HTTP/") {
         "1.0" => Ok(HttpVersion::Http10),
         "1.1" | "1" => Ok(HttpVersion::Http11),
-        "2" | "2.0" | "3" | "3.0" => wrong(format!("HTTP/{text} is not supported"), "use 1.1 or 1.0"),
-        _ => wrong(format!("`{text}` is not a version of HTTP"), "use 1.1 or 1.0"),
+        "2" | "2.0" => Ok(HttpVersion::Http2),
+        "3" | "3.0" => wrong(format!("HTTP/{text} is not supported"), "use 2, 1.1 or 1.0"),
+        _ => wrong(format!("`{text}` is not a version of HTTP"), "use 2, 1.1 or 1.0"),
+    }
+}
+
+/// A number of streams on a connection.
+pub(super) fn streams(text: &str) -> Result<u32, UnitError> {
+    match count32(text)? {
+        streams if streams > MOST_STREAMS => wrong(
+            format!("{streams} streams are more than servers allow on a connection"),
+            format!("use at most {MOST_STREAMS}, and more connections (-c)"),
+        ),
+        streams => Ok(streams),
     }
 }
 
@@ -151,15 +163,11 @@ pub(super) fn alpn(text: &str) -> Result<Alpn, UnitError> {
         return Ok(Alpn(Vec::new()));
     }
     let names = text.split(',').map(|name| match name.trim() {
-        name @ ("http/1.1" | "http/1.0") => Ok(name.to_owned()),
+        name @ ("http/1.1" | "http/1.0" | "h2") => Ok(name.to_owned()),
         "" => wrong("the name of a protocol is empty", "use http/1.1, or none to offer no protocol"),
-        "h2" | "h3" => wrong(
-            format!("{name} is not supported, so the server must not choose it"),
-            "use http/1.1, or none to offer no protocol",
-        ),
         other => wrong(
             format!("`{other}` is not supported, so the server must not choose it"),
-            "use http/1.1, http/1.0 or none",
+            "use http/1.1, http/1.0, h2 or none",
         ),
     });
     Ok(Alpn(names.collect::<Result<_, _>>()?))
@@ -280,21 +288,17 @@ mod tests {
         assert_eq!(http_version("1.0"), Ok(HttpVersion::Http10));
         refused(
             http_version,
-            &[("2", "HTTP/2 is not supported; use 1.1"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
+            &[("3", "HTTP/3 is not supported; use 2"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
         );
+        assert_eq!((http_version("2"), http_version("HTTP/2")), (Ok(HttpVersion::Http2), Ok(HttpVersion::Http2)));
+        assert_eq!((streams("1"), streams("1k")), (Ok(1), Ok(1000)));
+        refused(streams, &[("0", "use at least 1"), ("1001", "use at most 1000"), ("many", "whole number")]);
         assert_eq!((retry("off"), retry("idle-close")), (Ok(Retry::Off), Ok(Retry::IdleClose)));
         refused(retry, &[("on", "use off or idle-close"), ("", "use off or idle-close")]);
         assert_eq!(alpn("none"), Ok(Alpn(Vec::new())));
         assert_eq!(alpn("http/1.1,http/1.0"), Ok(Alpn(vec!["http/1.1".into(), "http/1.0".into()])));
-        refused(
-            alpn,
-            &[
-                ("h2", "h2 is not supported"),
-                ("http/1.1,h2", "h2 is not supported"),
-                ("", "none"),
-                ("spdy", "use http/1.1"),
-            ],
-        );
+        assert_eq!(alpn("h2"), Ok(Alpn(vec!["h2".into()])));
+        refused(alpn, &[("h3", "`h3` is not supported"), ("", "none"), ("spdy", "use http/1.1")]);
         assert_eq!(tls_version("TLSv1.3"), Ok(TlsVersion::Tls13));
         refused(
             tls_version,

@@ -1,6 +1,7 @@
 //! APISIX.
 
-use super::{cases, list, pack};
+use super::{cases, list, over_http2, pack};
+use hoptax_plan::Profile;
 use serde_json::{Value, json};
 
 /// The plugins of all routes, with their configurations.
@@ -170,6 +171,20 @@ fn reads_the_proxy_protocol_on_its_one_address() {
         proxied += 1;
     }
     assert!(proxied >= 8, "{proxied}");
+}
+
+/// `conf/config.yaml.example`, since 3.9: `apisix.enable_http2` is for all listeners.
+#[test]
+fn enables_http2() {
+    for case in over_http2("apisix") {
+        let config = case.yaml("config.yaml");
+        assert_eq!(config["apisix"]["enable_http2"], true, "{}", case.what);
+        let snippet = config["nginx_config"]["http_configuration_snippet"].as_str().expect("text");
+        let equalised = case.profile == Profile::Equalised;
+        let streams = "http2_max_concurrent_streams 300";
+        assert_eq!(snippet.contains(&format!("{streams};")), equalised, "{}: {snippet}", case.what);
+        assert_eq!(case.reports(streams), equalised, "{}", case.what);
+    }
 }
 
 /// The default is a folder in /tmp that all instances on a machine share.

@@ -1,6 +1,6 @@
 //! YARP and Ocelot, in applications of the project.
 
-use super::{Case, cases, list, pack};
+use super::{Case, cases, list, over_http2, pack};
 use hoptax_plan::Profile;
 
 const APPLICATIONS: [(&str, &str); 2] = [("ocelot", "Ocelot.csproj"), ("yarp", "Yarp.csproj")];
@@ -97,7 +97,8 @@ fn yarp_reads_its_routes_and_clusters() {
     }
 }
 
-/// The program reads `hoptax.json` into a C# record. Both must have the same fields.
+/// The program reads `hoptax.json` into a C# record. Both must have the same fields. The streams are in the
+/// file only if the load uses HTTP/2.
 fn settings_fit_the_program(name: &str, case: &Case) {
     let pack = pack(name);
     let program = pack.template("Program.cs").expect("the program");
@@ -107,6 +108,7 @@ fn settings_fit_the_program(name: &str, case: &Case) {
         .split(',')
         .filter_map(|parameter| parameter.split_whitespace().last())
         .map(str::to_ascii_lowercase)
+        .filter(|field| case.http2 || field != "http2streams")
         .collect();
     let settings = case.json("hoptax.json");
     let mut given: Vec<String> =
@@ -114,6 +116,25 @@ fn settings_fit_the_program(name: &str, case: &Case) {
     wanted.sort();
     given.sort();
     assert_eq!(wanted, given, "{}", case.what);
+}
+
+/// Sources for ASP.NET Core 10: `ListenOptions.Protocols` and `Http2Limits` of Kestrel. By default a port has
+/// both versions with TLS, and HTTP/1 without.
+#[test]
+fn they_speak_http2() {
+    for (name, _) in APPLICATIONS {
+        for case in over_http2(name) {
+            let equalised = case.profile == Profile::Equalised;
+            let streams = if equalised { 300 } else { 100 };
+            assert_eq!(case.json("hoptax.json")["http2Streams"], streams, "{}", case.what);
+            assert_eq!(case.reports("MaxStreamsPerConnection 300"), equalised, "{}", case.what);
+            assert_eq!(case.reports("ListenOptions.Protocols Http2"), !case.has("tls"), "{}", case.what);
+            settings_fit_the_program(name, &case);
+        }
+        let program = pack(name).template("Program.cs").expect("the program");
+        assert!(program.contains("listener.Protocols = HttpProtocols.Http2;"), "{name}");
+        assert!(program.contains("MaxStreamsPerConnection = settings.Http2Streams;"), "{name}");
+    }
 }
 
 /// With `DOTNET_PROCESSOR_COUNT=1` alone, 1.2 CPUs were used.

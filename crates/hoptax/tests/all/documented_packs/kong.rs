@@ -1,6 +1,7 @@
 //! Kong.
 
-use super::{cases, lacks, list, pack, refusal_of};
+use super::{cases, lacks, list, over_http2, pack, refusal_of};
+use hoptax_plan::Profile;
 use serde_json::json;
 
 /// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes,
@@ -135,6 +136,21 @@ fn takes_the_clients_address_from_the_connections_header() {
         proxied += usize::from(on);
     }
     assert!(proxied >= 8, "{proxied}");
+}
+
+/// `kong.conf.default`: `http2` is a flag of a listener, and nginx gets directives that begin with
+/// `nginx_http_`.
+#[test]
+fn listens_for_http2() {
+    for case in over_http2("kong") {
+        let conf = case.text("kong.conf");
+        let ssl = if case.has("tls") { " ssl" } else { "" };
+        let listen = format!("\nproxy_listen = 127.0.0.1:20001 http2{ssl} reuseport backlog=16384\n");
+        assert!(conf.contains(&listen), "{}: {conf}", case.what);
+        let streams = "nginx_http_http2_max_concurrent_streams = 300";
+        let equalised = case.profile == Profile::Equalised;
+        assert_eq!((conf.contains(streams), case.reports(streams)), (equalised, equalised), "{}", case.what);
+    }
 }
 
 /// The path of a socket has at most 107 bytes. Kong's sockets are in its prefix.

@@ -1,6 +1,6 @@
 //! KrakenD.
 
-use super::{cases, lacks, list, refusal_of};
+use super::{cases, lacks, list, over_http2, refusal_of};
 use serde_json::json;
 
 /// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version`
@@ -8,13 +8,14 @@ use serde_json::json;
 /// not allowed.
 #[test]
 fn accepts_its_file_by_its_schema() {
-    for case in cases("krakend") {
+    for case in cases("krakend").into_iter().chain(over_http2("krakend")) {
         let file = case.json("krakend.json");
         let allowed = [
             "$schema",
             "name",
             "listen_ip",
             "port",
+            "use_h2c",
             "timeout",
             "idle_timeout",
             "idle_connection_timeout",
@@ -27,6 +28,10 @@ fn accepts_its_file_by_its_schema() {
         ];
         case.keys(&file, &["version"], &allowed);
         assert_eq!(file["version"], json!(3), "{}", case.what);
+        // Over TLS, it offers HTTP/2 by default.
+        let plain_http2 = case.http2 && !case.has("tls");
+        assert_eq!(file["use_h2c"] == json!(true), plain_http2, "{}", case.what);
+        assert_eq!(case.reports("use_h2c"), plain_http2, "{}", case.what);
         case.keys(&file["extra_config"], &["router"], &["security/cors"]);
         case.keys(
             &file["extra_config"]["router"],
@@ -72,7 +77,7 @@ fn krakend_checks_its_file() {
     if lacks("krakend") {
         return;
     }
-    for case in cases("krakend") {
+    for case in cases("krakend").into_iter().chain(over_http2("krakend")) {
         let error = refusal_of("krakend", &["check", "--config"], "krakend.json", case.text("krakend.json"));
         assert_eq!(error, None, "{}", case.what);
     }

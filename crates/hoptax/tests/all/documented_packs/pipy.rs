@@ -1,13 +1,14 @@
 //! Pipy.
 
-use super::{cases, complaint, pack};
+use super::{cases, complaint, over_http2, pack};
 
 /// Pipy's language has JavaScript's syntax, so Node.js can check it.
 #[test]
 fn pipys_script_is_javascript() {
     // Node.js starts slowly, so only some cases are checked: without features, with all features, and with
     // each feature alone.
-    for case in cases("pipy").iter().filter(|case| case.upstreams == 2 && case.what.ends_with("log: true")) {
+    let with_log = cases("pipy").into_iter().filter(|case| case.upstreams == 2 && case.access_log);
+    for case in with_log.chain(over_http2("pipy")) {
         let script = case.text("main.js");
         assert_eq!(complaint("node", &["--check", "-"], script), None, "{}\n{script}", case.what);
     }
@@ -20,6 +21,17 @@ fn compresses_only_for_clients_that_accept_it() {
         let script = case.text("main.js");
         assert_eq!(script.contains(".compressHTTP(() => "), case.has("gzip"), "{}", case.what);
         assert!(!script.contains("compressHTTP('gzip')"), "{}", case.what);
+    }
+}
+
+/// `docs/reference/api/Configuration`: `demuxHTTP` recognizes HTTP/2, and `acceptTLS` selects from `alpn`.
+#[test]
+fn selects_http2_by_alpn() {
+    for case in over_http2("pipy") {
+        let script = case.text("main.js");
+        assert_eq!(script.contains("alpn: ['h2', 'http/1.1'],"), case.has("tls"), "{}", case.what);
+        assert_eq!(case.reports("alpn h2, http/1.1"), case.has("tls"), "{}", case.what);
+        assert!(script.contains("delete headers['transfer-encoding']"), "{}", case.what);
     }
 }
 

@@ -1,17 +1,18 @@
 //! Traefik.
 
-use super::{cases, list, pack};
+use super::{cases, list, over_http2, pack};
+use hoptax_plan::Profile;
 use serde_json::json;
 
 /// Sources for Traefik 3.3: `pkg/config/dynamic/http_config.go`, `middlewares.go` and
 /// `pkg/config/static/static_config.go`.
 #[test]
 fn reads_its_static_and_dynamic_files() {
-    for case in cases("traefik") {
+    for case in cases("traefik").into_iter().chain(over_http2("traefik")) {
         let fixed = case.yaml("traefik.yml");
         case.keys(&fixed, &["entryPoints", "providers"], &["global", "log", "accessLog", "ping"]);
         for (_, entry) in fixed["entryPoints"].as_object().expect("entry points") {
-            case.keys(entry, &["address"], &["transport", "proxyProtocol"]);
+            case.keys(entry, &["address"], &["transport", "proxyProtocol", "http2"]);
         }
         let file = case.yaml("dynamic.yml");
         case.keys(&file, &["http"], &["tls"]);
@@ -104,6 +105,18 @@ fn only_the_entry_point_for_traffic_reads_the_proxy_protocol() {
         let expected = if case.has("proxy-protocol") { trusted } else { json!(null) };
         assert_eq!(points["web"]["proxyProtocol"], expected, "{}", case.what);
         assert!(points["internal"]["proxyProtocol"].is_null(), "{}", case.what);
+    }
+}
+
+/// `pkg/config/static/entrypoints.go`: an entry point accepts HTTP/2, with 250 streams by default.
+#[test]
+fn raises_the_streams_of_its_entry_point() {
+    for case in over_http2("traefik") {
+        let equalised = case.profile == Profile::Equalised;
+        let expected = if equalised { json!({ "maxConcurrentStreams": 300 }) } else { json!(null) };
+        let points = &case.yaml("traefik.yml")["entryPoints"];
+        assert_eq!((&points["web"]["http2"], &points["internal"]["http2"]), (&expected, &json!(null)));
+        assert_eq!(case.reports("http2.maxConcurrentStreams: 300"), equalised, "{}", case.what);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tyk.
 
-use super::{cases, list, pack};
+use super::{cases, list, over_http2, pack};
 use hoptax_plan::Profile;
 use serde_json::json;
 
@@ -96,6 +96,17 @@ fn uses_tls_1_3_to_upstreams() {
         let expected = if case.has("upstream-tls") { json!(772) } else { json!(null) };
         assert_eq!(conf["proxy_ssl_min_version"], expected, "{}", case.what);
         assert_eq!(conf["proxy_ssl_max_version"], expected, "{}", case.what);
+    }
+}
+
+/// `config/config.go`: `enable_http2` is for listeners with TLS. `gateway/proxy_muxer.go`: the others always
+/// accept it.
+#[test]
+fn enables_http2() {
+    for case in over_http2("tyk") {
+        let on = &case.json("tyk.conf")["http_server_options"]["enable_http2"];
+        let expected = if case.has("tls") { json!(true) } else { json!(null) };
+        assert_eq!((on, case.reports("enable_http2")), (&expected, case.has("tls")), "{}", case.what);
     }
 }
 

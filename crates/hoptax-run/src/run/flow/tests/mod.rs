@@ -198,7 +198,11 @@ fn record(completed: u64) -> LoadRecord {
         tls: None,
         stamps: None,
         moments: None,
+        http2: None,
         histograms: load::Histograms {
+            connection_wait: None,
+            stream_wait: None,
+            window_wait: None,
             response_time: empty.clone(),
             service_time: empty.clone(),
             send_lag: empty.clone(),
@@ -564,7 +568,7 @@ path_split: on
         (Some(5), hoptax_format::spec::HttpVersion::Http10)
     );
     assert_eq!(spec.retry, hoptax_format::spec::Retry::IdleClose);
-    assert_eq!(trial::versions(&plan), [spec.http], "verified with the same version as measured");
+    assert_eq!(plan.versions(), [spec.http], "verified with the same version as measured");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
     assert!(spec.stamps);
     let timeouts = spec.timeouts;

@@ -3,7 +3,7 @@
 use super::{Doubt, FAILED};
 use hoptax_analysis::thresholds::MISDIRECTED;
 use hoptax_format::record::{Cause, Counts, LoadRecord};
-use hoptax_format::spec::LoadSpec;
+use hoptax_format::spec::{HttpVersion, LoadSpec};
 
 pub(in super::super) fn failed(counts: &Counts) -> u64 {
     counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
@@ -22,6 +22,7 @@ pub(super) fn never_answered(spec: &LoadSpec, record: &LoadRecord) -> Option<Dou
     (counts.completed == 0 && 2 * unanswered > failed(counts)).then_some(Doubt::NeverAnswered {
         over_tls: spec.tls.is_some(),
         proxied: spec.proxy_protocol.is_some(),
+        http2: spec.http == HttpVersion::Http2,
     })
 }
 
@@ -89,7 +90,16 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
         C::ClosedInResponse | C::ResetInResponse => {
             "The server ends connections in the middle of a response: read its log."
         }
-        C::MalformedResponse => "Check that the server speaks HTTP/1.1 there.",
+        C::MalformedResponse => "Check that the server speaks this version of HTTP there (--http).",
+        C::NotHttp2 => {
+            "Use HTTP/1.1 (leave out --http 2), or switch on HTTP/2 in the server: over TLS by ALPN, without \
+             TLS by prior knowledge."
+        }
+        C::NoStream | C::StreamRefused => "The server allows fewer requests at a time: use fewer --streams.",
+        C::StreamReset => "The server ends requests without a response: read its log.",
+        C::GoawayUnprocessed => {
+            "The server closes connections after some requests: raise this limit (nginx: keepalive_requests)."
+        }
     }
 }
 

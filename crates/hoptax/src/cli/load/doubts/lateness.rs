@@ -18,8 +18,9 @@ pub(in super::super) enum Late {
     Generator,
     /// The server did not answer for some time.
     Stall,
-    /// No connection was free. The rate times the service time needs this many connections.
-    NoConnection { has: u32, needs: f64 },
+    /// No connection was free. The rate times the service time needs this many connections with all their
+    /// streams.
+    NoConnection { has: u32, needs: f64, streams: u32 },
     /// Requests failed.
     Failures,
     /// Requests were in flight when the measured time ended.
@@ -39,8 +40,8 @@ pub(super) fn of(
     if !matches!(spec.shape, Shape::Open { .. }) || seconds <= 0.0 || due == 0.0 {
         return None;
     }
-    let needs = due / seconds * times.service_time.mean() / 1e9;
-    let no_connection = Late::NoConnection { has: spec.connections, needs };
+    let needs = due / seconds * times.service_time.mean() / 1e9 / f64::from(spec.streams);
+    let no_connection = Late::NoConnection { has: spec.connections, needs, streams: spec.streams };
     let waited = record.occupancy.as_ref().map_or(0, |occupancy| occupancy.waited) as f64;
     let is_generator = is_busy(record).is_some() || paused(record).is_some();
     let first_of = |causes: &[(bool, Late)]| {
@@ -83,11 +84,12 @@ impl Late {
         match self {
             Self::Generator => "The generator is the cause: see above.".to_owned(),
             Self::Stall => "The server stopped answering: see above.".to_owned(),
-            Self::NoConnection { has, needs } => {
+            Self::NoConnection { has, needs, streams } => {
                 let enough = (needs / OCCUPIED).ceil() as u64;
                 if enough > u64::from(has) {
+                    let in_flight = needs * f64::from(streams);
                     return format!(
-                        "The rate times the mean service time is {needs:.1} requests in flight: use more \
+                        "The rate times the mean service time is {in_flight:.1} requests in flight: use more \
                          connections (-c {enough}), or lower the rate."
                     );
                 }

@@ -49,11 +49,15 @@ pub(super) enum Doubt {
     /// requests were on such connections. `can_retry` is true if such requests can be sent again, but were
     /// not.
     ClosedUnannounced { closed: u64, lost: u64, can_retry: bool },
+    /// The server allows fewer streams on a connection than requested.
+    StreamsCapped { limit: u32, asked: u32 },
+    /// The server closed this many connections because it takes the load for an attack.
+    Calmed { count: u64 },
     /// The server answered this many requests with status 421. `over_tls` is true if the load uses TLS.
     Misdirected { count: u64, over_tls: bool },
     /// The server closed each connection before its first response. `over_tls` is true if the load uses TLS,
-    /// and `proxied` if it sends headers of the PROXY protocol.
-    NeverAnswered { over_tls: bool, proxied: bool },
+    /// `proxied` if it sends headers of the PROXY protocol, and `http2` if it uses HTTP/2.
+    NeverAnswered { over_tls: bool, proxied: bool, http2: bool },
     /// Many requests failed, most of them with this cause.
     Failures { failed: u64, scheduled: u64, most: Option<Cause> },
     /// Many responses are not successes, most of them with this status.
@@ -87,6 +91,7 @@ pub(super) fn of(spec: &LoadSpec, record: &LoadRecord, times: Decoded<'_>) -> Ve
     }
     doubts.extend(lateness::of(spec, record, times, silence.is_some()));
     doubts.extend(keep_alive(spec, record));
+    doubts.extend(http2(spec, record));
     doubts.extend(failing::misdirected(spec, record));
     let never_answered = failing::never_answered(spec, record);
     // The general warning about failures would give the same advice, but without the facts about TLS.
@@ -146,6 +151,15 @@ fn unserved(record: &LoadRecord, times: Decoded<'_>) -> Option<Doubt> {
     let idle = responses.len().saturating_sub(served);
     let median = value_at_rank(responses, idle + rank(0.5, served));
     Some(Doubt::Unserved { unanswered, asked, median })
+}
+
+/// What the server did to the streams.
+fn http2(spec: &LoadSpec, record: &LoadRecord) -> impl Iterator<Item = Doubt> {
+    let tally = record.http2.unwrap_or_default();
+    let limit = tally.stream_limit.filter(|limit| *limit < spec.streams);
+    let capped = limit.map(|limit| Doubt::StreamsCapped { limit, asked: spec.streams });
+    let calmed = (tally.calmed > 0).then_some(Doubt::Calmed { count: tally.calmed });
+    capped.into_iter().chain(calmed)
 }
 
 fn keep_alive(spec: &LoadSpec, record: &LoadRecord) -> Option<Doubt> {

@@ -90,6 +90,17 @@ impl fmt::Display for Doubt {
                 thousands(*closed),
                 thousands(*lost)
             ),
+            Self::StreamsCapped { limit, asked } => write!(
+                f,
+                "The server allows {limit} streams on a connection, but --streams is {asked}. The load had \
+                 fewer requests in flight than requested."
+            ),
+            Self::Calmed { count } => write!(
+                f,
+                "The server closed {} connections with ENHANCE_YOUR_CALM: it takes the load for an attack. \
+                 The times show its defense.",
+                thousands(*count)
+            ),
             Self::Misdirected { count, .. } => write!(
                 f,
                 "The server answered {} requests with 421 Misdirected Request: it does not serve this host \
@@ -176,15 +187,23 @@ impl Doubt {
                  (--retry idle-close)."
                     .to_owned()
             }
+            Self::StreamsCapped { limit, .. } => {
+                format!("Use --streams {limit}, or raise the server's limit.")
+            }
+            Self::Calmed { .. } => {
+                "Raise the server's limits of resets and pings, or wait longer for responses \
+                 (--timeout).".to_owned()
+            }
             Self::Misdirected { over_tls: true, .. } => {
                 "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header \
                  (-H 'host: NAME')."
                     .to_owned()
             }
             Self::Misdirected { .. } => "Correct the header `host` (-H 'host: NAME').".to_owned(),
-            Self::NeverAnswered { over_tls, proxied } => format!(
-                "It may serve another host (-H 'host: NAME'), or expect {}HTTP/2 or {}.",
+            Self::NeverAnswered { over_tls, proxied, http2 } => format!(
+                "It may serve another host (-H 'host: NAME'), or expect {}{} or {}.",
                 if *over_tls { "" } else { "TLS (https://), " },
+                if *http2 { "HTTP/1.1 (leave out --http 2)" } else { "HTTP/2 (--http 2)" },
                 match proxied {
                     true => "no PROXY protocol (leave out --proxy-protocol)",
                     false => "the PROXY protocol (--proxy-protocol v2)",

@@ -5,10 +5,10 @@ use super::outcome::LoadOutcome;
 use crate::cli::paint::{Ink, Paint};
 use hdrhistogram::Histogram;
 use hoptax_format::Address;
-use hoptax_format::histogram::{DecodeError, LOWEST};
+use hoptax_format::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Tunnel};
-use hoptax_plan::units;
+use hoptax_plan::{connections_in_words, units};
 use std::fmt;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(super) struct Summary<'a> {
     paint: Paint,
     response_time: Histogram<u64>,
     columns: Columns,
+    /// p99 of the waits for a connection, a stream and a window, nanoseconds. Absent for HTTP/1.
+    waits: Option<[u64; 3]>,
     targets: Vec<parts::Row>,
     stages: Vec<parts::Row>,
     outcome: &'a LoadOutcome<'a>,
@@ -62,8 +64,16 @@ impl<'a> Summary<'a> {
             _ => Vec::new(),
         };
         let (targets, columns) = (parts::targets(&record.targets)?, Columns(columns));
+        let waits = [&histograms.connection_wait, &histograms.stream_wait, &histograms.window_wait];
+        let p99 = |wait: &Encoded| wait.decode().map(|wait| wait.value_at_quantile(0.99));
+        let waits = match waits {
+            [Some(connection), Some(stream), Some(window)] => {
+                Some([p99(connection)?, p99(stream)?, p99(window)?])
+            }
+            _ => None,
+        };
         let url = load.url;
-        Ok(Self { url, spec, record, paint, response_time, columns, targets, stages, outcome: load })
+        Ok(Self { url, spec, record, paint, response_time, columns, waits, targets, stages, outcome: load })
     }
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +93,7 @@ impl<'a> Summary<'a> {
             }
         }
         let s = |count: u32| if count == 1 { "" } else { "s" };
-        words.push(format!("{} connection{}", spec.connections, s(spec.connections)));
+        words.push(connections_in_words(spec.connections, spec.streams));
         let workers = self.record.workers;
         words.push(format!("{workers} worker{} on {}", s(workers), self.record.event_loop));
         if let [Address::Unix(path)] = spec.addresses.as_slice() {
@@ -100,8 +110,10 @@ impl<'a> Summary<'a> {
             [only] => words.push(format!("from {only}")),
             several => words.push(format!("from {} addresses", several.len())),
         }
-        if spec.http == HttpVersion::Http10 {
-            words.push("HTTP/1.0".to_owned());
+        match spec.http {
+            HttpVersion::Http10 => words.push("HTTP/1.0".to_owned()),
+            HttpVersion::Http11 => {}
+            HttpVersion::Http2 => words.push("HTTP/2".to_owned()),
         }
         match spec.requests_per_connection {
             Some(1) => words.push("no keep-alive".to_owned()),
@@ -205,6 +217,7 @@ impl fmt::Display for Summary<'_> {
         self.times(f)?;
         self.spectrum(f)?;
         self.connections(f)?;
+        self.http2(f)?;
         self.tls(f)?;
         self.outcomes(f)?;
         parts::write(f, "target", &self.targets)?;

@@ -1,10 +1,10 @@
 //! Connections, TLS, and results of the requests.
 
 use super::super::causes;
-use super::super::figures::{cut, thousands};
+use super::super::figures::{cut, thousands, time};
 use super::{LABEL, Summary, WIDTH, line, write_wrapped};
 use crate::cli::paint::Ink;
-use hoptax_format::histogram::spread;
+use hoptax_format::histogram::{LOWEST, spread};
 use hoptax_format::spec::Verify;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +20,31 @@ impl Summary<'_> {
         let Some(spread) = self.outcome.responses.as_ref().and_then(spread) else { return Ok(()) };
         let [least, median, most] = spread.map(thousands);
         line(f, "", &format!("{least} to {most} responses on each connection, median {median}"))
+    }
+
+    pub(super) fn http2(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(http2) = self.record.http2 else { return Ok(()) };
+        let limit = http2.stream_limit.map_or_else(
+            || "no limit".to_owned(),
+            |limit| format!("limit {}", thousands(u64::from(limit))),
+        );
+        let most = thousands(u64::from(http2.most_streams));
+        line(f, "HTTP/2", &format!("at most {most} streams at a time on a connection, {limit}"))?;
+        let ended = [
+            ("GOAWAY", http2.goaways),
+            ("streams reset", http2.resets),
+            ("unprocessed and sent again", http2.unprocessed),
+        ];
+        let ended = ended.into_iter().filter(|(_, count)| *count > 0);
+        let ended: Vec<String> = ended.map(|(what, count)| format!("{} {what}", thousands(count))).collect();
+        if !ended.is_empty() {
+            line(f, "", &ended.join(", "))?;
+        }
+        let Some(waits) = self.waits.filter(|waits| waits.iter().any(|wait| *wait >= LOWEST)) else {
+            return Ok(());
+        };
+        let [connection, stream, window] = waits.map(|wait| time(wait as f64));
+        line(f, "", &format!("wait p99: connection {connection}, stream {stream}, window {window}"))
     }
 
     /// The limits that the user set, and the default limit if it is exceeded.
@@ -56,7 +81,8 @@ impl Summary<'_> {
         write!(f, "{:LABEL$}", "Status")?;
         write_wrapped(f, if statuses.is_empty() { "none" } else { &statuses }, &" ".repeat(LABEL))?;
         if counts.retried > 0 {
-            line(f, "Retried", &format!("{} sent again on a new connection", thousands(counts.retried)))?;
+            let place = if self.record.http2.is_some() { "" } else { " on a new connection" };
+            line(f, "Retried", &format!("{} sent again{place}", thousands(counts.retried)))?;
         }
         if counts.ok < counts.completed {
             let failed = counts.completed - counts.ok;

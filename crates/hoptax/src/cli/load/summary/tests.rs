@@ -4,8 +4,8 @@ use super::super::live::model_spec;
 use super::*;
 use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
 use hoptax_format::record::{
-    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, Occupancy, RECORD_SCHEMA, Silence,
-    TargetRecord, TlsTally, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
+    RECORD_SCHEMA, Silence, TargetRecord, TlsTally, Window,
 };
 use hoptax_format::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
 
@@ -29,6 +29,7 @@ fn record() -> LoadRecord {
         measured_ns: S,
         interrupted: false,
         gave_up: false,
+        http2: None,
         occupancy: None,
         redirected_to: None,
         counts: Counts {
@@ -47,6 +48,9 @@ fn record() -> LoadRecord {
             response_time: times(),
             service_time: times(),
             send_lag: histogram(TRIAL_DIGITS, [0; 1000]),
+            connection_wait: None,
+            stream_wait: None,
+            window_wait: None,
             first_byte: times(),
             connect: times(),
             tls_handshake: None,
@@ -111,6 +115,43 @@ fn a_good_load_has_no_warnings() {
     let text = summary(&open(Rate::Fixed(1000.0)), &record());
     says(&text, &["open loop at 1000/s, jitter arrivals", "send lag", "service time"]);
     assert!(!text.contains('!'), "{text}");
+}
+
+#[test]
+fn streams_and_their_ends_are_shown() {
+    let spec = LoadSpec { http: HttpVersion::Http2, streams: 8, ..closed() };
+    let mut record = record();
+    let tally = Http2Tally { most_streams: 8, stream_ns: 4 * S, ..Http2Tally::default() };
+    record.http2 = Some(tally);
+    let text = summary(&spec, &record);
+    says(
+        &flat(&text),
+        &[
+            "10 connections × 8 streams, 1 worker on epoll, HTTP/2",
+            "HTTP/2 at most 8 streams at a time on a connection, no limit",
+            "4.00 requests in flight",
+        ],
+    );
+    assert!(!text.contains('!') && !text.contains("GOAWAY"), "{text}");
+
+    let (goaways, calmed, resets, unprocessed) = (3, 2, 1000, 40);
+    record.http2 =
+        Some(Http2Tally { stream_limit: Some(5), goaways, calmed, resets, unprocessed, ..tally });
+    record.counts.retried = 40;
+    let waits = |ns: u64| Some(histogram(TRIAL_DIGITS, [ns; 9]));
+    (record.histograms.connection_wait, record.histograms.stream_wait) = (waits(0), waits(3_000_000));
+    record.histograms.window_wait = waits(0);
+    let text = flat(&summary(&spec, &record));
+    says(
+        &text,
+        &[
+            "limit 5 3 GOAWAY, 1,000 streams reset, 40 unprocessed and sent again",
+            "stream 3.00 ms",
+            "Retried 40 sent again",
+            "! The server allows 5 streams on a connection, but --streams is 8.",
+            "! The server closed 2 connections with ENHANCE_YOUR_CALM",
+        ],
+    );
 }
 
 #[test]
@@ -315,10 +356,10 @@ fn a_stall_is_named_and_the_generator_is_not_blamed() {
 #[test]
 fn a_load_of_failures_is_no_overload_and_says_nothing_of_keep_alive() {
     for (cause, advice) in [
-        (Cause::MalformedResponse, "speaks HTTP/1.1"),
+        (Cause::MalformedResponse, "speaks this version of HTTP"),
         (Cause::ResponseTimeout, "--timeout"),
         (Cause::ConnectRefused, "a server listens there"),
-        (Cause::ClosedBeforeResponse, "TLS (https://), HTTP/2 or the PROXY protocol"),
+        (Cause::ClosedBeforeResponse, "TLS (https://), HTTP/2 (--http 2) or the PROXY protocol"),
     ] {
         let mut record = record();
         record.completed_in_time = 0;

@@ -25,16 +25,23 @@ pub(super) fn given(args: &RequestArgs, has_body: bool) -> Result<Option<Chunked
     Ok(Some(Chunked { chunk_bytes, pause_ns: u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX) }))
 }
 
-/// Refuses chunks with HTTP/1.0, too many chunks, and uploads that take longer than the timeout.
+/// Refuses chunks with HTTP versions that have none, too many chunks, and uploads that take longer than the
+/// timeout.
 ///
 /// # Errors
 /// The first of these problems.
 pub(super) fn check(targets: &[TargetSpec], http: HttpVersion, timeouts: Timeouts) -> Result<(), BadInput> {
     let chunked = targets.iter().filter_map(|target| Some((target, target.chunked?)));
     for (target, chunked) in chunked {
-        if http == HttpVersion::Http10 {
+        let without = match http {
+            HttpVersion::Http10 => Some("1.0"),
+            HttpVersion::Http11 => None,
+            HttpVersion::Http2 => Some("2"),
+        };
+        if let Some(version) = without {
             return Err(BadInput(format!(
-                "--http 1.0 has no chunked bodies, but target {} sends one; use --http 1.1, or no chunks",
+                "--http {version} has no chunked bodies, but target {} sends one; use --http 1.1, or no \
+                 chunks",
                 target.name
             )));
         }

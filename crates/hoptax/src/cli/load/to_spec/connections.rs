@@ -1,11 +1,11 @@
 //! Connection options: the addresses to connect to.
 
-use super::super::args::ConnectionArgs;
+use super::super::args::{Args, ConnectionArgs};
 use super::super::url::{Url, split_authority};
 use super::proxy::Proxy;
 use crate::cli::exit::BadInput;
 use hoptax_format::Address;
-use hoptax_format::spec::{Retry, TargetSpec, is_idempotent};
+use hoptax_format::spec::{HttpVersion, MOST_IN_FLIGHT, Retry, TargetSpec, is_idempotent};
 use hoptax_load::names;
 use std::net::SocketAddr;
 
@@ -49,6 +49,31 @@ pub(super) fn addresses(
         }
     }
     Ok(addresses)
+}
+
+/// Checks the number of streams.
+///
+/// # Errors
+/// If there are several streams without HTTP/2, or too many requests in flight.
+pub(super) fn check_streams(args: &Args) -> Result<(), BadInput> {
+    let (streams, connections) = (args.connection.streams, args.load.connections);
+    if streams == 1 {
+        return Ok(());
+    }
+    let in_flight = u64::from(streams) * u64::from(connections);
+    if args.connection.http != HttpVersion::Http2 {
+        return Err(BadInput(format!(
+            "--streams {streams} needs HTTP/2, because HTTP/1 sends one request at a time on a connection; \
+             add --http 2, or use more connections (-c {in_flight})"
+        )));
+    }
+    if in_flight > MOST_IN_FLIGHT {
+        return Err(BadInput(format!(
+            "{connections} connections with --streams {streams} are {in_flight} requests in flight; use at \
+             most {MOST_IN_FLIGHT}"
+        )));
+    }
+    Ok(())
 }
 
 /// Which requests are sent again.

@@ -4,7 +4,7 @@ use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
-use hoptax_format::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts, Tunnel};
+use hoptax_format::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts, Tunnel};
 use hoptax_plan::stages;
 use hoptax_plan::units::{show_duration, show_pace};
 use hoptax_record::bounded;
@@ -39,6 +39,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     };
     let timeouts = timeouts(&args.load)?;
     chunks::check(&targets, args.connection.http, timeouts)?;
+    connections::check_streams(args)?;
     let proxy = args.connection.proxy.as_deref().map(Proxy::parse).transpose()?;
     let tls::Settings { server, proxy: to_proxy } =
         tls::settings(&args.tls, &args.connection, &url, proxy.as_ref())?;
@@ -46,6 +47,10 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         let always = args.connection.proxy_tunnel;
         proxy.apply(&url, always, &mut targets)
     });
+    if proxy.is_some() && tunnel.is_none() && args.connection.http == HttpVersion::Http2 {
+        let text = "--http 2 needs a tunnel through the proxy; add --proxy-tunnel";
+        return Err(BadInput(text.to_owned()).into());
+    }
     // Without a tunnel, the proxy is the server.
     let (tls, tunnel) = match tunnel {
         None => (server.or(to_proxy), None),
@@ -58,6 +63,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         sources: args.connection.source.clone(),
         tls,
         http: args.connection.http,
+        streams: args.connection.streams,
         requests_per_connection: match args.connection.no_keepalive {
             true => Some(1),
             false => args.connection.requests_per_connection,

@@ -158,6 +158,8 @@ fn https_urls_use_tls() {
     let both = tls(&format!("load https://127.0.0.1/ -k --cert {}", path("both.pem").display()));
     assert!(both.verify == Verify::Nothing && both.client_certificate.is_some());
     assert_eq!(tls("load https://127.0.0.1/ --http 1.0").alpn, Vec::<String>::new());
+    assert_eq!(tls("load https://127.0.0.1/ --http 2").alpn, ["h2"]);
+    assert_eq!(tls("load https://127.0.0.1/ --http 2 --alpn h2").alpn, ["h2"]);
     assert_eq!(typed("load https://127.0.0.1/").expect("right").addresses[0].to_string(), "127.0.0.1:443");
 }
 
@@ -173,7 +175,9 @@ fn wrong_tls_options_are_errors() {
         ("load http://127.0.0.1/ --tls 1.3", "--tls needs TLS"),
         ("load https://127.0.0.1/ --ca /nowhere.pem", "--ca: cannot read /nowhere.pem"),
         ("load https://127.0.0.1/ --tls 1.1", "insecure and not supported"),
-        ("load https://127.0.0.1/ --alpn h2", "h2 is not supported"),
+        ("load https://127.0.0.1/ --alpn h2", "--alpn h2 needs HTTP/2; add --http 2"),
+        ("load https://127.0.0.1/ --alpn h2,http/1.1 --http 2", "needs h2 alone in ALPN"),
+        ("load https://127.0.0.1/ --alpn none --http 2", "needs h2 alone in ALPN"),
         ("load https://127.0.0.1/ --server-name a:80", "neither a host name nor an address"),
         ("load https://127.0.0.1/ --key /x", "--cert"),
         (&with("-k --ca", "cert.pem"), "cannot be used with"),
@@ -210,6 +214,9 @@ fn connections_use_the_given_addresses() {
         .expect("right");
     assert_eq!(spec.sources.len(), 2);
     assert_eq!((spec.http, spec.requests_per_connection), (HttpVersion::Http10, Some(1)));
+    let multiplexed = "load http://127.0.0.1/ --http 2 --streams 8 --requests-per-connection 9";
+    let spec = typed(multiplexed).expect("right");
+    assert_eq!((spec.http, spec.streams, spec.requests_per_connection), (HttpVersion::Http2, 8, Some(9)));
     let spec = typed("load http://127.0.0.1/ --requests-per-connection 1k").expect("right");
     assert_eq!((spec.requests_per_connection, spec.retry), (Some(1000), Retry::Off));
     let spec = typed("load http://127.0.0.1/ -X PUT -b x --retry idle-close").expect("right");
@@ -233,7 +240,20 @@ fn wrong_connection_options_are_errors() {
         ("load http://127.0.0.1/ --source ::1", "one is IPv4, the other IPv6"),
         ("load http://127.0.0.1/ --source localhost", "is not an IP address"),
         ("load http://127.0.0.1/ --source 127.0.0.1:80", "use 127.0.0.1"),
-        ("load http://127.0.0.1/ --http 2", "HTTP/2 is not supported"),
+        ("load http://127.0.0.1/ --http 3", "HTTP/3 is not supported; use 2"),
+        (
+            "load http://127.0.0.1/ --streams 8",
+            "--streams 8 needs HTTP/2, because HTTP/1 sends one request at a time on a connection; add \
+             --http 2, or use more connections (-c 80)",
+        ),
+        ("load http://127.0.0.1/ --http 2 --streams 0", "use at least 1"),
+        ("load http://127.0.0.1/ --http 2 --streams 1001", "use at most 1000"),
+        (
+            "load http://127.0.0.1/ --http 2 --streams 1k -c 1001",
+            "are 1001000 requests in flight; use at most 1000000",
+        ),
+        ("load http://127.0.0.1/ --http 2 -b x --chunked", "--http 2 has no chunked bodies"),
+        ("load http://127.0.0.1/ --http 2 --proxy http://127.0.0.1:1", "add --proxy-tunnel"),
         ("load http://127.0.0.1/ --requests-per-connection 0", "use at least 1"),
         ("load http://127.0.0.1/ --retry on", "use off or idle-close"),
         (

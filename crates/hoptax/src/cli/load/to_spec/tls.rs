@@ -9,8 +9,9 @@ use hoptax_format::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, V
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// Name of HTTP/1.1 in ALPN (RFC 7301).
+/// Names of HTTP/1.1 and HTTP/2 in ALPN (RFC 7301, RFC 9113).
 const HTTP_11: &str = "http/1.1";
+const HTTP_2: &str = "h2";
 
 /// TLS settings of a load.
 pub(super) struct Settings {
@@ -82,14 +83,27 @@ fn spec(args: &TlsArgs, connection: &ConnectionArgs, host: &str) -> Result<TlsSp
         },
         client_certificate: client_certificate(args)?,
         resumption: !args.no_resumption,
-        alpn: match (&args.alpn, connection.http) {
-            (Some(Alpn(names)), _) => names.clone(),
-            (None, HttpVersion::Http11) => vec![HTTP_11.to_owned()],
-            (None, HttpVersion::Http10) => Vec::new(),
-        },
+        alpn: alpn(args.alpn.as_ref(), connection.http)?,
         versions,
         cipher_suites: Vec::new(),
     })
+}
+
+/// The protocols to offer. The server must choose HTTP/2 if the load uses it, and must not choose it
+/// otherwise.
+fn alpn(typed: Option<&Alpn>, http: HttpVersion) -> Result<Vec<String>, BadInput> {
+    match (typed, http) {
+        (Some(Alpn(names)), HttpVersion::Http2) if *names != [HTTP_2] => {
+            Err(BadInput("--http 2 needs h2 alone in ALPN; leave out --alpn".to_owned()))
+        }
+        (Some(Alpn(names)), HttpVersion::Http10 | HttpVersion::Http11) if names.iter().any(|it| it == HTTP_2) => {
+            Err(BadInput("--alpn h2 needs HTTP/2; add --http 2, or leave out --alpn".to_owned()))
+        }
+        (Some(Alpn(names)), _) => Ok(names.clone()),
+        (None, HttpVersion::Http10) => Ok(Vec::new()),
+        (None, HttpVersion::Http11) => Ok(vec![HTTP_11.to_owned()]),
+        (None, HttpVersion::Http2) => Ok(vec![HTTP_2.to_owned()]),
+    }
 }
 
 fn first_given(args: &TlsArgs) -> Option<&'static str> {

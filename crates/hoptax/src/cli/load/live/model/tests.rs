@@ -20,6 +20,7 @@ pub(in super::super::super) fn spec(
         sources: Vec::new(),
         tls: None,
         http: HttpVersion::Http11,
+        streams: 1,
         requests_per_connection: None,
         retry: Retry::Off,
         targets: vec![TargetSpec::only("GET", "/", Vec::new(), Vec::new())],

@@ -19,7 +19,7 @@ use std::time::Duration;
 const POLL_NS: u64 = 50_000;
 
 #[derive(Debug)]
-pub(in crate::hop) struct Holds {
+pub(super) struct Holds {
     pub(super) delay: Option<HopDelay>,
     /// `None` if there is no warm-up, or if it is over. A warm hop then costs no more than a hop without a
     /// warm-up.
@@ -35,12 +35,13 @@ pub(in crate::hop) struct Holds {
 pub(super) struct Timer {
     due: u64,
     pub(super) id: u64,
+    /// The connection of `hop-l7`, or the place of the exchange of `hop-h2`.
     pub(super) token: Token,
 }
 
 impl Holds {
     /// The workers share a seed, but each uses its own random stream. They share the warm-up, too.
-    pub(in crate::hop) fn new(
+    pub(super) fn new(
         delay: Option<HopDelay>,
         warming: Option<Arc<Warming>>,
         seed: u64,

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// Counts the requests of all workers until the hop is warm.
 #[derive(Debug)]
-pub(in crate::hop) struct Warming {
+pub(super) struct Warming {
     planted: HopWarming,
     requests: AtomicU64,
 }
 
 impl Warming {
-    pub(in crate::hop) fn new(planted: HopWarming) -> Self {
+    pub(super) fn new(planted: HopWarming) -> Self {
         Self { planted, requests: AtomicU64::new(0) }
     }
 

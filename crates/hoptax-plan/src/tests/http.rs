@@ -1,0 +1,239 @@
+//! Tests of HTTP/2 and streams.
+
+use super::*;
+use hoptax_format::spec::HttpVersion;
+
+fn entry(load: &str) -> String {
+    format!("gateways: []\nload:\n  - {{ {load} }}\n")
+}
+
+fn shown(text: &str) -> Vec<String> {
+    good(text).load.iter().map(LoadPoint::describe).collect()
+}
+
+fn faults(text: &str) -> Vec<String> {
+    let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
+    let shown = |error: &PlanError| {
+        let PlanError { line, column, message, help, .. } = error;
+        format!("{line}:{column} {message}; {help}")
+    };
+    errors.iter().map(shown).collect()
+}
+
+#[test]
+fn http2_and_streams_can_be_swept() {
+    let plan = good(&entry("loop: closed, connections: 10, http: 2, streams: [1, 8]"));
+    let points: Vec<_> = plan.load.iter().map(|point| (point.http, point.streams)).collect();
+    assert_eq!(points, [(HttpVersion::Http2, 1), (HttpVersion::Http2, 8)]);
+    assert!(plan.is_http2_only());
+    assert_eq!(
+        shown(&entry("loop: closed, connections: 2, http: 2, streams: [1, 8], keepalive: 100")),
+        [
+            "closed, 2 connections, HTTP/2, 100 requests per connection",
+            "closed, 2 connections × 8 streams, HTTP/2, 100 requests per connection",
+        ]
+    );
+    assert_eq!(
+        shown(&entry("loop: open, rate: 5000/s, connections: 16, streams: 8, http: 2")),
+        ["open, 5000/s constant, 16 connections × 8 streams, HTTP/2"]
+    );
+    let search = "search: { slo: \"p99 < 9ms\", from: 100/s, to: 9000/s }";
+    let search = good(&entry(&format!("loop: open, connections: 4, streams: 2, http: 2, {search}")));
+    assert_eq!((search.load[0].http, search.load[0].streams), (HttpVersion::Http2, 2));
+    let staged = good(&entry("loop: open, connections: 4, streams: 2, http: 2, rate: [9/s for 1s]"));
+    assert_eq!(staged.load[0].streams, 2);
+    let start = good("gateways: [nginx]\nstart: {}\nload: [{ loop: open, rate: 9/s, connections: 1, http: 2 \
+                      }]\n");
+    assert_eq!(start.load[0].http, HttpVersion::Http2);
+}
+
+/// HTTP/1 has no streams, so a sweep over both has its points with one stream only.
+#[test]
+fn a_sweep_over_versions_has_http1_with_one_stream() {
+    let plan = good(&entry("loop: closed, connections: 1, streams: [1, 10], http: [1.1, 2]"));
+    let shown: Vec<String> = plan.load.iter().map(LoadPoint::describe).collect();
+    let expected =
+        ["closed, 1 connection", "closed, 1 connection, HTTP/2", "closed, 1 connection × 10 streams, HTTP/2"];
+    assert_eq!(shown, expected);
+    assert_eq!(plan.versions(), [HttpVersion::Http11, HttpVersion::Http2]);
+    assert!(!plan.is_http2_only());
+}
+
+#[test]
+fn streams_need_http2_and_have_limits() {
+    for (load, expected) in [
+        (
+            "loop: closed, connections: 1, streams: 8",
+            "3:46 8 streams need HTTP/2, because HTTP/1 sends one request at a time on a connection; add \
+             `http: 2`, or remove `streams` and use 8 times as many connections",
+        ),
+        (
+            "loop: closed, connections: 1, streams: 8, http: [2, 1.1]",
+            "3:59 HTTP/1 sends one request at a time on a connection, but `streams` is 8; add 1 to the list \
+             of `streams`, or write HTTP/1 as an entry of its own",
+        ),
+        ("loop: closed, connections: 1, http: 2, streams: 0", "3:55 `streams` is zero; write 1 or more"),
+        (
+            "loop: closed, connections: 1, http: 2, streams: 1001",
+            "3:55 `streams` is too large: 1001, but servers allow 100 to 1024 streams; write 1000 or less",
+        ),
+        (
+            "loop: closed, connections: [1, 1001], http: 2, streams: 1000",
+            "3:63 1001 connections × 1000 streams are 1001000 requests in flight; use fewer: at most 1000000 \
+             are allowed",
+        ),
+    ] {
+        assert_eq!(faults(&entry(load)), [expected], "{load}");
+    }
+    good(&entry("loop: closed, connections: 10000000, http: 2"));
+}
+
+#[test]
+fn connections_and_streams_must_carry_the_rate() {
+    let plan = |streams: &str| {
+        let load = format!("loop: open, connections: 10, http: 2, streams: {streams}, rate: 300/s");
+        format!("upstream: {{ delay: 100ms }}\n{}", entry(&load))
+    };
+    good(&plan("3"));
+    assert_eq!(
+        faults(&plan("[2, 3]")),
+        ["4:32 300/s with an upstream delay of 100ms needs 15 connections of 2 streams, but there are 10; \
+          use at least 15 connections or at most 200/s"]
+    );
+}
+
+#[test]
+fn http2_refuses_what_belongs_to_http1() {
+    let load = entry("loop: closed, connections: 1, http: [1.1, 2]");
+    let with = |target: &str| format!("target: {target}\n{load}");
+    for (name, value) in [("Connection", "close"), ("upgrade", "h2c"), ("te", "gzip")] {
+        let expected = format!(
+            "4:49 HTTP/2 does not allow the header `{name}`, but the target `GET /` has it; remove the \
+             header from the target, or use 1.1"
+        );
+        assert_eq!(faults(&with(&format!("{{ headers: {{ {name}: {value} }} }}"))), [expected]);
+    }
+    good(&with("{ headers: { te: trailers, host: a.test } }"));
+    let chunked = faults(&with("{ method: POST, body: { size: 9B, chunked: true } }"));
+    assert_eq!(
+        chunked,
+        ["4:49 HTTP/2 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` \
+          from the body"]
+    );
+}
+
+fn on(gateways: &str, http: &str) -> Result<Plan, String> {
+    let pack = |name: &str, http2, features: &[&str]| PackInfo {
+        name: name.into(),
+        http2,
+        features: features.iter().map(|name| (*name).to_owned()).collect(),
+        variants: vec!["plain".into(), "connect".into(), "forward".into()],
+        proxy: BTreeMap::from([
+            ("connect".to_owned(), ProxyForm::Connect),
+            ("forward".to_owned(), ProxyForm::Forward),
+        ]),
+        ..PackInfo::default()
+    };
+    let known = vec![
+        pack("old", ClientHttp2::No, &[]),
+        pack("both", ClientHttp2::Shared, &[]),
+        pack("either", ClientHttp2::Exclusive, &["tls"]),
+    ];
+    let context = Context { known, ..context() };
+    let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1, http: {http} }}]\n");
+    parse("plans/x.yaml", &text, &[], &context).map_err(|PlanErrors(errors)| {
+        assert_eq!(errors.len(), 1);
+        format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
+    })
+}
+
+#[test]
+fn gateways_must_speak_the_version_of_the_load() {
+    for (gateways, http) in [
+        ("old, either, hop-l7", "[1.0, 1.1]"),
+        ("both, hop-l4", "[1.1, 2]"),
+        ("either", "2"),
+        ("{ name: either, features: [tls] }", "[1.1, 2]"),
+        ("{ name: old, variant: connect }", "2"),
+        ("{ name: hop-l7, proxy: connect }", "2"),
+        ("{ name: external, label: own, url: \"http://127.0.0.1:9\" }", "[1.1, 2]"),
+    ] {
+        assert!(on(gateways, http).is_ok(), "{gateways} {http}: {:?}", on(gateways, http));
+    }
+    let whole = "requests with the whole URL need HTTP/1, but the load uses HTTP/2; use CONNECT (`proxy: \
+                 connect`, or the variant `connect`), or `http: 1.1`";
+    for (gateways, http, expected) in [
+        (
+            "both, old",
+            "2",
+            "1:18 the load uses HTTP/2, but the pack `old` offers clients only HTTP/1; remove this gateway, \
+             or use `http: 1.1`",
+        ),
+        (
+            "either",
+            "[1.1, 2]",
+            "1:12 without TLS, `either` has either HTTP/1 or HTTP/2 on its port, but the load uses both; add \
+             the feature `tls`, or write one plan for each version",
+        ),
+        (
+            "hop-l7",
+            "2",
+            "1:12 the load uses HTTP/2, but `hop-l7` speaks only HTTP/1; use hop-h2 or hop-l4, or \
+             `http: 1.1`",
+        ),
+        (
+            "{ name: hop-h2, delay: { in: 1ms } }",
+            "[1.1, 2]",
+            "1:20 the load uses HTTP/1, but `hop-h2` accepts only HTTP/2; add `http: 2` to the load, or use \
+             hop-l4 or hop-l7",
+        ),
+        (
+            "{ name: hop-h2, upstream_http: 1.0 }",
+            "2",
+            "1:43 `hop-h2` does not speak HTTP/1.0 to upstreams; write 1.1 or 2",
+        ),
+        (
+            "{ name: hop-l4, upstream_http: 2 }",
+            "2",
+            "1:43 `upstream_http` is only for `hop-h2`, not for `hop-l4`; remove `upstream_http`",
+        ),
+        ("{ name: hop-h2, variant: a }", "2", "1:37 `hop-h2` has no variants; remove `variant`"),
+        ("{ name: hop-h2, workers: 2 }", "2", "1:37 `hop-h2` always has one worker; remove `workers`"),
+        ("{ name: both, variant: forward }", "2", &format!("1:20 {whole}")),
+        ("{ name: hop-l7, proxy: forward }", "2", &format!("1:20 {whole}")),
+    ] {
+        assert_eq!(on(gateways, http).expect_err(gateways), expected);
+    }
+}
+
+#[test]
+fn hop_h2_has_an_upstream_version_and_delays() {
+    let hops = "hop-h2, { name: hop-h2, label: down, upstream_http: 1.1, delay: { in: 2ms } }";
+    let plan = on(hops, "2").expect("valid");
+    let kinds: Vec<GatewayKind> = plan.gateways.iter().map(|gateway| gateway.kind.clone()).collect();
+    let delay = HopDelay { inbound: Duration::from_millis(2), ..HopDelay::default() };
+    let expected = [
+        GatewayKind::Http2Hop { upstream: HttpVersion::Http2, delay: None },
+        GatewayKind::Http2Hop { upstream: HttpVersion::Http11, delay: Some(delay) },
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn budgets_can_select_a_version_and_streams() {
+    let plan = |selector: &str| {
+        format!(
+            "gateways: []\nload: [{{ loop: closed, connections: 1, streams: [1, 8], http: [1.1, 2] \
+             }}]\nbudget: [{{ metric: p50, max: 1ms, load: {{ {selector} }} }}]\n"
+        )
+    };
+    let selected = |selector: &str| {
+        let plan = good(&plan(selector));
+        plan.load.iter().map(|point| plan.budget[0].load.selects(point)).collect::<Vec<_>>()
+    };
+    assert_eq!(selected("http: 2"), [false, true, true]);
+    assert_eq!(selected("http: 1.1"), [true, false, false]);
+    assert_eq!(selected("streams: 8"), [false, false, true]);
+    assert_eq!(faults(&plan("http: 1.0")).len(), 1);
+    assert!(faults(&plan("http: 3"))[0].contains("HTTP version `3` is not supported"));
+}

@@ -1,0 +1,325 @@
+//! HTTP/1 on the connections of an instance. Responses are sent in the order of the requests.
+
+use super::super::answer::{AnswerTo, BAD_REQUEST, CONTINUE, INLINE_BODY};
+use super::super::rules::Chosen;
+use super::super::sockets::Sockets;
+use super::super::special::{Special, is_special};
+use super::state::{HIGH_WATER, MOST_DELAYED, Reply, Server, State, Timer};
+use hoptax_format::clock;
+use hoptax_format::stamp::Stamp;
+use hoptax_load::event_loop::Token;
+use hoptax_wire::http1::{Framing, RequestHead, RequestStep};
+use std::cmp::Reverse;
+use std::io;
+use std::mem;
+
+impl Server<'_> {
+    pub(super) fn received_http1(&mut self, io: &mut impl Sockets, token: Token, bytes: &[u8]) {
+        let connection = &mut self.connections[token.index()];
+        connection.heard = if self.counts.open.get() > self.room / 2 { clock::now() } else { 0 };
+        if connection.blocked {
+            connection.kept.extend_from_slice(bytes);
+            return;
+        }
+        let generation = connection.generation;
+        let mut kept = mem::take(&mut connection.kept);
+        let input = if kept.is_empty() {
+            bytes
+        } else {
+            kept.extend_from_slice(bytes);
+            &kept
+        };
+        let consumed = self.read(io, token, input);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return;
+        }
+        if consumed < input.len() && connection.state == State::Open {
+            connection.kept = input[consumed..].to_vec();
+        }
+        if connection.state != State::Open {
+            self.settle(io, token);
+        }
+    }
+
+    /// Reads requests from the front of `input`, chooses their responses and sends the responses that are
+    /// due. Returns the number of bytes consumed.
+    fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
+        let mut at = 0;
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
+        while self.connections[token.index()].state == State::Open {
+            let connection = &mut self.connections[token.index()];
+            match connection.decoder.advance_with(&mut self.cache, &input[at..]) {
+                Ok(RequestStep::NeedMore) => break,
+                Ok(RequestStep::Head { consumed, head }) => {
+                    let body_is_missing = at + consumed == input.len();
+                    if is_special(&input[at..][head.target.clone()]) {
+                        let whole = &input[at..at + consumed];
+                        connection.special = Some(Box::new(Special::new(&head, whole)));
+                        self.send_continue(token, &head, body_is_missing);
+                    } else {
+                        self.head(token, &head, &input[at..], body_is_missing);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::Body { consumed, data }) => {
+                    if let Some(special) = &mut connection.special {
+                        special.body(&input[at..][data]);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::End { consumed, keep_alive }) => {
+                    at += consumed;
+                    if !keep_alive {
+                        connection.state = State::Last;
+                        self.counts.closing.add(1);
+                    }
+                    if let Some((answer, chosen)) = connection.answer.take() {
+                        if keep_alive && !answer.keep_alive {
+                            // The client may have sent further requests.
+                            connection.state = State::Discarding;
+                        }
+                        // Requests are counted on arrival, so that the count includes requests whose response
+                        // is delayed or whose client gives up.
+                        self.counts.requests(answer.version).add(1);
+                        match chosen {
+                            Some(Chosen { place, delay_ns }) => {
+                                self.reply(token, Reply::Ruled(answer, now, place), delay_ns);
+                            }
+                            None => {
+                                let delay = self.behaviour.delay_ns();
+                                self.reply(token, Reply::Answer(answer, now), delay);
+                            }
+                        }
+                    } else if let Some(special) = connection.special.take() {
+                        let tls = io.tls(token);
+                        self.answer_special(token, &special, tls);
+                    }
+                }
+                Err(_) => {
+                    connection.state = State::Discarding;
+                    self.reply(token, Reply::BadRequest, 0);
+                }
+            }
+            if self.ready_bytes > HIGH_WATER && !self.flush(io, token) {
+                return at;
+            }
+            let connection = &mut self.connections[token.index()];
+            if io.unsent(token) > HIGH_WATER || connection.line.len() >= MOST_DELAYED {
+                connection.blocked = true;
+                io.pause(token);
+                break;
+            }
+        }
+        self.flush(io, token);
+        at
+    }
+
+    /// Chooses the answer. `input` begins with the request's head.
+    fn head(&mut self, token: Token, head: &RequestHead, input: &[u8], body_is_missing: bool) {
+        let answer = AnswerTo {
+            version: head.version,
+            keep_alive: head.keep_alive && !self.is_last(token),
+            head: head.is_head,
+            failed: self.behaviour.fails(),
+        };
+        let rules = self.rules.as_mut();
+        let chosen =
+            rules.and_then(|rules| rules.choose(&input[head.method.clone()], &input[head.target.clone()]));
+        self.connections[token.index()].answer = Some((answer, chosen));
+        self.send_continue(token, head, body_is_missing);
+    }
+
+    /// Counts a request. Returns true if the connection is closed after it.
+    fn is_last(&mut self, token: Token) -> bool {
+        let Some(limit) = self.close_after else { return false };
+        let connection = &mut self.connections[token.index()];
+        connection.requests += 1;
+        connection.requests >= limit
+    }
+
+    /// Sends 100 Continue to a client that waits for it.
+    fn send_continue(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
+        // A client that has already sent its body does not wait (RFC 9110 §10.1.1).
+        if head.expect_continue && body_is_missing && head.framing != Framing::None {
+            self.reply(token, Reply::Continue, 0);
+        }
+    }
+
+    fn answer_special(&mut self, token: Token, special: &Special, tls: Option<(String, String)>) {
+        let outcome = self.special_outcome(special, tls);
+        let is_cut = outcome.response.as_ref().is_none_or(|response| response.is_cut);
+        if is_cut || !special.keep_alive() {
+            self.connections[token.index()].state = State::Last;
+        }
+        if let Some(response) = outcome.response {
+            let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
+            if free == self.prepared.len() {
+                self.prepared.push(Vec::new());
+            }
+            self.prepared[free] = special.http1(&response);
+            self.reply(token, Reply::Prepared(free as u32), outcome.delay_ns);
+        }
+    }
+
+    /// Queues a response after the earlier responses of the connection.
+    fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
+        let connection = &mut self.connections[token.index()];
+        if delay == 0 && connection.line.is_empty() {
+            self.ready_bytes += self.length(reply);
+            self.ready.push(reply);
+            return;
+        }
+        let due = clock::now() + delay;
+        connection.line.push_back((due, reply));
+        let generation = connection.generation;
+        self.timers.push(Reverse(Timer { due, token, generation }));
+    }
+
+    /// Sends every delayed response that is due. A response waits for all earlier responses on its
+    /// connection, even if they are due later.
+    pub(super) fn send_due_in_order(&mut self, io: &mut impl Sockets, now: u64) {
+        while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            if self.connections[token.index()].generation != generation {
+                continue;
+            }
+            while let Some(&(due, reply)) = self.connections[token.index()].line.front() {
+                if due > now {
+                    break;
+                }
+                self.connections[token.index()].line.pop_front();
+                self.ready_bytes += self.length(reply);
+                self.ready.push(reply);
+            }
+            if self.flush(io, token) && self.unblock(io, token) {
+                self.settle(io, token);
+            }
+        }
+    }
+
+    fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
+        match reply {
+            Reply::Answer(to, _) => self.answers.get(to),
+            Reply::Ruled(to, _, place) => {
+                self.rules.as_ref().map_or((&[], &[]), |rules| rules.get(place).get(to))
+            }
+            Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
+            Reply::Continue => (CONTINUE, &[]),
+            Reply::BadRequest => (BAD_REQUEST, &[]),
+        }
+    }
+
+    fn length(&self, reply: Reply) -> usize {
+        let (head, body) = self.bytes(reply);
+        head.len() + body.len()
+    }
+
+    /// Sends all ready responses in as few sends as possible. Returns false if the connection failed and is
+    /// gone.
+    fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+        if self.ready.is_empty() {
+            return true;
+        }
+        let ready = mem::take(&mut self.ready);
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
+        // Count the bytes before sending them. So when a client has received a response, the ledger already
+        // includes its bytes.
+        let length = self.ready_bytes as u64;
+        self.counts.bytes_out.add(length);
+        let mut batch = mem::take(&mut self.batch);
+        let sent = match ready.as_slice() {
+            [reply] if !matches!(reply, Reply::Ruled(..)) => {
+                self.stamp(*reply, now);
+                let (head, body) = self.bytes(*reply);
+                send_both(io, token, head, body)
+            }
+            several => self.send_batched(io, token, (several, now), &mut batch),
+        };
+        batch.clear();
+        self.batch = batch;
+        if sent.is_err() {
+            self.counts.bytes_out.take_back(length);
+        }
+        ready.iter().for_each(|reply| self.free(*reply));
+        self.ready = ready;
+        self.ready.clear();
+        self.ready_bytes = 0;
+        if sent.is_err() {
+            self.close(io, token);
+        }
+        sent.is_ok()
+    }
+
+    fn stamp(&mut self, reply: Reply, now: u64) {
+        if !self.answers.are_stamped() {
+            return;
+        }
+        match reply {
+            Reply::Answer(to, received) => self.answers.stamp(to, Stamp { received, replied: now }),
+            Reply::Ruled(to, received, place) => {
+                if let Some(rules) = &mut self.rules {
+                    rules.get_mut(place).stamp(to, Stamp { received, replied: now });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn send_batched(
+        &mut self,
+        io: &mut impl Sockets,
+        token: Token,
+        (replies, now): (&[Reply], u64),
+        batch: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        for &reply in replies {
+            self.stamp(reply, now);
+            let (head, body) = self.bytes(reply);
+            batch.extend_from_slice(head);
+            // Copying a short body costs less than a second send.
+            if body.len() <= INLINE_BODY {
+                batch.extend_from_slice(body);
+            } else {
+                send_both(io, token, batch, body)?;
+                batch.clear();
+            }
+        }
+        send_both(io, token, batch, &[])
+    }
+
+    /// Reads the pending input of a blocked connection once its peer has caught up. Returns false if the
+    /// connection failed and is gone.
+    pub(super) fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+        let connection = &mut self.connections[token.index()];
+        if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > MOST_DELAYED / 2 {
+            return true;
+        }
+        connection.blocked = false;
+        let kept = mem::take(&mut connection.kept);
+        let generation = connection.generation;
+        let consumed = self.read(io, token, &kept);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return false;
+        }
+        connection.kept = kept[consumed..].to_vec();
+        if !connection.blocked {
+            io.resume(token);
+        }
+        true
+    }
+}
+
+fn send_both(io: &mut impl Sockets, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
+    if !head.is_empty() {
+        io.send(token, head)?;
+    }
+    if !body.is_empty() {
+        io.send(token, body)?;
+    }
+    Ok(())
+}

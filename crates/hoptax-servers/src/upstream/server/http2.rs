@@ -1,0 +1,336 @@
+//! HTTP/2 on the connections of an instance. Responses are sent when they are due, in any order. Ready
+//! exchanges take turns, so that a large response does not hold up the others.
+
+use super::super::answer::StreamAnswerTo;
+use super::super::sockets::Sockets;
+use super::super::special::{Special, is_special};
+use super::state::{HIGH_WATER, Server, State};
+use super::streams::{Http2, Named, Prepared, Shared, Stage, StreamTimer, named};
+use hoptax_format::clock;
+use hoptax_format::stamp::Stamp;
+use hoptax_load::event_loop::Token;
+use hoptax_wire::http2::{Code, Step};
+use std::cmp::Reverse;
+use std::mem;
+
+/// Maximum number of bytes of a body that are sent before other responses get their turn. Four frames.
+const TURN: usize = 64 * 1024;
+/// Number of bytes that are collected for a send.
+const BATCH: usize = 64 * 1024;
+
+impl Server<'_> {
+    /// Starts HTTP/2 on a connection.
+    pub(super) fn begin_http2(&mut self, token: Token) {
+        let connection = &mut self.connections[token.index()];
+        let kept = mem::take(&mut connection.kept);
+        connection.state = State::Http2;
+        connection.http2 = Some(Box::new(Http2::new(kept, &mut self.shared.output)));
+    }
+
+    pub(super) fn received_http2(&mut self, io: &mut impl Sockets, token: Token, bytes: &[u8]) {
+        let is_crowded = self.counts.open.get() > self.room / 2;
+        let connection = &mut self.connections[token.index()];
+        connection.heard = if is_crowded { clock::now() } else { 0 };
+        match &mut connection.http2 {
+            Some(http2) if connection.blocked => http2.kept.extend_from_slice(bytes),
+            Some(_) => self.read_http2(io, token, bytes),
+            None => {}
+        }
+    }
+
+    /// Reads the kept input and then `bytes`, and sends the responses that are ready.
+    fn read_http2(&mut self, io: &mut impl Sockets, token: Token, bytes: &[u8]) {
+        let Some(mut http2) = self.connections[token.index()].http2.take() else { return };
+        // The vector keeps its memory, because requests that arrive together often end within a frame.
+        let mut kept = mem::take(&mut http2.kept);
+        if kept.is_empty() {
+            let consumed = self.read_frames(io, token, &mut http2, bytes);
+            kept.extend_from_slice(&bytes[consumed..]);
+        } else {
+            kept.extend_from_slice(bytes);
+            let consumed = self.read_frames(io, token, &mut http2, &kept);
+            kept.drain(..consumed);
+        }
+        http2.kept = kept;
+        self.send_ready(io, token, http2);
+    }
+
+    /// Reads frames from the front of `input`. Returns the number of bytes consumed.
+    fn read_frames(&mut self, io: &mut impl Sockets, token: Token, http2: &mut Http2, input: &[u8]) -> usize {
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
+        let mut at = 0;
+        loop {
+            let Shared { sections, output, .. } = &mut self.shared;
+            let Ok((consumed, step)) = http2.connection.advance(&input[at..], sections, output) else {
+                // The output ends with GOAWAY.
+                self.connections[token.index()].state = State::Discarding;
+                return input.len();
+            };
+            match step {
+                Step::NeedMore => return at + consumed,
+                Step::Head { stream, end } => {
+                    let exchange = self.stream_head(http2, stream.id);
+                    if end {
+                        self.request_ended(io, token, http2, exchange, now);
+                    } else if at + consumed == input.len() {
+                        self.send_continue_on(http2, stream.id);
+                    }
+                }
+                Step::Body { stream, data, end } => {
+                    if let Some(special) = http2.get(named(stream)).and_then(|found| found.special.as_mut()) {
+                        special.body(&input[at..][data]);
+                    }
+                    if end {
+                        self.request_ended(io, token, http2, named(stream), now);
+                    }
+                }
+                Step::Trailers { stream } => self.request_ended(io, token, http2, named(stream), now),
+                Step::Writable { stream } => http2.queue(named(stream)),
+                Step::Reset { stream, .. } => {
+                    self.counts.cancels.add(1);
+                    http2.end(named(stream));
+                }
+                Step::Failed { stream, .. } => http2.end(named(stream)),
+                Step::Interim { .. } | Step::Settings | Step::GoAway { .. } | Step::Pong(_) => {}
+            }
+            at += consumed;
+        }
+    }
+
+    /// Chooses the answer to the request whose head is in the sections.
+    fn stream_head(&mut self, http2: &mut Http2, stream: u32) -> Named {
+        let open = http2.connection.open_streams();
+        self.counts.streams.opened(open);
+        let named = http2.begin(stream);
+        let exchange = &mut http2.exchanges[named.place as usize];
+        let head = &self.shared.sections.head;
+        // CONNECT has no path.
+        let target = head.path().or(head.authority()).unwrap_or_default();
+        if is_special(target) {
+            exchange.special = Some(Box::new(Special::of_stream(head)));
+        } else {
+            exchange.to = StreamAnswerTo { head: head.method() == b"HEAD", failed: self.behaviour.fails() };
+            exchange.chosen = self.rules.as_mut().and_then(|rules| rules.choose(head.method(), target));
+        }
+        if let Some(limit) = self.close_after {
+            http2.requests += 1;
+            // As in nginx, this stream is the last, and later ones are ignored.
+            if http2.requests >= limit && !http2.going_away {
+                http2.going_away = true;
+                http2.connection.go_away(Code::NO_ERROR, &mut self.shared.output);
+            }
+        }
+        named
+    }
+
+    /// Sends 100 Continue to a client that waits for it. The request's head is in the sections.
+    fn send_continue_on(&mut self, http2: &mut Http2, stream: u32) {
+        let Shared { sections, output, interim, .. } = &mut self.shared;
+        let expect = sections.head.fields().get("expect");
+        if expect.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+            http2.connection.send_head(stream, interim, &[], false, output);
+        }
+    }
+
+    /// Called when the whole request has been read. Requests are counted now, so that the count includes
+    /// requests whose response is delayed or whose client gives up.
+    fn request_ended(&mut self, io: &impl Sockets, token: Token, http2: &mut Http2, named: Named, now: u64) {
+        let Some(exchange) = http2.get(named) else { return };
+        exchange.received = now;
+        let delay = if let Some(special) = exchange.special.take() {
+            let outcome = self.special_outcome(&special, io.tls(token));
+            exchange.prepared = Some(Box::new(match outcome.response {
+                Some(response) => {
+                    let is_cut = response.is_cut;
+                    let (block, body) = special.http2(response);
+                    Prepared { block: Some(block), body, is_cut }
+                }
+                None => Prepared { block: None, body: Vec::new(), is_cut: true },
+            }));
+            outcome.delay_ns
+        } else {
+            self.counts.http2.add(1);
+            exchange.chosen.map_or_else(|| self.behaviour.delay_ns(), |chosen| chosen.delay_ns)
+        };
+        if delay == 0 {
+            return http2.queue(named);
+        }
+        exchange.stage = Stage::Delayed;
+        let generation = self.connections[token.index()].generation;
+        let due = clock::now() + delay;
+        self.shared.timers.push(Reverse(StreamTimer { due, token, generation, exchange: named }));
+    }
+
+    /// Sends every delayed response that is due.
+    pub(super) fn send_due_on_streams(&mut self, io: &mut impl Sockets, now: u64) {
+        while let Some(&Reverse(StreamTimer { due, token, generation, exchange })) = self.shared.timers.peek()
+        {
+            if due > now {
+                break;
+            }
+            self.shared.timers.pop();
+            let connection = &mut self.connections[token.index()];
+            if connection.generation != generation {
+                continue;
+            }
+            if let Some(http2) = &mut connection.http2
+                && http2.get(exchange).is_some_and(|found| found.stage == Stage::Delayed)
+            {
+                http2.queue(exchange);
+            }
+            // The responses of one connection are sent together.
+            let next = self.shared.timers.peek().filter(|Reverse(next)| next.due <= now);
+            let is_last =
+                next.is_none_or(|Reverse(next)| (next.token, next.generation) != (token, generation));
+            if is_last
+                && !connection.blocked
+                && let Some(http2) = connection.http2.take()
+            {
+                self.send_ready(io, token, http2);
+            }
+        }
+    }
+
+    /// Sends the responses that are ready, and returns `http2` to its connection unless that has ended.
+    fn send_ready(&mut self, io: &mut impl Sockets, token: Token, mut http2: Box<Http2>) {
+        if self.connections[token.index()].state != State::Http2 {
+            // The client violated the protocol.
+            if self.flush_frames(io, token) {
+                self.settle(io, token);
+            }
+            return;
+        }
+        let is_stamped = self.answers.are_stamped() && !http2.ready.is_empty();
+        let now = if is_stamped { clock::now() } else { 0 };
+        loop {
+            while self.shared.output.len() < BATCH
+                && let Some(exchange) = http2.ready.pop_front()
+            {
+                self.respond(&mut http2, exchange, now);
+            }
+            if !self.flush_frames(io, token) {
+                return;
+            }
+            let is_slow = io.unsent(token) > HIGH_WATER;
+            if is_slow {
+                self.connections[token.index()].blocked = true;
+                io.pause(token);
+            }
+            if is_slow || http2.ready.is_empty() {
+                break;
+            }
+        }
+        self.connections[token.index()].http2 = Some(http2);
+        self.settle_http2(io, token);
+    }
+
+    /// Appends the next part of a response to the output.
+    fn respond(&mut self, http2: &mut Http2, named: Named, now: u64) {
+        let Some(exchange) = http2.exchanges.get_mut(named.place as usize) else { return };
+        let stream = named.stream;
+        if exchange.stream != stream {
+            return;
+        }
+        let (block, body, is_cut) = match &exchange.prepared {
+            Some(prepared) => (prepared.block.as_ref(), prepared.body.as_slice(), prepared.is_cut),
+            None => {
+                let rules = self.rules.as_ref();
+                let ruled = exchange.chosen.and_then(|chosen| Some(rules?.get(chosen.place)));
+                let (block, body) = ruled.unwrap_or(&self.answers).of_stream(exchange.to);
+                (Some(block), body, false)
+            }
+        };
+        let is_stamped = self.answers.are_stamped() && exchange.prepared.is_none();
+        if !mem::replace(&mut exchange.has_sent_head, true)
+            && let Some(block) = block
+        {
+            if is_stamped {
+                self.shared.write_stamp(Stamp { received: exchange.received, replied: now });
+            }
+            let Shared { stamp, output, .. } = &mut self.shared;
+            let varying = if is_stamped { stamp.as_slice() } else { &[] };
+            let end = body.is_empty() && !is_cut;
+            http2.connection.send_head(stream, block, varying, end, output);
+            if end {
+                return http2.end(named);
+            }
+        }
+        let rest = &body[exchange.sent..];
+        let part = &rest[..rest.len().min(TURN)];
+        let is_last = part.len() == rest.len();
+        let output = &mut self.shared.output;
+        match http2.connection.send_data(stream, part, is_last && !is_cut, output) {
+            Some(sent) if sent < part.len() => {
+                exchange.sent += sent;
+                exchange.stage = Stage::Blocked;
+            }
+            Some(sent) if !is_last => {
+                exchange.sent += sent;
+                http2.ready.push_back(named);
+            }
+            _ => {
+                if is_cut {
+                    http2.connection.reset(stream, Code::INTERNAL_ERROR, output);
+                }
+                http2.end(named);
+            }
+        }
+    }
+
+    /// Sends the output. Returns false if the connection failed and is gone.
+    fn flush_frames(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+        let length = self.shared.output.len() as u64;
+        if length == 0 {
+            return true;
+        }
+        // Count the bytes before sending them, as for HTTP/1.
+        self.counts.bytes_out.add(length);
+        let sent = io.send(token, &self.shared.output);
+        self.shared.output.clear();
+        if sent.is_err() {
+            self.counts.bytes_out.take_back(length);
+            self.close(io, token);
+        }
+        sent.is_ok()
+    }
+
+    /// Called when the kernel has accepted all bytes of a connection.
+    pub(super) fn drained_http2(&mut self, io: &mut impl Sockets, token: Token) {
+        let connection = &mut self.connections[token.index()];
+        if !mem::take(&mut connection.blocked) {
+            return self.settle_http2(io, token);
+        }
+        self.read_http2(io, token, &[]);
+        if !self.connections[token.index()].blocked {
+            io.resume(token);
+        }
+    }
+
+    /// Closes the connection if nothing more will be sent: after our GOAWAY, or after the client has ended
+    /// its side.
+    pub(super) fn settle_http2(&mut self, io: &mut impl Sockets, token: Token) {
+        let connection = &mut self.connections[token.index()];
+        let Some(http2) = &connection.http2 else { return };
+        let is_over = match (connection.peer_ended, http2.going_away) {
+            (true, _) => !http2.will_send() && !connection.blocked,
+            (false, true) => http2.free.len() == http2.exchanges.len(),
+            (false, false) => false,
+        };
+        if is_over && io.unsent(token) == 0 {
+            connection.http2 = None;
+            connection.state = State::Discarding;
+            self.settle(io, token);
+        }
+    }
+
+    /// Sends GOAWAY before an idle connection is closed, so that the client can send its next request again.
+    pub(super) fn say_goodbye(&mut self, io: &mut impl Sockets, token: Token) {
+        let output = &mut self.shared.output;
+        if let Some(http2) = &mut self.connections[token.index()].http2 {
+            http2.connection.go_away(Code::NO_ERROR, output);
+            // A failure does not matter, because the connection is closed anyway.
+            let _ = io.send(token, output);
+            output.clear();
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Checks that the upstream allocates nothing per request over HTTP/2, once its buffers have grown.
+//!
+//! This file must have a single test, because the counter covers the whole process.
+
+// `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's allocator.
+#![allow(unsafe_code)]
+
+use hoptax_format::Address;
+use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen};
+use hoptax_servers::upstream::{Placement, RunningUpstream};
+use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Number of allocations in all threads that are not exempt. Each reallocation also counts.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// True in the thread of the client. Its allocations are not counted.
+    static EXEMPT: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count() {
+    // A thread that is ending no longer has this flag, so its allocations count.
+    if !EXEMPT.try_with(Cell::get).unwrap_or(false) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Counting;
+
+// SAFETY: every call is passed unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller of this function upholds the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller of this function upholds the same contract.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller of this function upholds the same contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Number of requests in flight.
+const IN_FLIGHT: u32 = 50;
+/// Number of allocations of buffers that grow to a new maximum, such as the unsent part of a send.
+const LARGEST_YET: u64 = 20;
+
+/// Sends requests, `IN_FLIGHT` at a time.
+struct Client {
+    socket: TcpStream,
+    connection: Connection,
+    sections: Sections,
+    post: Block,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Client {
+    fn exchange(&mut self, requests: u32) {
+        let (mut sent, mut ended) = (0, 0);
+        let mut bytes = [0; 65_536];
+        while ended < requests {
+            while sent < requests && sent - ended < IN_FLIGHT {
+                let stream = self
+                    .connection
+                    .request(0, false, &self.post, &[], false, &mut self.output)
+                    .expect("room");
+                self.connection.send_data(stream, &[b'x'; 100], true, &mut self.output);
+                sent += 1;
+            }
+            self.socket.write_all(&self.output).expect("sent");
+            self.output.clear();
+            let count = self.socket.read(&mut bytes).expect("data");
+            assert!(count > 0, "the connection has ended");
+            self.input.extend_from_slice(&bytes[..count]);
+            let mut at = 0;
+            loop {
+                let found = self.connection.advance(&self.input[at..], &mut self.sections, &mut self.output);
+                let (consumed, step) = found.expect("valid");
+                at += consumed;
+                match step {
+                    Step::NeedMore => break,
+                    Step::Body { end, .. } => ended += u32::from(end),
+                    Step::Head { .. } => assert_eq!(self.sections.head.status(), 200),
+                    _ => {}
+                }
+            }
+            self.input.drain(..at);
+        }
+    }
+}
+
+#[test]
+fn requests_allocate_nothing() {
+    EXEMPT.set(true);
+    for (name, body, delay_ms, stamps, window) in [
+        ("small", 1024, 0, false, 1 << 20),
+        ("stamped", 1024, 0, true, 1 << 20),
+        ("delayed", 10, 1, false, 1 << 20),
+        ("large, with small windows", 100_000, 0, false, 10_000),
+    ] {
+        let settings = BuiltInUpstream {
+            instances: 1,
+            status: 200,
+            headers: vec![("x-a".into(), "b".into())],
+            body: Body::Size(body),
+            delay: Delay::Fixed(Duration::from_millis(delay_ms)),
+            failures: 0.0,
+            port: None,
+            listen: Listen::Ports,
+            answers: Vec::new(),
+        };
+        let placement = Placement { stamps, ..Placement::default() };
+        let upstream = RunningUpstream::start(&settings, &placement).expect("it starts");
+        let Address::Tcp(address) = &upstream.ready().instances[0] else { panic!("a port") };
+        let socket = TcpStream::connect(address).expect("connects");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        socket.set_nodelay(true).expect("a socket");
+        let mut output = Vec::new();
+        let config = Config { window, ..Config::default() };
+        let connection = Connection::client(config, &mut output);
+        let parts = RequestParts {
+            method: "POST",
+            scheme: "http",
+            authority: "a",
+            path: "/x",
+            content_length: Some(100),
+        };
+        let fields = request_fields(parts, [("accept", "*/*")]).expect("valid");
+        let post = Block::shared(&[&fields]).remove(0);
+        let (sections, input) = (Sections::new(), Vec::new());
+        let mut client = Client { socket, connection, sections, post, input, output };
+        client.exchange(2000);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        client.exchange(10_000);
+        let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert!(allocated <= LARGEST_YET, "{name}: {allocated} allocations for 10,000 requests");
+    }
+}

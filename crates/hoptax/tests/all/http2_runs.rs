@@ -1,0 +1,207 @@
+//! Runs over HTTP/2: through real gateways, and with planted faults.
+
+use crate::run::{report, run, run_directory, text};
+use crate::support::streams::{StreamServer, Wrong};
+use crate::support::{Json, Scratch, hoptax};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn measured(plan: &str) -> Json {
+    let scratch = Scratch::new();
+    let output = run(&scratch, plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    report(&run_directory(&scratch))
+}
+
+fn cases(report: &Json) -> &[Json] {
+    report["cases"].as_array().expect("cases")
+}
+
+/// Every request must be answered, with the streams that the plan asks for, and the upstream must see HTTP/2
+/// from direct and HTTP/1.1 from the gateways.
+#[track_caller]
+fn is_clean(report: &Json, forwards_bytes: &[&str]) {
+    for case in cases(report) {
+        let name = &case["case"];
+        assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
+        let counts = &case["counts"];
+        assert_eq!(counts["scheduled"], counts["ok"], "{name}: {counts}");
+        let streams = case["load"].get("streams").and_then(Json::as_u64).unwrap_or(1);
+        assert_eq!(case["http2"]["most_streams"].as_u64(), Some(streams), "{name}: {}", case["http2"]);
+        let gateway = case["gateway"].as_str().expect("a name");
+        let passes_on = gateway == "direct" || forwards_bytes.contains(&gateway);
+        let versions: Vec<&String> =
+            case["ledger"]["http_version"].as_object().expect("counts").keys().collect();
+        assert_eq!(versions, [if passes_on { "2" } else { "1.1" }], "{name}");
+    }
+}
+
+#[test]
+fn gateways_are_measured_over_http2() {
+    let report = measured(
+        "name: http2
+gateways:
+  - hop-l4
+  - hop-h2
+  - { name: hop-h2, label: down, upstream_http: 1.1 }
+  - nginx
+  - haproxy
+  - envoy
+load: [{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }]
+trials: 2
+warmup: 100ms
+",
+    );
+    assert_eq!(cases(&report).len(), 14);
+    is_clean(&report, &["hop-l4", "hop-h2"]);
+}
+
+#[test]
+fn known_delays_of_hop_h2_are_found() {
+    for version in ["1.1", "2"] {
+        let delay = "delay: { in: 4ms, out: 3ms }";
+        let report = measured(&format!(
+            "name: delays
+gateways:
+  - {{ name: hop-h2, upstream_http: {version} }}
+  - {{ name: hop-h2, label: slow, upstream_http: {version}, {delay} }}
+load: [{{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 500ms }}]
+trials: 2
+warmup: 100ms
+"
+        ));
+        let median = |gateway: &str| {
+            let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect("a case");
+            case["response_time"]["p50"]["estimate"].as_f64().expect("measured")
+        };
+        let added = median("slow") - median("hop-h2");
+        assert!((6_900.0..8_000.0).contains(&added), "HTTP/{version}: {added} µs");
+    }
+}
+
+#[test]
+fn gateways_are_measured_over_http2_with_tls() {
+    let report = measured(
+        "name: http2-tls
+gateways:
+  - { name: nginx, features: [tls, key-auth] }
+  - { name: haproxy, features: [tls, key-auth] }
+  - { name: envoy, features: [tls, key-auth] }
+load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
+trials: 2
+warmup: 100ms
+",
+    );
+    for case in cases(&report).iter().filter(|case| case["gateway"] != "direct") {
+        let tls = &case["tls"];
+        assert_eq!(tls["alpn"].as_object().expect("counts").keys().collect::<Vec<_>>(), ["h2"], "{tls}");
+        assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}: {}", case["case"], case["counts"]);
+    }
+}
+
+/// HTTP/1.1 and HTTP/2 of one gateway are load points of one run.
+#[test]
+fn both_versions_are_measured_in_one_run() {
+    let report = measured(
+        "name: both
+gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
+load: [{ loop: closed, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 200ms }]
+trials: 2
+warmup: 100ms
+",
+    );
+    let versions: BTreeSet<(&str, u64)> = cases(&report)
+        .iter()
+        .map(|case| {
+            assert!(case["trials"].as_u64() > Some(0), "{}: {}", case["case"], case["failed"]);
+            assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}", case["case"]);
+            let streams = case["load"].get("streams").and_then(Json::as_u64).unwrap_or(1);
+            (case["load"]["http"].as_str().expect("a version"), streams)
+        })
+        .collect();
+    assert_eq!(versions, BTreeSet::from([("1.1", 1), ("2", 1), ("2", 4)]));
+}
+
+/// Findings that are planted here. The report may contain others.
+const PLANTED: [&str; 5] =
+    ["abuse-guard", "connections-recycled", "streams-capped", "streams-refused", "window-stalled"];
+
+fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
+    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
+    let codes = of.flat_map(|case| {
+        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+        case["findings"].as_array().expect("codes").clone()
+    });
+    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
+    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+}
+
+#[test]
+fn faults_of_servers_are_found_only_where_they_were_planted() {
+    let right = Wrong::default;
+    let recycles = Wrong { go_away_after: Some(100), ..right() };
+    let plants: [(&str, Wrong, &[&str]); 6] = [
+        ("faithful", right(), &[]),
+        ("capped", Wrong { streams: Some(4), ..right() }, &["streams-capped"]),
+        ("refuses", Wrong { refuse_every: Some(7), ..right() }, &["streams-refused"]),
+        ("recycles", recycles, &["connections-recycled"]),
+        ("annoyed", Wrong { is_annoyed: true, ..recycles }, &["abuse-guard"]),
+        (
+            "narrow",
+            Wrong { window: Some((4096, Duration::from_millis(1))), ..right() },
+            &["window-stalled"],
+        ),
+    ];
+    let upstream = StreamServer::start(right());
+    let servers: Vec<(&str, StreamServer)> =
+        plants.iter().map(|(label, wrong, _)| (*label, StreamServer::start(*wrong))).collect();
+    let gateways: String = servers
+        .iter()
+        .map(|(label, server)| format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url()))
+        .collect();
+    let plan = format!(
+        "name: planted
+upstream: {{ url: \"{}\" }}
+gateways:
+{gateways}target: {{ method: PUT, path: /, body: {{ size: 16KiB }} }}
+load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]
+trials: 2
+warmup: 0s
+",
+        upstream.url()
+    );
+    let report = measured(&plan);
+    for (label, _, expected) in &plants {
+        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
+    }
+    assert_eq!(found(&report, "direct"), BTreeSet::new());
+}
+
+/// A server without HTTP/2 is an error that says so.
+#[test]
+fn a_service_without_http2_is_named() {
+    let upstream = StreamServer::start(Wrong::default());
+    let http1 = crate::support::server::Server::start(|_| crate::support::server::Response::text("ok"));
+    let plan = format!(
+        "name: none
+upstream: {{ url: \"{}\" }}
+gateways: [{{ name: external, label: old, url: \"http://{}\" }}]
+load: [{{ loop: closed, connections: 1, http: 2, duration: 100ms }}]
+trials: 1
+",
+        upstream.url(),
+        http1.address
+    );
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(said.contains("does not answer over HTTP/2, which the load uses"), "{said}");
+
+    let load = hoptax()
+        .args(["load", &format!("http://{}/", http1.address), "--http", "2", "-d", "200ms", "-c", "1"])
+        .output()
+        .expect("it runs");
+    let said = text(&load.stdout) + &text(&load.stderr);
+    assert!(said.contains("does not speak HTTP/2"), "{said}");
+}
