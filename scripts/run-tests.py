@@ -16,6 +16,7 @@ A history of retries is kept in the file that HOPTAX_TEST_HISTORY names, or in t
 """
 
 import collections
+import concurrent.futures
 import datetime
 import fnmatch
 import importlib.util
@@ -204,7 +205,7 @@ def programs():
 
 
 def commands(target, notes):
-    """The commands to run after the tests of the crates."""
+    """The commands to run after the tests of the crates: those of scripts, and that of the Python package, if pytest is installed."""
     program = target / "debug/hoptax"
     scripts = []
     # The program is missing if the build has failed, or if a test replaces Cargo.
@@ -214,11 +215,11 @@ def commands(target, notes):
     pytest = pytest_command()
     if not pytest:
         notes.write_text(notes.read_text() + "skip python::all pytest is not installed\n")
-        return scripts
+        return scripts, None
     results = target / "python-tests"
     shutil.rmtree(results, ignore_errors=True)
     kept = ["--hoptax-results", str(results), "--junitxml", str(results / "junit.xml")]
-    return [*scripts, [*pytest, "-q", "-p", "no:cacheprovider", *kept, "python/tests", "python/suite"]]
+    return scripts, [*pytest, "-q", "-p", "no:cacheprovider", *kept, "python/tests", "python/suite"]
 
 
 def run_all(cargo):
@@ -231,17 +232,28 @@ def run_all(cargo):
     environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes), "HOPTAX": str(target / "debug/hoptax"), "PATH": programs()}
     wrong = []
 
-    def run(command):
+    def run(command, **output):
         sys.stdout.flush()
-        if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False, **output)
+        if done.returncode != 0:
             wrong.append(f"{shlex.join(command)} failed")
+        return done
+
+    def run_quietly(command):
+        return run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
     try:
         run([*cargo, "nextest", "run", "--workspace", "--locked"])
         if wrong and not shutil.which("cargo-nextest", path=programs()):
             wrong.append("cargo-nextest is missing: run scripts/setup.sh test, or cargo install --locked cargo-nextest")
-        for command in commands(target, notes):
-            run(command)
+        scripts, pytest = commands(target, notes)
+        # Each of these mostly waits, so the scripts run beside the Python package.
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:
+            outputs = beside.map(run_quietly, scripts)
+            if pytest:
+                run(pytest)
+            for output in outputs:
+                print(output, end="")
     finally:
         report, found = Report(junit), read(notes.read_text())
         skips, unlisted = skipped(found, allowed_patterns(ALLOWED.read_text()), os.environ.get("CI") == "true")

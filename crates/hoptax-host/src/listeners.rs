@@ -1,9 +1,12 @@
 //! Finds out which processes listen on which addresses.
 
 use hoptax_format::Address;
-use procfs::net::{TcpState, UnixState};
+use procfs::FromBufReadSI as _;
+use procfs::net::{TcpNetEntries, TcpNetEntry, UnixState};
 use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -12,6 +15,9 @@ struct Listening {
     address: SocketAddr,
     inode: u64,
 }
+
+/// State of a listening socket in the kernel's tables (include/net/tcp_states.h).
+const LISTEN: &str = "0A";
 
 /// Addresses that these processes listen on (IPv4 and IPv6).
 pub fn addresses(processes: &BTreeSet<u32>) -> BTreeSet<SocketAddr> {
@@ -89,10 +95,20 @@ fn at_path(path: &Path) -> BTreeSet<u64> {
 
 /// All listening sockets of this network namespace.
 fn all() -> Vec<Listening> {
-    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
-    let entries = tables.into_iter().flatten().flatten();
-    let listening = entries.filter(|entry| entry.state == TcpState::Listen);
-    listening.map(|entry| Listening { address: entry.local_address, inode: entry.inode }).collect()
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().filter_map(|path| File::open(path).ok());
+    tables.flat_map(|table| listening_in(BufReader::new(table))).collect()
+}
+
+/// The listening sockets of a table. The kernel lists them before all others (`tcp_get_idx` in
+/// net/ipv4/tcp_ipv4.c), so nothing reads the tens of thousands of sockets in TIME_WAIT after a load.
+fn listening_in(table: impl BufRead) -> Vec<Listening> {
+    let mut lines = table.lines().map_while(Result::ok);
+    let header = lines.next().unwrap_or_default();
+    let listening = lines.take_while(|line| line.split_ascii_whitespace().nth(3) == Some(LISTEN));
+    let text: String = std::iter::once(header).chain(listening).map(|line| line + "\n").collect();
+    let entries = TcpNetEntries::from_buf_read(text.as_bytes(), procfs::current_system_info());
+    let listening = |entry: TcpNetEntry| Listening { address: entry.local_address, inode: entry.inode };
+    entries.map_or_else(|_| Vec::new(), |entries| entries.0.into_iter().map(listening).collect())
 }
 
 /// The sockets that a process has open; none if it has exited, or if this process may not look.
@@ -129,6 +145,20 @@ mod tests {
         let port = everywhere.local_addr().expect("bound").port();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         assert_eq!(stranger(address, &BTreeSet::new()), Some(this), "it listens on all addresses");
+    }
+
+    #[test]
+    fn sockets_after_the_listening_ones_are_not_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  \
+             timeout inode\n   \
+             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 71 1 0\n   \
+             1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 72 1 0\n   \
+             2: 0100007F:1F90 0100007F:B4D2 06 00000000:00000000 03:00000F5A 00000000     0        0 0 3 0\n   \
+             3: nonsense\n";
+        let found =
+            listening_in(table.as_bytes()).into_iter().map(|one| (one.address.to_string(), one.inode));
+        let expected = [("127.0.0.1:8080".to_owned(), 71), ("0.0.0.0:22".to_owned(), 72)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -106,9 +106,9 @@ struct Case {
 }
 
 /// Number of requests in the shorter load, and in the longer load.
-const FEW_AND_MANY: (u64, u64) = (500, 5500);
+const FEW_AND_MANY: (u64, u64) = (300, 2300);
 /// Number of requests in the shorter load, and in the longer load, if requests are large.
-const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
+const FEW_AND_MANY_LARGE: (u64, u64) = (20, 100);
 /// Length of a large body, bytes. It is more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
 /// Number of allocations of a buffer that grows. The length of the unsent part of a large request varies, and

@@ -6,6 +6,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Shortest and longest sleep between two looks at a condition.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
 /// Waits until a condition is true; panics after `bound`.
 #[track_caller]
 pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bool) {
@@ -15,14 +19,16 @@ pub fn wait_until(what: &str, bound: Duration, mut condition: impl FnMut() -> bo
 /// Like [`wait_until`], for a value. Returns the value as soon as there is one.
 #[track_caller]
 pub fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + bound;
+    let begun = Instant::now();
     loop {
         if let Some(found) = ask() {
             return found;
         }
-        assert!(Instant::now() < end, "not within {bound:?}: {what}");
-        // This sleep is long enough to leave the CPU to the process under test.
-        thread::sleep(Duration::from_millis(5));
+        let waited = begun.elapsed();
+        assert!(waited < bound, "not within {bound:?}: {what}");
+        // Some conditions read all of `/proc`. This sleep leaves the CPU to the process under test, and makes a
+        // long wait longer by a twentieth at most.
+        thread::sleep((waited / 20).clamp(SHORTEST_SLEEP, LONGEST_SLEEP));
     }
 }
 

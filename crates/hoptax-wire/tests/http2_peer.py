@@ -2,7 +2,7 @@
 
     http2_peer.py serve        prints its port, and sends the body of each request back
     http2_peer.py go-away      prints its port, answers four requests, and goes away with ENHANCE_YOUR_CALM
-    http2_peer.py ask PORT     sends 200 requests with random bodies and checks the answers
+    http2_peer.py ask PORT N   sends 200 requests with bodies of up to N bytes and checks the answers
 """
 
 import random
@@ -128,7 +128,7 @@ def listen(handle):
             threading.Thread(target=handle, args=(listener.accept()[0],), daemon=True).start()
 
 
-def ask(port):
+def ask(port, longest):
     peer = Peer(socket.create_connection(("127.0.0.1", port)), client=True)
     peer.flush()
     expected, received, begun, done = {}, {}, 0, 0
@@ -138,7 +138,7 @@ def ask(port):
         nonlocal begun
         while begun < requests and len(received) < min(20, peer.h2.remote_settings.max_concurrent_streams):
             stream = peer.h2.get_next_available_stream_id()
-            body = peer.random.randbytes(peer.random.choice([0, 1, 100, 20_000]))
+            body = peer.random.randbytes(peer.random.choice([0, 1, 100, longest]))
             head = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", f"/{begun % 3}")]
             head.append(("x-long", "y" * peer.random.choice([1, 100, 20_000])))
             expected[stream], received[stream] = body or b"hello", b""
@@ -175,6 +175,6 @@ def ask(port):
 
 
 if sys.argv[1] == "ask":
-    ask(int(sys.argv[2]))
+    ask(int(sys.argv[2]), int(sys.argv[3]))
 else:
     listen({"serve": serve, "go-away": go_away}[sys.argv[1]])

@@ -164,12 +164,15 @@ fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// Runs each case in all shapes and checks the records. The loads run at the same time, and each load has its
-/// own server.
+/// Number of cases that are tested at the same time. Most of them only wait for a timeout.
+const AT_ONCE: usize = 4;
+
+/// Runs each case in all shapes and checks the records. The loads of a case run at the same time, and each
+/// load has its own server.
 fn meet(cases: &[Case]) {
-    for case in cases {
+    for cases in cases.chunks(AT_ONCE) {
         thread::scope(|scope| {
-            for shape in shapes() {
+            for (case, shape) in cases.iter().flat_map(|case| shapes().map(|shape| (case, shape))) {
                 scope.spawn(move || {
                     let server = Server::start(&case.behaviour);
                     let mut spec = case.spec(server.address, shape);

@@ -91,7 +91,7 @@ fn listener() -> (TcpListener, SocketAddr) {
 
 #[test]
 fn a_full_backlog() {
-    for shape in shapes() {
+    let check = |shape| {
         let (listener, address) = listener();
         let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
         let mut spec = case.spec(address, shape);
@@ -105,7 +105,12 @@ fn a_full_backlog() {
         assert_eq!((record.counts.ok, record.counts.timeouts), (0, 16));
         assert!(record.connections.established < 8);
         drop(listener);
-    }
+    };
+    std::thread::scope(|scope| {
+        for shape in shapes() {
+            scope.spawn(move || check(shape));
+        }
+    });
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn model(of_processes: f64, (processes, rounds): (usize, usize)) -> Model {
 fn intervals_over_processes_cover_however_much_processes_scatter() {
     for of_processes in SCATTERS {
         for design in DESIGNS {
-            let covered = coverage(model(of_processes, design), 1_500)[0];
+            let covered = coverage(model(of_processes, design), 800)[0];
             // If processes are alike, the known share still counts a little.
             let most = if of_processes < 0.05 { 1.0 } else { 0.97 };
             assert!((0.93..=most).contains(&covered), "{of_processes}, {design:?}: {covered}");

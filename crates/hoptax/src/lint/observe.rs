@@ -21,8 +21,12 @@ use std::time::{Duration, Instant};
 /// is small enough that each connection carries many requests.
 const CONNECTIONS: u32 = 32;
 
-/// Duration of the load. A connection pool fills in a small part of this time.
+/// Longest duration of the load. A connection pool fills in a small part of this time.
 const DURATION_NS: u64 = 1_000_000_000;
+
+/// Number of requests of an observation. Two per cent of them, the smallest share that a rule looks for, are
+/// more than one request per connection.
+const REQUESTS: u64 = 5_000;
 
 /// Timeout of each response.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -247,9 +251,9 @@ impl<'a> RunningGateway<'a> {
         })
     }
 
-    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the
-    /// generator closes each connection after this number of requests. Otherwise the generator keeps its
-    /// connections.
+    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the load
+    /// has its whole duration, and the generator closes each connection after this number of requests.
+    /// Otherwise the generator keeps its connections, and the load ends after [`REQUESTS`].
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,
@@ -273,7 +277,7 @@ impl<'a> RunningGateway<'a> {
             connections: CONNECTIONS,
             warmup_ns: 0,
             duration_ns: DURATION_NS,
-            requests: None,
+            requests: requests_per_connection.is_none().then_some(REQUESTS),
             timeouts: Timeouts { connect_ns: PATIENCE_NS, first_byte_ns: PATIENCE_NS, total_ns: PATIENCE_NS },
             workers: 1,
             cpus: Vec::new(),

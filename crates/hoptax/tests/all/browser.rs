@@ -53,10 +53,51 @@ fn page(run: &Run, scratch: &Scratch) -> (PathBuf, Value) {
     (file, report)
 }
 
-fn open(file: &Path, width: u32, dark: bool) -> Browser {
-    let mut browser = Browser::start(width, dark);
+/// Shows a page at this width, in light or dark mode.
+fn open(browser: &mut Browser, file: &Path, width: u32, dark: bool) {
+    browser.emulate(width, dark);
     browser.show(file);
-    browser
+}
+
+/// The page of [`run`] in a browser.
+struct Shown {
+    browser: Browser,
+    file: PathBuf,
+    report: Value,
+}
+
+impl Shown {
+    /// Opens the page again.
+    fn open(&mut self, width: u32, dark: bool) -> &mut Browser {
+        open(&mut self.browser, &self.file, width, dark);
+        &mut self.browser
+    }
+}
+
+/// All parts use one browser, because it takes longer to start than a part.
+#[test]
+fn the_page_of_a_run_works() {
+    let scratch = Scratch::new();
+    let (file, report) = page(&run(), &scratch);
+    let page = &mut Shown { browser: Browser::start(1440, false), file, report };
+    every_chart_has_its_lines_and_the_page_requests_nothing(page);
+    the_script_formats_figures_like_the_rest_of_the_report(page);
+    a_gateway_is_switched_off_everywhere_at_once(page);
+    keys_and_mouse_show_values_with_units(page);
+    nothing_is_wider_than_the_screen(page);
+    charts_and_tables_are_saved_as_files(page);
+    everything_can_be_read_in_light_and_in_dark(page);
+    tables_are_copied(page);
+    print_includes_folded_parts(page);
+}
+
+#[test]
+fn pages_of_other_runs_work() {
+    let browser = &mut Browser::start(1440, false);
+    prices_are_drawn_at_the_load_that_is_chosen(browser);
+    the_first_screen_has_all_gateways(browser);
+    a_page_with_many_cases_loads_within_a_second(browser);
+    profiles::charts_work(browser);
 }
 
 /// Scrolls past every chart. Waits until each chart has been drawn, or reports that there is nothing to draw.
@@ -78,11 +119,8 @@ fn assert_no_errors(browser: &mut Browser) {
     assert_eq!(browser.ask("typeof hacked"), "undefined");
 }
 
-#[test]
-fn every_chart_has_its_lines_and_the_page_requests_nothing() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn every_chart_has_its_lines_and_the_page_requests_nothing(page: &mut Shown) {
+    let browser = page.open(1440, false);
     browser.ask(SCROLL);
     let expected = [
         ("tax", 3),
@@ -100,27 +138,24 @@ fn every_chart_has_its_lines_and_the_page_requests_nothing() {
         ("path", 6),
     ];
     assert_eq!(browser.ask(CHARTS), json!(expected.map(|(kind, lines)| (kind, lines, true))));
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn prices_are_drawn_at_the_load_that_is_chosen() {
+fn prices_are_drawn_at_the_load_that_is_chosen(browser: &mut Browser) {
     let scratch = Scratch::new();
     let (file, _) = page(&matrix(230, 33), &scratch);
-    let mut browser = open(&file, 390, true);
+    open(browser, &file, 390, true);
     browser.ask(SCROLL);
     let charts = browser.ask(CHARTS);
     let prices: Vec<&Value> =
         charts.as_array().expect("charts").iter().filter(|one| one[0] == "price").collect();
     assert_eq!(prices, [&json!(["price", 3, true])], "{charts}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn the_script_formats_figures_like_the_rest_of_the_report() {
-    let scratch = Scratch::new();
-    let (file, report) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn the_script_formats_figures_like_the_rest_of_the_report(page: &mut Shown) {
+    let report = page.report.clone();
+    let browser = page.open(1440, false);
     // The table is closed at first. The page fills the table only after the user has opened it.
     browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
     browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
@@ -151,14 +186,11 @@ fn the_script_formats_figures_like_the_rest_of_the_report() {
             row[1].as_str().expect("text").chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
         assert!((digits.parse::<f64>().expect("a number") - us).abs() < 0.51, "{row} for {us}");
     }
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn a_gateway_is_switched_off_everywhere_at_once() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn a_gateway_is_switched_off_everywhere_at_once(page: &mut Shown) {
+    let browser = page.open(1440, false);
     browser.ask(SCROLL);
     let chip = "[...document.querySelectorAll('.chip')].find((one) => one.textContent === 'envoy')";
     browser.ask(&format!("{chip}.click()"));
@@ -187,14 +219,11 @@ fn a_gateway_is_switched_off_everywhere_at_once() {
     assert_eq!(shown, json!(["3"]));
     browser.ask("document.querySelector('.chip.all').click()");
     assert_eq!(browser.ask(CHARTS)[0], json!(["tax", 3, true]));
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn keys_and_mouse_show_values_with_units() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn keys_and_mouse_show_values_with_units(page: &mut Shown) {
+    let browser = page.open(1440, false);
     browser.ask("document.querySelector('figure[data-chart=tax] .canvas').focus()");
     browser.press("ArrowRight");
     let said = "document.querySelector('figure[data-chart=tax] [aria-live]').textContent";
@@ -225,15 +254,12 @@ fn keys_and_mouse_show_values_with_units() {
     }
     let tip = browser.ask("document.querySelector('figure[data-chart=curve] .tip').textContent");
     assert!(tip.as_str().is_some_and(|tip| tip.contains("direct") && tip.contains(HOSTILE)), "{tip}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn nothing_is_wider_than_the_screen() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
+fn nothing_is_wider_than_the_screen(page: &mut Shown) {
     for (width, dark) in [(390, true), (1440, false)] {
-        let mut browser = open(&file, width, dark);
+        let browser = page.open(width, dark);
         browser.ask(SCROLL);
         assert_eq!(browser.ask("innerWidth"), width);
         let wide = browser.ask("document.documentElement.scrollWidth");
@@ -243,15 +269,12 @@ fn nothing_is_wider_than_the_screen() {
         assert_eq!(browser.ask(over), 0, "charts are cut at {width}");
         let scheme = browser.ask("getComputedStyle(document.documentElement).colorScheme");
         assert_eq!(scheme, if dark { "dark" } else { "light" });
-        assert_no_errors(&mut browser);
+        assert_no_errors(browser);
     }
 }
 
-#[test]
-fn charts_and_tables_are_saved_as_files() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn charts_and_tables_are_saved_as_files(page: &mut Shown) {
+    let browser = page.open(1440, false);
     let place = browser.downloads();
     for name in ["SVG", "PNG"] {
         browser.ask(&format!(
@@ -280,15 +303,12 @@ fn charts_and_tables_are_saved_as_files() {
     let csv = String::from_utf8(saved("csv", b"\n")).expect("text");
     assert!(csv.starts_with("gateway,requests/s,of direct,p50"), "{csv}");
     assert_eq!(csv.lines().count(), 5, "{csv}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn everything_can_be_read_in_light_and_in_dark() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
+fn everything_can_be_read_in_light_and_in_dark(page: &mut Shown) {
     for dark in [false, true] {
-        let mut browser = open(&file, 1440, dark);
+        let browser = page.open(1440, dark);
         browser.ask(SCROLL);
         browser.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
         browser.until(
@@ -303,11 +323,8 @@ fn everything_can_be_read_in_light_and_in_dark() {
     }
 }
 
-#[test]
-fn tables_are_copied() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn tables_are_copied(page: &mut Shown) {
+    let browser = page.open(1440, false);
     browser.allow_clipboard();
     let mut copied = |which: &str| {
         let press = format!(
@@ -329,14 +346,11 @@ fn tables_are_copied() {
         "{markdown}"
     );
     assert_eq!(lines.len(), 6, "{markdown}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn print_includes_folded_parts() {
-    let scratch = Scratch::new();
-    let (file, _) = page(&run(), &scratch);
-    let mut browser = open(&file, 1440, false);
+fn print_includes_folded_parts(page: &mut Shown) {
+    let browser = page.open(1440, false);
     let open =
         "[...document.querySelectorAll('details:not(.figures):not(.file)')].filter((one) => one.open).length";
     let all = browser.ask("document.querySelectorAll('details:not(.figures):not(.file)').length");
@@ -347,21 +361,19 @@ fn print_includes_folded_parts() {
     assert_ne!(browser.ask(open), all);
 }
 
-#[test]
-fn the_first_screen_has_all_gateways() {
+fn the_first_screen_has_all_gateways(browser: &mut Browser) {
     let scratch = Scratch::new();
     let names: Vec<String> = (0..20).map(|index| format!("nginx.key-auth.header-rewrite-{index}")).collect();
     let gateways: Vec<(&str, u64)> =
         names.iter().zip(0..).map(|(name, index)| (name.as_str(), 150 + 10 * index)).collect();
     let (file, _) = page(&Run::steady(3, 100, &gateways), &scratch);
-    let mut browser = open(&file, 1440, false);
+    open(browser, &file, 1440, false);
     let height = browser.ask("document.querySelector('figure[data-chart=tax] .canvas').clientHeight");
     assert!(height.as_u64().expect("px") < 600, "{height}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn a_page_with_many_cases_loads_within_a_second() {
+fn a_page_with_many_cases_loads_within_a_second(browser: &mut Browser) {
     let scratch = Scratch::new();
     let mut run = Run::with_load((0..6).map(|index| open_point(1000.0, 2 << index, 10)).collect());
     let windows: Vec<Vec<u64>> = (0..100).map(|window| vec![200 + window; 10]).collect();
@@ -374,7 +386,7 @@ fn a_page_with_many_cases_loads_within_a_second() {
     }
     let (file, _) = page(&run, &scratch);
     assert!(std::fs::metadata(&file).expect("there").len() < 2 << 20);
-    let mut browser = open(&file, 1440, false);
+    open(browser, &file, 1440, false);
     let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
     assert_eq!(ready, true, "the first screen is complete at once");
     let took = retry_if_disturbed(|| {
@@ -385,5 +397,5 @@ fn a_page_with_many_cases_loads_within_a_second() {
     });
     println!("24 cases: ready after {took:.0} ms");
     assert!(took < 5000.0, "{took} ms");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }

@@ -13,7 +13,7 @@ upstream: { delay: 20ms }
 gateways: [hop-l7]
 load:
   - loop: open
-    search: { slo: "p90 < 150ms and errors < 1%", from: 50/s, to: 1600/s, precision: 15%, confirm: 800ms }
+    search: { slo: "p90 < 150ms and errors < 1%", from: 50/s, to: 1600/s, precision: 30%, confirm: 800ms }
     connections: 4
     duration: 500ms
 warmup: 100ms

@@ -83,7 +83,7 @@ fn gateways_are_measured_with_bodies_in_chunks() {
 gateways: [hop-l4, hop-l7, nginx, haproxy, caddy]
 target: {{ method: POST, path: /, body: {{ size: 64KiB, chunked: {chunked} }}, expect: {{ status: 200 }} }}
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]
-trials: 2
+trials: 1
 warmup: 0s
 timeout: 30s
 "
@@ -96,7 +96,7 @@ timeout: 30s
         for case in cases {
             let counts = &case["counts"];
             let ok = counts["ok"].as_u64().expect("a count");
-            assert!(ok >= 80 && counts["scheduled"] == ok, "{}: {counts}", case["gateway"]);
+            assert!(ok >= 40 && counts["scheduled"] == ok, "{}: {counts}", case["gateway"]);
             let requests = &case["ledger"]["requests_per_request"];
             assert!((requests.as_f64().expect("a number") - 1.0).abs() < 0.05, "{case}");
             let time = case["response_time"]["p50"]["estimate"].as_f64().expect("a time");

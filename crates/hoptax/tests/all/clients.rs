@@ -155,17 +155,17 @@ fn a_load_of_failures_ends_early_and_says_why() {
     }
 }
 
-/// Stops a process for a while during a load of 4 s, and returns the load.
+/// Stops a process for a while during a load of 3 s, and returns the load.
 fn while_stopped(url: &str, args: &[&str], stopped: impl Fn(u32) -> u32) -> Loaded {
     let mut command = hoptax();
     command
-        .args(["load", url, "-d", "4s", "--json"])
+        .args(["load", url, "-d", "3s", "--json"])
         .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let child = command.spawn().expect("starts");
     let pid = Pid::from_raw(stopped(child.id()) as i32).expect("a process");
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_millis(700));
     kill_process(pid, Signal::STOP).expect("stopped");
     std::thread::sleep(Duration::from_millis(1500));
     kill_process(pid, Signal::CONT).expect("continued");
@@ -176,7 +176,7 @@ fn while_stopped(url: &str, args: &[&str], stopped: impl Fn(u32) -> u32) -> Load
 fn a_server_that_stalls_is_told_from_a_generator_that_stalls() {
     let upstream = Upstream::start(&[]);
     let url = upstream.url();
-    for args in [&["-c", "4"][..], &["-c", "4", "--rate", "200/s"]] {
+    for args in [&["-c", "1"][..], &["-c", "4", "--rate", "200/s"]] {
         let served = while_stopped(&url, args, |_| upstream.pid());
         served.warns("No response arrived for 1.");
         let warnings = served.case["warnings"].to_string();

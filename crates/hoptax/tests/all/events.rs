@@ -141,15 +141,15 @@ gateways:
   - {{ name: {haproxy}, features: [{{ routes: 5 }}] }}
   - {{ name: {envoy}, features: [{{ routes: 5 }}] }}
 load:
-  - {{ loop: open, rate: 200/s, connections: 4, duration: 6s }}
+  - {{ loop: open, rate: 200/s, connections: 4, duration: 5s }}
 trials: 1
 warmup: 100ms
 events:
   - {{ at: 300ms, do: reload, gateway: {nginx} }}
   - {{ at: 300ms, do: reload, gateway: {envoy} }}
   - {{ at: 600ms, do: change-route, route: first }}
-  - {{ at: 1500ms, do: restart-upstream, instance: 1, down: 100ms }}
-  - {{ at: 2500ms, do: restart-gateway }}
+  - {{ at: 1200ms, do: restart-upstream, instance: 1, down: 100ms }}
+  - {{ at: 1900ms, do: restart-gateway }}
 "
     );
     let (_, directory) =
@@ -235,7 +235,7 @@ fn metrics_are_read_once_per_event() {
     let plan = format!(
         "gateways: [{name}, {{ name: {name}, label: scraped }}]
 load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
-trials: 2
+trials: 1
 warmup: 100ms
 events:
   - {{ at: 200ms, do: scrape, gateway: scraped }}
@@ -247,12 +247,12 @@ events:
     // Trials without events have no such member.
     let scraped: Vec<Json> =
         trials.iter().filter_map(|trial| trial["events"].as_array()).flatten().cloned().collect();
-    assert_eq!(scraped.iter().map(name_of_event).collect::<Vec<_>>(), ["scrape"; 4]);
+    assert_eq!(scraped.iter().map(name_of_event).collect::<Vec<_>>(), ["scrape"; 2]);
     assert!(scraped.iter().all(|event| event["failed"].is_null()), "{scraped:?}");
     let log = std::fs::read_to_string(&log).expect("a log");
     assert_eq!(
         log.lines().filter(|line| line.contains("\"GET /metrics HTTP/1.1\" 200 7")).count(),
-        4,
+        2,
         "{log}"
     );
 }

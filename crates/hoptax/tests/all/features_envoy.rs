@@ -95,12 +95,22 @@ impl World {
     }
 }
 
+/// Calls `look` with an Envoy that has these features. The profiles configure them alike, and
+/// [`envoys_features_combine`] has most of them in both.
+fn with(features: &[&str], look: impl Fn(&World)) {
+    in_profiles(&[Profile::Equalised], features, look);
+}
+
 /// Calls `look` with an Envoy that has these features, once in each profile.
 fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
+    in_profiles(&[Profile::Stock, Profile::Equalised], features, look);
+}
+
+fn in_profiles(profiles: &[Profile], features: &[&str], look: impl Fn(&World)) {
     if is_missing("envoy") {
         return;
     }
-    for profile in [Profile::Stock, Profile::Equalised] {
+    for &profile in profiles {
         let world = World::start(profile, features);
         assert_eq!(world.asked().status, 200, "{features:?} {profile:?}: a run's request succeeds");
         look(&world);
@@ -109,7 +119,7 @@ fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
 
 #[test]
 fn envoy_accepts_only_known_keys() {
-    in_both_profiles(&["key-auth"], |envoy| {
+    with(&["key-auth"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 401);
         assert_eq!(envoy.bare("/", &[("x-api-key", "wrong")]).status, 401);
     });
@@ -117,7 +127,7 @@ fn envoy_accepts_only_known_keys() {
 
 #[test]
 fn envoy_accepts_only_correct_passwords() {
-    in_both_profiles(&["basic-auth"], |envoy| {
+    with(&["basic-auth"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 401);
         let wrong = "Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc=";
         assert_eq!(envoy.bare("/", &[("authorization", wrong)]).status, 401);
@@ -127,7 +137,7 @@ fn envoy_accepts_only_correct_passwords() {
 #[test]
 fn envoy_accepts_only_valid_tokens() {
     for algorithm in ["jwt-hs256", "jwt-rs256"] {
-        in_both_profiles(&[algorithm], |envoy| {
+        with(&[algorithm], |envoy| {
             assert_eq!(envoy.bare("/", &[]).status, 401, "{algorithm}");
             let token = &envoy.change.headers[0].1;
             assert!(
@@ -180,7 +190,7 @@ fn remembered_reviews_are_refused_before_anything_starts() {
 
 #[test]
 fn envoy_refuses_requests_beyond_the_limit() {
-    in_both_profiles(&["rate-limit"], |envoy| {
+    with(&["rate-limit"], |envoy| {
         assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never applies");
     });
     if is_missing("envoy") {
@@ -194,7 +204,7 @@ fn envoy_refuses_requests_beyond_the_limit() {
 
 #[test]
 fn envoy_terminates_tls_1_3() {
-    in_both_profiles(&["tls"], |envoy| {
+    with(&["tls"], |envoy| {
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
         assert!(exchange(None, envoy.address(), None, text).is_err(), "nothing plain");
     });
@@ -202,7 +212,7 @@ fn envoy_terminates_tls_1_3() {
 
 #[test]
 fn envoy_requires_a_client_certificate() {
-    in_both_profiles(&["tls", "mtls"], |envoy| {
+    with(&["tls", "mtls"], |envoy| {
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
         let with = envoy.change.tls.clone().expect("TLS");
         assert!(with.client_certificate.is_some());
@@ -213,7 +223,7 @@ fn envoy_requires_a_client_certificate() {
 
 #[test]
 fn envoy_sets_and_removes_headers_both_ways() {
-    in_both_profiles(&["header-rewrite"], |envoy| {
+    with(&["header-rewrite"], |envoy| {
         let answer = envoy.asked();
         let (set, value) = features::REQUEST_SET;
         assert!(
@@ -236,7 +246,7 @@ fn envoy_sets_and_removes_headers_both_ways() {
 
 #[test]
 fn envoy_removes_the_prefix() {
-    in_both_profiles(&["path-rewrite"], |envoy| {
+    with(&["path-rewrite"], |envoy| {
         assert!(
             envoy.asked().text().to_ascii_lowercase().contains("get /some/path?q=1 http/1.1"),
             "{}",
@@ -247,7 +257,7 @@ fn envoy_removes_the_prefix() {
 
 #[test]
 fn envoy_allows_one_origin_and_answers_its_preflights() {
-    in_both_profiles(&["cors"], |envoy| {
+    with(&["cors"], |envoy| {
         assert_eq!(envoy.asked().header("access-control-allow-origin"), Some(features::CORS_ORIGIN));
         let other = envoy.bare("/", &[("origin", "https://other.example")]);
         assert_eq!(other.header("access-control-allow-origin"), None);
@@ -294,7 +304,7 @@ fn envoy_gives_each_request_an_identifier() {
 
 #[test]
 fn envoy_accepts_only_one_address() {
-    in_both_profiles(&["ip-allow"], |envoy| {
+    with(&["ip-allow"], |envoy| {
         let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
         let from = |last| exchange(Some(Ipv4Addr::new(127, 0, 0, last)), envoy.address(), None, text);
         assert_eq!(from(1).expect("an answer").status, 200);
@@ -304,14 +314,14 @@ fn envoy_accepts_only_one_address() {
 
 #[test]
 fn envoy_has_many_routes_with_and_without_prefix_removal() {
-    in_both_profiles(&["routes=1000:last"], |envoy| {
+    with(&["routes=1000:last"], |envoy| {
         assert_eq!(envoy.bare("/", &[]).status, 404);
         assert_eq!(envoy.bare("/route-01001/", &[]).status, 404);
         for there in ["/route-00001/", "/route-00500/x"] {
             assert_eq!(envoy.bare(there, &[]).status, 200);
         }
     });
-    in_both_profiles(&["path-rewrite", "routes=1000:middle"], |envoy| {
+    with(&["path-rewrite", "routes=1000:middle"], |envoy| {
         assert!(
             envoy.asked().text().to_ascii_lowercase().contains("get /route-00500/some/path"),
             "{}",

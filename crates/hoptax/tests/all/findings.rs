@@ -96,7 +96,7 @@ fn each_fault_is_found_only_where_it_was_planted() {
 upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
 gateways:
 {gateways}target: {{ path: /, expect: {{ body: {{ equals: hello }} }} }}
-load: [{{ loop: closed, connections: 16, duration: 600ms }}]
+load: [{{ loop: open, rate: 1000/s, connections: 16, duration: 300ms }}]
 trials: 3
 warmup: 100ms
 ",
@@ -173,8 +173,8 @@ fn shipped_defaults_are_found() {
     let plan = "name: stock
 profile: stock
 gateways: [nginx, haproxy]
-load: [{ loop: closed, connections: 8, duration: 500ms }]
-trials: 2
+load: [{ loop: closed, connections: 8, duration: 300ms }]
+trials: 1
 warmup: 100ms
 ";
     let output = run(&scratch, plan, &["--accept-void"]);

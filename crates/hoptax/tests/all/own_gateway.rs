@@ -317,7 +317,7 @@ fn a_queue_of_the_gateway_is_recognised() {
         "name: queue
 upstream: {{ port: {}, delay: 20ms }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\", pid: {} }}]
-load: [{{ loop: closed, connections: [8, 32], duration: 2s }}]
+load: [{{ loop: closed, connections: [8, 32], duration: 1s }}]
 trials: 1
 warmup: 500ms
 timeout: 30s
@@ -353,7 +353,7 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     let gateway = format!("url: \"http://{address}\"");
     let scratch = Scratch::new();
     let limit = "target: { expect: { rate_limit: 100/s } }\n";
-    let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 2s");
+    let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 1s");
     let output = run(&scratch, &plan, &["--accept-void"]);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let directory = run_directory(&scratch);

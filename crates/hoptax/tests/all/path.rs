@@ -42,7 +42,7 @@ path_split: on
 gateways:
   - { name: hop-l7, label: slow-there, delay: { in: 50ms } }
   - { name: hop-l7, label: slow-back, delay: { out: 50ms } }
-load: [{ loop: closed, connections: 4, requests: 60, duration: 60s }]
+load: [{ loop: closed, connections: 4, requests: 24, duration: 60s }]
 trials: 2
 warmup: 100ms
 ",

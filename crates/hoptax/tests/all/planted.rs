@@ -75,7 +75,7 @@ fn case_a_keep_alive_on_one_side_only() {
     let report = run_and_report(
         &gateways,
         "",
-        "load: [{ loop: closed, connections: 4, duration: 500ms }]\ntrials: 2\n",
+        "load: [{ loop: closed, connections: 4, duration: 300ms }]\ntrials: 1\n",
     );
     assert_eq!(raised(&report, "keepalive-lost", "closes")["severity"], "void");
     assert_eq!(
@@ -94,7 +94,7 @@ fn case_c_twice_the_requests_at_the_upstream() {
     let report = run_and_report(
         &gateways,
         "",
-        "load: [{ loop: open, rate: 200/s, connections: 8, duration: 1s }]\ntrials: 2\n",
+        "load: [{ loop: open, rate: 200/s, connections: 8, duration: 500ms }]\ntrials: 2\n",
     );
     let per_request = number(&raised(&report, "amplification", "reviews")["evidence"]["per_request"]);
     assert!((1.9..2.1).contains(&per_request), "{per_request}");
@@ -176,7 +176,7 @@ fn case_d_connections_that_wait_and_time_out() {
 fn case_e_a_rate_that_is_not_reached() {
     let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
-    let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 2\n";
+    let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 1\n";
     // If the machine stalls at the end of a trial, some requests of direct may not be sent.
     retry_if_disturbed(|| {
         let report = run_and_report(&gateways, "", load);
@@ -205,7 +205,7 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Json {
 fn an_included_warm_up_is_found() {
     // At first, the gateway is very slow. In the rest of the trial, noise cannot make the gateway as slow.
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
-    let load = "load: [{ loop: closed, connections: 2, duration: 2s }]\ntrials: 1\n";
+    let load = "load: [{ loop: closed, connections: 1, duration: 2s }]\ntrials: 1\n";
     let unsteady = retry_if_disturbed(|| {
         let report = run_and_report(&[("cold", cold.clone())], "", load);
         let unsteady = finding(&report, "unsteady", "cold").cloned();
@@ -268,7 +268,7 @@ fn a_saturated_upstream_is_found() {
 upstream: {{ url: \"{}\" }}
 gateways: [hop-l4]
 load: [{{ loop: closed, connections: [16, 32], duration: 600ms }}]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
         upstream.url()
@@ -308,7 +308,7 @@ fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
         &[("quick", Misbehaviour::default()), ("late", Misbehaviour::default())],
         "",
-        "load: [{ loop: open, rate: 200/s, connections: 4, duration: 500ms }]\ntrials: 2\n",
+        "load: [{ loop: open, rate: 200/s, connections: 4, duration: 500ms }]\ntrials: 1\n",
     );
     let scratch = Scratch::new();
     let before = measured(&scratch, &plan);

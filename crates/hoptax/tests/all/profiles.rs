@@ -14,8 +14,8 @@ gateways:
   - nginx
   - { name: nginx, label: gzip, features: [gzip] }
 load: [{ loop: open, rate: 250/s, connections: 4, duration: 500ms }]
-trials: 6
-warmup: 300ms
+trials: 4
+warmup: 100ms
 ";
 
 /// True if this machine cannot record the kernel's part of stacks. The calling test must then be skipped.
@@ -124,7 +124,7 @@ fn the_functions_of_zlib_are_what_gzip_costs() {
     }
     retry_if_disturbed(|| {
         let scratch = Scratch::new();
-        let output = profile(&scratch, &["--passes", "6", "--for", "1s"]);
+        let output = profile(&scratch, &["--passes", "4", "--for", "1s"]);
         // A void finding about this machine does not matter here.
         let is_measured = matches!(output.status.code(), Some(0 | 4));
         assert!(is_measured, "{}\n{}", text(&output.stdout), text(&output.stderr));
@@ -146,10 +146,11 @@ fn no_measured_trial_is_profiled() {
         return;
     }
     let scratch = Scratch::new();
-    let output = profile(&scratch, &["--gateway", "nginx", "--passes", "1", "--for", "500ms"]);
+    let short = ["--set", "trials=2", "--passes", "1", "--for", "500ms"];
+    let output = profile(&scratch, &[&["--gateway", "nginx"][..], &short].concat());
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
     let shown = text(&output.stderr);
-    let last_trial = shown.rfind("round 6/6 ·").unwrap_or_else(|| panic!("no trial: {shown}"));
+    let last_trial = shown.rfind("round 2/2 ·").unwrap_or_else(|| panic!("no trial: {shown}"));
     let first_pass = shown.find("profile round 1 ·").unwrap_or_else(|| panic!("no pass: {shown}"));
     assert!(last_trial < first_pass, "{shown}");
     let directory = run_directory(&scratch);
@@ -215,11 +216,20 @@ struct Profiled {
 }
 
 impl Profiled {
-    fn new(pack: &str, feature: &str) -> Self {
+    /// Records a pass of this length.
+    fn new(pack: &str, feature: &str, length: &str) -> Self {
         let scratch = Scratch::new();
         let plan = scratch.file("plan.yaml", &plan_of(pack, feature));
         let mut hoptax = hoptax();
-        hoptax.arg("profile").arg(plan).args(["--gateway", "with", "--passes", "1", "--for", "3s", "--out"]);
+        hoptax.arg("profile").arg(plan).args([
+            "--gateway",
+            "with",
+            "--passes",
+            "1",
+            "--for",
+            length,
+            "--out",
+        ]);
         let output = hoptax.arg(scratch.path()).output().expect("hoptax runs");
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
         let directory = run_directory(&scratch);
@@ -251,7 +261,7 @@ fn c_functions_of_luajit_have_names() {
     }
     // A tenth of this feature's stacks contain functions of Lua's C interface. Stacks of other features
     // rarely do.
-    let profiled = Profiled::new("nginx-lua", "jwt-hs256");
+    let profiled = Profiled::new("nginx-lua", "jwt-hs256", "1s");
     let stacks = profiled.folded.lines().count();
     assert!(
         profiled.passes(";lua_"),
@@ -277,7 +287,7 @@ fn functions_that_a_runtime_compiles_have_names() {
             return;
         }
         let before = names_in(Path::new("/tmp"));
-        let profiled = Profiled::new(pack, feature);
+        let profiled = Profiled::new(pack, feature, "3s");
         let names = profiled.names_of("generated code");
         assert!(profiled.passes(passed), "{pack}: no stack has {passed}; generated code has {names:?}");
         // Node runs the body of a module only once, at the start. It then reuses the memory of this code for

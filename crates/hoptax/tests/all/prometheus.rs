@@ -130,7 +130,7 @@ scrape_configs:
             "upstream: {{ url: \"http://{upstream}\" }}
 gateways: [{{ name: external, label: edge, url: \"http://{gateway}\", watch: {watch} }}]
 load: [{{ loop: open, rate: 1000/s, connections: 4, duration: {duration} }}]
-trials: 2
+trials: 1
 warmup: 100ms
 "
         )
@@ -186,7 +186,7 @@ fn prometheus_and_proc_agree_about_an_external_gateway() {
     let truth = truth.lock().expect("not poisoned");
     let through: Vec<Json> =
         trials(&directory).into_iter().filter(|trial| trial["contender"] == "edge").collect();
-    assert_eq!(through.len(), 2);
+    assert_eq!(through.len(), 1);
     for trial in &through {
         let (usage, record) = (&trial["gateway"], &trial["load_record"]);
         let number = |value: &Json| value.as_u64().unwrap_or_else(|| panic!("a number: {trial}"));

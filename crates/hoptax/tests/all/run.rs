@@ -148,8 +148,8 @@ fn nginx_logs_every_request() {
         &scratch,
         "name: logged
 gateways: [nginx]
-load: [{ loop: closed, connections: 4, duration: 1s }]
-trials: 2
+load: [{ loop: closed, connections: 4, duration: 500ms }]
+trials: 1
 warmup: 100ms
 access_log: file
 ",
@@ -186,8 +186,8 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
 /// A plan with a run that is longer than any test.
 const LONG: &str = "name: long
 gateways: [hop-l4, nginx]
-load: [{ loop: closed, connections: 2, duration: 500ms }]
-trials: 500
+load: [{ loop: open, rate: 500/s, connections: 2, duration: 300ms }]
+trials: 800
 warmup: 50ms
 ";
 
@@ -345,8 +345,8 @@ fn a_known_delay_is_measured_exactly() {
         let plan = format!(
             "name: delay
 gateways: []
-load: [{{ loop: closed, connections: 1, duration: 1s }}]
-trials: 3
+load: [{{ loop: closed, connections: 1, duration: 700ms }}]
+trials: 2
 warmup: 100ms
 upstream: {{ delay: {delay} }}
 "
@@ -394,8 +394,8 @@ fn an_external_gateway_and_a_running_upstream_are_measured_and_not_stopped() {
 upstream: {{ url: \"http://{address}\" }}
 gateways:
   - {{ name: external, label: mine, url: \"http://{listen}\", pid: {} }}
-load: [{{ loop: closed, connections: 2, duration: 1s }}]
-trials: 2
+load: [{{ loop: closed, connections: 2, duration: 500ms }}]
+trials: 1
 warmup: 50ms
 ",
         hop.id()
@@ -429,7 +429,7 @@ fn an_exceeded_budget_exits_with_3() {
         format!(
             "name: budget
 gateways: [hop-l7]
-load: [{{ loop: closed, connections: 1, duration: 1s }}]
+load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 50ms
 budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
@@ -517,7 +517,7 @@ access_log: stdout
     std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
     let plan = "name: x
 gateways: [absent, hop-l4]
-load: [{ loop: closed, connections: 1, duration: 1s }]
+load: [{ loop: closed, connections: 1, duration: 300ms }]
 trials: 1
 warmup: 0ms
 ";
@@ -567,7 +567,7 @@ access_log: stdout
 gateways:
   - absent
   - {{ name: {replacement}, instead_of: absent, not_comparable: its plugins }}
-load: [{{ loop: closed, connections: 1, duration: 1s }}]
+load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 0ms
 "
@@ -604,7 +604,7 @@ fn a_gateway_with_different_answers_is_reported_with_both() {
     let plan = format!(
         "name: wrong
 gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
-load: [{{ loop: closed, connections: 1, duration: 1s }}]
+load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 0ms
 "

@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 /// because the hypervisor of a busy machine takes some.
 const REST: &str = "load: [{ loop: open, rate: 500/s, connections: 64, duration: 300ms }]
 trials: 1
-warmup: 300ms
-tail: { passes: 2, for: 4s }
+warmup: 50ms
+tail: { passes: 2, for: 3s }
 ";
 
 /// Largest share of the time without a cause.

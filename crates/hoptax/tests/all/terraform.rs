@@ -182,12 +182,11 @@ warmup: 100ms
         // The new home has no tools, and needs none.
         command.env("HOPTAX_HOME", site.scratch.path().join("home")).output().expect("hoptax runs")
     };
-    for _ in 0..2 {
-        let output = with(&["run", "--accept-void", "--no-live"]);
-        assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-        assert_eq!(site.history(), "created ", "the machine is kept, and used again");
-    }
+    let output = with(&["run", "--accept-void", "--no-live"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(site.history(), "created ", "the machine is kept");
     let output = with(&["hosts"]);
+    assert_eq!(site.history(), "created ", "it is used again");
     let shown = text(&output.stdout);
     assert!(shown.contains("edge: gateway, upstream, 127.0.0.1\n"), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("reached by env TMPDIR="), "{shown}");

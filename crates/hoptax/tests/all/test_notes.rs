@@ -111,7 +111,7 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
     );
     // Runs without this test do not count. After eight runs without a retry and one with a retry, two of the
     // last ten runs have a retry.
-    for _ in 0..20 {
+    for _ in 0..11 {
         assert_eq!(runs.run("", 0, false).0, Some(0));
     }
     assert_eq!(retried(&runs).0, Some(1));

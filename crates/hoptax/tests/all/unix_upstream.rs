@@ -69,7 +69,9 @@ fn every_gateway_that_can_forwards_to_the_upstreams_socket() {
     gateways.extend(
         secure.map(|pack| format!("{{ name: {pack}, label: {pack}-tls, features: [upstream-tls] }}")),
     );
-    for listen in ["unix".to_owned(), format!("\"unix:{}/own.sock\"", scratch.path().display())] {
+    let own = format!("\"unix:{}/own.sock\"", scratch.path().display());
+    // The path of the socket is the same to all gateways.
+    for (listen, gateways) in [("unix", &gateways[..]), (own.as_str(), &gateways[..3])] {
         let plan = format!(
             "upstream: {{ listen: {listen}, instances: 2 }}\ngateways: [{}]\n{LOAD}",
             gateways.join(", ")

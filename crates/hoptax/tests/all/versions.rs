@@ -72,8 +72,8 @@ gateways:
   - {{ name: proxy, git: {{ repository: proxy, refs: [{refs}], build: sh build.sh, binary: proxy }} }}
 load:
   - {{ loop: open, rate: 200/s, connections: 4, duration: 300ms }}
-trials: 6
-warmup: 100ms
+trials: 4
+warmup: 50ms
 "
         );
         lab.scratch.file("plan.yaml", &plan);

@@ -6,14 +6,14 @@ use crate::world::is_missing;
 use hoptax_record::dir::Run;
 use serde_json::Value;
 
-/// Runs a plan with a hop that has this warm-up. Returns the exit status and the report.
-fn measured(warming: &str, warmup: &str) -> (Option<i32>, Value) {
+/// Runs a plan with these hops. Returns the exit status and the report.
+fn measured(hops: &str, warmup: &str) -> (Option<i32>, Value) {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
         &format!(
             "name: warm
-gateways: [{{ name: hop-l7, label: cold, warming: {warming} }}]
+gateways: [{hops}]
 load: [{{ loop: open, rate: 500/s, connections: 4 }}]
 time: 2s
 warmup: {warmup}
@@ -25,8 +25,9 @@ warmup: {warmup}
     (output.status.code(), report(&run_directory(&scratch)))
 }
 
-fn of_hop(report: &Value) -> &Value {
-    of(report, "cold")
+/// A hop with this label that has this warm-up.
+fn hop(label: &str, warming: &str) -> String {
+    format!("{{ name: hop-l7, label: {label}, warming: {warming} }}")
 }
 
 fn of<'a>(report: &'a Value, contender: &str) -> &'a Value {
@@ -36,35 +37,39 @@ fn of<'a>(report: &'a Value, contender: &str) -> &'a Value {
 
 #[test]
 fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_took() {
-    for fall in ["step", "linear"] {
-        retry_if_disturbed(|| {
-            let (_, report) =
-                measured(&format!("{{ requests: 6000, extra: 300us, fall: {fall} }}"), "{ at_most: 30s }");
-            let found = of_hop(&report);
-            assert_eq!(found["settled"], true, "{fall}: {found}");
-            // A burst in which the process becomes fast has thousands of requests, so a test on a busy
-            // machine cannot be as exact as benches/known-warm-up.py.
+    let falls = ["step", "linear"];
+    let hops =
+        falls.map(|fall| hop(fall, &format!("{{ requests: 3000, extra: 300us, fall: {fall} }}"))).join(", ");
+    // The processes are warm within 3 s. A warm-up that has reached its limit needs a steady second half.
+    retry_if_disturbed(|| {
+        let (_, report) = measured(&hops, "{ at_most: 6s }");
+        for fall in falls {
+            let found = of(&report, fall);
+            // A burst in which the process becomes fast has a thousand requests, so a test on a busy machine
+            // cannot be as exact as benches/known-warm-up.py.
             let slow = found["slow_requests"].as_f64().expect("a number");
             let cpu = &found["cpu_us_per_request"];
             let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
             // The first figure is the mean of a burst, in which some requests are fast.
-            if !(4_000.0..=8_000.0).contains(&slow) || first <= settled + 150.0 {
-                return Err(format!("{fall}: {found}"));
+            let is_known = (2_000.0..=4_500.0).contains(&slow) && first > settled + 150.0;
+            if found["settled"] != true || !is_known {
+                return Err(found.to_string());
             }
             let notes = report["notes"].to_string();
-            assert!(notes.contains("cold first took"), "{fall}: {notes}");
-            Ok(())
-        });
-    }
+            assert!(notes.contains(&format!("{fall} first took")), "{notes}");
+        }
+        Ok(())
+    });
 }
 
 #[test]
 fn nothing_is_claimed_from_a_process_that_does_not_settle() {
+    let cold = hop("cold", "{ requests: 13000, extra: 1ms, fall: linear }");
     retry_if_disturbed(|| {
-        let (status, report) = measured("{ requests: 20000, extra: 1ms, fall: linear }", "{ at_most: 6s }");
-        if of_hop(&report)["settled"] == true {
+        let (status, report) = measured(&cold, "{ at_most: 4s }");
+        if of(&report, "cold")["settled"] == true {
             // If neighbors take the CPU, the fall can be within the scatter.
-            return Err(of_hop(&report).to_string());
+            return Err(of(&report, "cold").to_string());
         }
         let findings = report["findings"].as_array().expect("a list");
         let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
@@ -75,54 +80,53 @@ fn nothing_is_claimed_from_a_process_that_does_not_settle() {
 
 #[test]
 fn a_fixed_warm_up_stays_as_it_is() {
-    let (_, report) = measured("{ requests: 100000, extra: 100us }", "100ms");
+    let (_, report) = measured(&hop("cold", "{ requests: 100000, extra: 100us }"), "100ms");
     assert_eq!(report["warm_ups"], Value::Array(Vec::new()));
 }
 
-/// Hops whose first requests take 100 µs longer. The last step is in the second look on most machines: a hop
-/// that answers 8,000 requests per second has had 10 s of load by then.
+/// Hops whose first requests take 100 µs longer. The later step is in the second look on most machines: a hop
+/// that answers 6,000 requests per second has had 10 s of load by then.
 #[test]
 fn a_step_is_never_measured_as_a_part_of_the_tax() {
     let scratch = Scratch::new();
-    let hop = |requests: u32| {
-        let warming = format!("{{ requests: {requests}, extra: 100us, fall: step }}");
-        format!("{{ name: hop-l7, label: \"{requests}\", warming: {warming} }}")
-    };
-    let cold = [30_000, 45_000, 90_000];
+    let cold = [25_000, 60_000];
+    let hops = cold.map(|requests| {
+        hop(&format!("\"{requests}\""), &format!("{{ requests: {requests}, extra: 100us, fall: step }}"))
+    });
     let output = run(
         &scratch,
         &format!(
             "name: steps
-gateways: [hop-l7, {}]
+gateways: [{}]
 load: [{{ loop: open, rate: 1000/s, connections: 8 }}]
-time: 8s
+time: 6s
 ",
-            cold.map(hop).join(", ")
+            hops.join(", ")
         ),
         &[],
     );
     assert!(output.status.code().is_some_and(|code| code == 0 || code == 4), "{}", text(&output.stderr));
     let report = report(&run_directory(&scratch));
-    let cases = report["cases"].as_array().expect("a list");
-    let tax = |gateway: &str, metric: &str| {
-        let case = cases.iter().find(|one| one["gateway"] == gateway).expect("measured");
-        case["tax"][metric]["estimate"].as_f64().unwrap_or_else(|| panic!("{case:#}"))
-    };
+    // The first hop has had its step, because so many slow requests came before. The other one must be like it.
     for requests in cold {
-        let gateway = requests.to_string();
-        let cpu = tax(&gateway, "cpu_us_per_request") - tax("hop-l7", "cpu_us_per_request");
-        // Cold requests would add 100 µs. On a busy machine, equal hops differ by some tens.
-        assert!(cpu.abs() < 50.0, "{gateway}: {cpu} µs of CPU time more than the warm hop: {report:#}");
-        let slow = of(&report, &gateway)["slow_requests"].as_f64().expect("a number");
-        assert!(slow >= 0.8 * f64::from(requests), "{gateway}: only {slow} slow requests");
+        let slow = of(&report, &requests.to_string())["slow_requests"].as_f64().expect("a number");
+        assert!(slow >= 0.8 * f64::from(requests), "{requests}: only {slow} slow requests");
     }
+    let cases = report["cases"].as_array().expect("a list");
+    let cpu = cold.map(|requests| {
+        let is_of_hop = |one: &&Value| one["gateway"] == requests.to_string().as_str();
+        let case = cases.iter().find(is_of_hop).expect("measured");
+        case["tax"]["cpu_us_per_request"]["estimate"].as_f64().unwrap_or_else(|| panic!("{case:#}"))
+    });
+    // Cold requests would add 100 µs. On a busy machine, equal hops differ by some tens.
+    assert!((cpu[1] - cpu[0]).abs() < 50.0, "CPU time per request: {cpu:?} µs: {report:#}");
     let found = report["findings"].as_array().expect("a list");
     assert!(found.iter().all(|one| one["code"] != "still-warming"), "{found:?}");
 }
 
 /// LuaJIT generates code while it runs.
 #[test]
-fn rounds_of_a_gateway_that_generates_code_have_four_processes() {
+fn rounds_of_a_gateway_that_generates_code_have_several_processes() {
     if is_missing("nginx-lua") {
         return;
     }
@@ -132,7 +136,7 @@ fn rounds_of_a_gateway_that_generates_code_have_four_processes() {
         "name: processes
 gateways: [{ name: nginx-lua, label: lua, features: [key-auth] }]
 load: [{ loop: closed, connections: 4, duration: 100ms }]
-trials: 8
+time: 8s
 warmup: { at_most: 1s }
 ",
         &[],
@@ -143,16 +147,26 @@ warmup: { at_most: 1s }
     let starts = |label: &str| -> Vec<u32> {
         measured.trials.iter().filter(|trial| trial.contender == label).map(|trial| trial.start).collect()
     };
-    assert_eq!(starts("lua"), [0, 0, 1, 1, 2, 2, 3, 3]);
-    assert_eq!(starts("direct"), [0; 16]);
+    assert!(starts("direct").iter().all(|start| *start == 0));
+    // Each process has at least two rounds. A slow machine has fewer of them than four.
+    let starts = starts("lua");
+    let of_processes: Vec<&[u32]> = starts.chunk_by(|one, other| one == other).collect();
+    assert!(
+        (2..=4).contains(&of_processes.len()) && of_processes.iter().all(|of| of.len() > 1),
+        "{starts:?}"
+    );
     let lua = &measured.record.contenders[1];
-    let warm_ups: Vec<u32> = lua.warm_ups.iter().map(|one| one.start).collect();
-    assert_eq!((lua.label.as_str(), warm_ups), ("lua", vec![0, 1, 2, 3]));
+    let mut warm_ups: Vec<u32> = lua.warm_ups.iter().map(|one| one.start).collect();
+    // A process that the run ends with, or replaces, is looked at once more.
+    warm_ups.dedup();
+    let processes: Vec<u32> = of_processes.iter().map(|of| of[0]).collect();
+    assert_eq!((lua.label.as_str(), warm_ups), ("lua", processes));
     assert!(lua.warm_ups.iter().all(|one| one.generates_code), "{:?}", lua.warm_ups);
     let report = report(&directory);
     let cases = report["cases"].as_array().expect("a list");
     let of_lua = cases.iter().find(|one| one["gateway"] == "lua").expect("measured");
-    assert_eq!(of_lua["processes"], 4, "{of_lua}");
+    assert_eq!(of_lua["processes"], of_processes.len(), "{of_lua}");
     let shown = std::fs::read_to_string(directory.join("report.md")).expect("written");
-    assert!(shown.contains("Rounds are spread over 4 processes of lua."), "{shown}");
+    let words = format!("Rounds are spread over {} processes of lua.", of_processes.len());
+    assert!(shown.contains(&words), "{shown}");
 }

@@ -75,6 +75,11 @@ impl Browser {
         for domain in ["Page", "Runtime", "Network", "Log"] {
             self.call(&format!("{domain}.enable"), json!({}));
         }
+        self.emulate(width, dark);
+    }
+
+    /// Shows the next pages at this width, in light or dark mode.
+    pub(crate) fn emulate(&mut self, width: u32, dark: bool) {
         self.resize(width);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
@@ -159,6 +164,13 @@ impl Browser {
         self.call("Browser.grantPermissions", permissions);
         self.session = session;
         self.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+    }
+
+    /// Leaves the page, and forgets what it logged and requested.
+    pub(crate) fn leave(&mut self) {
+        self.call("Page.navigate", json!({ "url": "about:blank" }));
+        self.until("location.href === 'about:blank'");
+        self.events.clear();
     }
 
     /// Errors that the page logged, and uncaught exceptions.

@@ -63,33 +63,37 @@ fn press(browser: &mut Browser, graph: usize, name: &str) {
     browser.click_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
 }
 
-#[test]
-fn flame_graphs_can_be_searched_and_enlarged() {
+pub(super) fn charts_work(browser: &mut Browser) {
     let scratch = Scratch::new();
     let (page, report) = reports(&scratch);
+    flame_graphs_can_be_searched_and_enlarged(browser, &page, &report);
+    versions_have_a_chart_with_a_point_for_each(browser, &page, &report);
+}
+
+fn flame_graphs_can_be_searched_and_enlarged(browser: &mut Browser, page: &Path, report: &Value) {
     let profiles = report["profiles"].as_array().expect("profiles").len();
     assert_eq!((profiles, report["profile_differences"].as_array().map(Vec::len)), (2, Some(1)));
     let (gzip, difference) = (1, 2);
-    let mut browser = open(&page, 1440, false);
+    open(browser, page, 1440, false);
     browser.ask(SCROLL);
     for graph in [0, gzip, difference] {
         assert_eq!(browser.ask(&has_frame(graph, "tcp_sendmsg")), true, "graph {graph}");
     }
 
-    assert_eq!(frames_in(&mut browser, gzip, FOUND), 0);
-    search(&mut browser, gzip, "DEFLATE");
+    assert_eq!(frames_in(browser, gzip, FOUND), 0);
+    search(browser, gzip, "DEFLATE");
     browser.until(&format!(
         "{}.some((one) => one.textContent.includes('Found: '))",
         of_graph(gzip, "figcaption, .note")
     ));
-    assert_eq!(frames_in(&mut browser, gzip, FOUND), 1);
-    assert_eq!(frames_in(&mut browser, 0, FOUND), 0, "each graph has its own search");
-    search(&mut browser, gzip, "");
-    wait_until("the search ends", crate::support::PATIENCE, || frames_in(&mut browser, gzip, FOUND) == 0);
+    assert_eq!(frames_in(browser, gzip, FOUND), 1);
+    assert_eq!(frames_in(browser, 0, FOUND), 0, "each graph has its own search");
+    search(browser, gzip, "");
+    wait_until("the search ends", crate::support::PATIENCE, || frames_in(browser, gzip, FOUND) == 0);
 
     let is_gone = format!("!{}", has_frame(gzip, "tcp_sendmsg"));
     wait_until("a press enlarges the frame", crate::support::PATIENCE, || {
-        press(&mut browser, gzip, "filter");
+        press(browser, gzip, "filter");
         browser.ask(&is_gone) == true
     });
     assert_eq!(browser.ask(&has_frame(gzip, "deflate")), true, "what the frame calls is still there");
@@ -98,20 +102,17 @@ fn flame_graphs_can_be_searched_and_enlarged() {
     browser.until(&has_frame(gzip, "tcp_sendmsg"));
 
     // The frames that both versions have are grey, and those of zlib are not.
-    let grey = frames_in(&mut browser, difference, GREY);
+    let grey = frames_in(browser, difference, GREY);
     let nodes =
         format!("JSON.parse(document.getElementById('hoptax-data').textContent).flames[{difference}].nodes");
     let all = browser.ask(&format!("{nodes}.length")).as_u64().expect("a number");
     assert!(grey > 0 && grey < all, "{grey} of {all}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
-#[test]
-fn versions_have_a_chart_with_a_point_for_each() {
-    let scratch = Scratch::new();
-    let (page, report) = reports(&scratch);
+fn versions_have_a_chart_with_a_point_for_each(browser: &mut Browser, page: &Path, report: &Value) {
     assert_eq!(report["versions"][0]["versions"].as_array().map(Vec::len), Some(2));
-    let mut browser = open(&page, 1440, true);
+    open(browser, page, 1440, true);
     browser.ask(SCROLL);
     let charts = browser.ask(CHARTS);
     let is_of_versions = |one: &&Value| one[0] == "version";
@@ -122,7 +123,7 @@ fn versions_have_a_chart_with_a_point_for_each() {
     );
     let texts = texts.as_array().expect("texts");
     assert!(["1.26", "1.27"].iter().all(|name| texts.contains(&json!(name))), "{texts:?}");
-    assert_no_errors(&mut browser);
+    assert_no_errors(browser);
 }
 
 #[test]

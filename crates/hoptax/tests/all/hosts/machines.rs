@@ -72,6 +72,11 @@ impl Network {
         Some(network)
     }
 
+    /// Names of its machines.
+    pub(super) fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
     fn namespace(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }

@@ -1,18 +1,33 @@
 //! Tests of the pages that compare two runs, in Chromium.
 
 use super::lab::{get, put, run, served};
-use super::pages::{Page, over};
+use super::pages::Page;
 use crate::browser::CONTRAST;
+use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
 use crate::support::{Json, Scratch};
 use hoptax_history::serve::Server;
 use hoptax_plan::Metric;
 use serde_json::json;
 
-#[test]
-fn two_runs_are_chosen_and_compared() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 1440, false);
+/// The pages for the runs of a history with five runs of one plan.
+pub(super) fn of_a_history(browser: &mut Browser, server: &Server) {
+    two_runs_are_chosen_and_compared(browser, server);
+    a_comparison_chart_matches_the_interface(browser, server);
+    a_row_of_the_chart_shows_the_values_of_its_table_row(browser, server);
+    different_plans_are_compared_only_on_request(browser, server);
+}
+
+/// The pages for runs with special figures.
+pub(super) fn of_other_histories(browser: &mut Browser) {
+    outliers_are_arrows_and_do_not_stretch_the_axis(browser);
+    without_percentages_there_is_no_chart(browser);
+    one_trial_is_a_mark_without_an_interval(browser);
+    a_verdict_that_its_percentage_does_not_show_is_explained(browser);
+}
+
+fn two_runs_are_chosen_and_compared(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 1440, false);
     page.visit("/");
     let choose = |id: &str| format!("document.querySelector('[data-id=\"{id}\"] input').click()");
     page.ask(&choose("20261104T000000Z-nightly"));
@@ -108,17 +123,15 @@ fn chart_matches_rows(drawn: &Json, rows: &[Json], colours: &Json) {
     assert_eq!(list("untold").len(), rows.iter().filter(|row| !row["change"]["low"].is_number()).count());
 }
 
-#[test]
-fn a_comparison_chart_matches_the_interface() {
-    let (_history, server) = over(None);
-    let (few, all) = (rows_of(&server, CHANGED, false), rows_of(&server, CHANGED, true));
+fn a_comparison_chart_matches_the_interface(browser: &mut Browser, server: &Server) {
+    let (few, all) = (rows_of(server, CHANGED, false), rows_of(server, CHANGED, true));
     assert!(
         few.iter().any(is_significant)
             && all.len() > few.len()
             && all.iter().any(|row| row["change"].is_null())
     );
     for (width, dark) in [(1440, false), (390, true)] {
-        let mut page = Page::open(&server, width, dark);
+        let mut page = Page::open(browser, server, width, dark);
         page.visit(&format!("/compare?{CHANGED}"));
         page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
         page.picture(&format!("changes-{width}"));
@@ -140,10 +153,8 @@ fn a_comparison_chart_matches_the_interface() {
     }
 }
 
-#[test]
-fn a_row_of_the_chart_shows_the_values_of_its_table_row() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 1440, false);
+fn a_row_of_the_chart_shows_the_values_of_its_table_row(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 1440, false);
     page.visit(&format!("/compare?{CHANGED}"));
     page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
     let reported = page.ask(
@@ -217,15 +228,14 @@ fn pair(runs: [Run; 2]) -> (Scratch, Server) {
 
 const PAIR: &str = "a=20261101T000000Z-a&b=20261102T000000Z-b";
 
-#[test]
-fn outliers_are_arrows_and_do_not_stretch_the_axis() {
+fn outliers_are_arrows_and_do_not_stretch_the_axis(browser: &mut Browser) {
     let mut after = run("nightly", 190);
     let trials = after.trials.iter_mut().filter(|trial| trial.contender == "haproxy");
     for (round, trial) in trials.enumerate() {
         trial.gateway.as_mut().expect("watched").cpu_ns = if round == 3 { 900_000_000 } else { 15_000_000 };
     }
     let (_history, server) = pair([run("nightly", 150), after]);
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, &server, 1440, false);
     page.visit(&format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     let names = drawn["names"].as_array().expect("names");
@@ -239,8 +249,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis() {
     page.assert_no_problems();
 }
 
-#[test]
-fn without_percentages_there_is_no_chart() {
+fn without_percentages_there_is_no_chart(browser: &mut Browser) {
     // In the first case, the interval is twice as wide as the value.
     let wild = || {
         let mut run = Run::closed(32);
@@ -256,18 +265,17 @@ fn without_percentages_there_is_no_chart() {
     for row in rows_of(&server, PAIR, true) {
         assert!(!row["change"]["low"].is_number(), "it is known: {row}");
     }
-    let mut page = Page::open(&server, 390, false);
+    let mut page = Page::open(browser, &server, 390, false);
     page.visit(&format!("/compare?{PAIR}"));
     assert_eq!(page.ask("document.querySelectorAll('#compared tbody tr').length > 0"), true);
     assert_eq!(page.ask("document.querySelector('.chart, .canvas')"), json!(null));
     page.assert_no_problems();
 }
 
-#[test]
-fn one_trial_is_a_mark_without_an_interval() {
+fn one_trial_is_a_mark_without_an_interval(browser: &mut Browser) {
     let once = |nginx_us| Run::steady(1, 100, &[("nginx", nginx_us)]);
     let (_history, server) = pair([once(150), once(190)]);
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, &server, 1440, false);
     page.visit(&format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     assert_eq!((drawn["marks"].as_array().map(Vec::len), &drawn["lines"]), (Some(2), &json!([])), "{drawn}");
@@ -275,8 +283,7 @@ fn one_trial_is_a_mark_without_an_interval() {
     page.assert_no_problems();
 }
 
-#[test]
-fn a_verdict_that_its_percentage_does_not_show_is_explained() {
+fn a_verdict_that_its_percentage_does_not_show_is_explained(browser: &mut Browser) {
     // In seven rounds, nginx uses half of haproxy's CPU time. In the last round, haproxy's CPU time is tiny,
     // and nginx uses a hundred times as much.
     let mut run = Run::steady(8, 100, &[("haproxy", 150), ("nginx", 150)]);
@@ -291,7 +298,7 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained() {
     }
     let (_history, server) = pair([run, Run::steady(2, 100, &[("nginx", 150)])]);
     let query = "a=20261101T000000Z-a&label_a=haproxy&label_b=nginx";
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, &server, 1440, false);
     page.visit(&format!("/compare?{query}"));
     let reported = rows_of(&server, "a=20261101T000000Z-a&labels=haproxy,nginx", false);
     let cpu = reported.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("a row");
@@ -303,10 +310,8 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained() {
     page.assert_no_problems();
 }
 
-#[test]
-fn different_plans_are_compared_only_on_request() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 390, false);
+fn different_plans_are_compared_only_on_request(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 390, false);
     page.visit("/compare?a=20261101T000000Z-nightly&b=20261111T000000Z-other");
     assert_eq!(page.ask("document.querySelector('#refused tbody th').textContent"), "target");
     page.picture("refused-390");

@@ -1,5 +1,6 @@
 //! Tests of the server's pages in Chromium.
 
+use super::comparison_pages;
 use super::lab::{TOKEN, analyse, changed_history, current_state, history, put, request, run, served};
 use crate::browser::client::Browser;
 use crate::support::Scratch;
@@ -12,15 +13,17 @@ use std::path::Path;
 /// Environment variable that names a directory for screenshots.
 const PICTURES: &str = "HOPTAX_PICTURES";
 
-pub(super) struct Page {
-    pub(super) browser: Browser,
+/// The pages of a server in a browser.
+pub(super) struct Page<'b> {
+    pub(super) browser: &'b mut Browser,
     origin: String,
 }
 
-impl Page {
-    pub(super) fn open(server: &Server, width: u32, dark: bool) -> Self {
-        let mut page =
-            Self { browser: Browser::start(width, dark), origin: format!("http://{}", server.address()) };
+impl<'b> Page<'b> {
+    pub(super) fn open(browser: &'b mut Browser, server: &Server, width: u32, dark: bool) -> Self {
+        browser.leave();
+        browser.emulate(width, dark);
+        let mut page = Self { browser, origin: format!("http://{}", server.address()) };
         // The browser keeps the cookie.
         page.visit(&format!("/?token={TOKEN}"));
         page.browser.until("location.search === '' && Boolean(document.getElementById('runs'))");
@@ -70,12 +73,36 @@ pub(super) fn over(live: Option<Board>) -> (Scratch, Server) {
     (history, server)
 }
 
-const SHOWN: &str = "[...document.querySelectorAll('#runs .run')].map((run) => run.dataset.id)";
+/// All parts use one browser, because it takes longer to start than a part.
+#[test]
+fn pages_of_a_history_work() {
+    let (history, server) = over(None);
+    let (browser, server) = (&mut Browser::start(1440, false), &server);
+    the_list_is_filtered_while_typing(browser, server);
+    a_report_is_embedded_and_isolated(browser, server);
+    a_trend_has_a_point_for_each_run(browser, server);
+    a_live_page_without_a_run_says_so(browser, server);
+    comparison_pages::of_a_history(browser, server);
+    // This part changes the history.
+    a_run_is_read_tagged_and_deleted(browser, server, &history);
+}
 
 #[test]
-fn the_list_is_filtered_while_typing() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 1440, false);
+fn pages_of_other_histories_work() {
+    let browser = &mut Browser::start(1440, false);
+    a_long_list_loads_more_on_demand(browser);
+    a_trend_marks_where_its_level_changed(browser);
+    a_current_run_is_followed_to_its_end(browser);
+    short_trials_are_followed_by_round(browser);
+    pages_fit_a_phone_in_dark_mode(browser);
+    pages_of_other_origins_read_and_change_nothing(browser);
+    comparison_pages::of_other_histories(browser);
+}
+
+const SHOWN: &str = "[...document.querySelectorAll('#runs .run')].map((run) => run.dataset.id)";
+
+fn the_list_is_filtered_while_typing(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 1440, false);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(9));
     page.picture("list");
@@ -99,14 +126,13 @@ fn the_list_is_filtered_while_typing() {
     page.assert_no_problems();
 }
 
-#[test]
-fn a_long_list_loads_more_on_demand() {
+fn a_long_list_loads_more_on_demand(browser: &mut Browser) {
     let scratch = Scratch::new();
     for number in 0..60 {
         put(scratch.path(), &format!("20261101T{number:06}Z-many"), number, run("many", 150), "1");
     }
     let server = served(scratch.path(), None);
-    let mut page = Page::open(&server, 390, true);
+    let mut page = Page::open(browser, &server, 390, true);
     page.visit("/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
     // An impatient user clicks twice. The page must still send only one request.
@@ -119,10 +145,8 @@ fn a_long_list_loads_more_on_demand() {
     page.assert_no_problems();
 }
 
-#[test]
-fn a_run_is_read_tagged_and_deleted() {
-    let (history, server) = over(None);
-    let mut page = Page::open(&server, 1440, true);
+fn a_run_is_read_tagged_and_deleted(browser: &mut Browser, server: &Server, history: &Scratch) {
+    let mut page = Page::open(browser, server, 1440, true);
     page.visit("/runs/20261103T000000Z-nightly");
     page.browser.until("document.getElementById('report') !== null");
     page.picture("run-dark");
@@ -155,10 +179,8 @@ fn a_run_is_read_tagged_and_deleted() {
     page.assert_no_problems();
 }
 
-#[test]
-fn a_report_is_embedded_and_isolated() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 390, false);
+fn a_report_is_embedded_and_isolated(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 390, false);
     page.visit("/runs/20261101T000000Z-nightly");
     page.browser.until(
         "performance.getEntriesByType('resource').some((one) => one.name.endsWith('report.html') && \
@@ -177,11 +199,9 @@ fn a_report_is_embedded_and_isolated() {
     page.assert_no_problems();
 }
 
-#[test]
-fn a_trend_has_a_point_for_each_run() {
-    let (_history, server) = over(None);
+fn a_trend_has_a_point_for_each_run(browser: &mut Browser, server: &Server) {
     for (width, dark) in [(1440, false), (390, true)] {
-        let mut page = Page::open(&server, width, dark);
+        let mut page = Page::open(browser, server, width, dark);
         page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
         assert_eq!(page.ask("document.getElementById('trend').dataset.points"), "5");
         assert_eq!(page.ask("document.querySelectorAll('#trend-table tbody tr').length"), 5);
@@ -203,7 +223,7 @@ fn a_trend_has_a_point_for_each_run() {
         page.reach("location.search.includes('gateway=direct')");
         page.assert_no_problems();
     }
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, server, 1440, false);
     page.visit("/trends?name=nightly&gateway=nginx&metric=p99");
     page.ask(
         "(() => { const canvas = document.querySelector('#trend .canvas'); for (const key of ['ArrowRight', \
@@ -212,13 +232,12 @@ fn a_trend_has_a_point_for_each_run() {
     page.browser.until("location.pathname === '/runs/20261101T000000Z-nightly'");
 }
 
-#[test]
-fn a_trend_marks_where_its_level_changed() {
+fn a_trend_marks_where_its_level_changed(browser: &mut Browser) {
     let history = changed_history();
     analyse(history.path());
     let server = served(history.path(), None);
     for width in [1440, 390] {
-        let mut page = Page::open(&server, width, false);
+        let mut page = Page::open(browser, &server, width, false);
         page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
         assert_eq!(page.ask("document.getElementById('trend').dataset.changes"), "1");
         let row = page.ask("document.querySelector('#change-table tbody tr').textContent");
@@ -236,11 +255,10 @@ fn a_trend_marks_where_its_level_changed() {
     }
 }
 
-#[test]
-fn a_current_run_is_followed_to_its_end() {
+fn a_current_run_is_followed_to_its_end(browser: &mut Browser) {
     let board = Board::new(current_state());
     let (_history, server) = over(Some(board.clone()));
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, &server, 1440, false);
     page.visit("/");
     assert!(
         page.ask("document.querySelector('.notice').textContent")
@@ -282,8 +300,7 @@ fn a_current_run_is_followed_to_its_end() {
     drop(server);
 }
 
-#[test]
-fn short_trials_are_followed_by_round() {
+fn short_trials_are_followed_by_round(browser: &mut Browser) {
     let board = Board::new(current_state());
     let round = |gateway: &str, round, rate| Round {
         gateway: gateway.into(),
@@ -300,7 +317,7 @@ fn short_trials_are_followed_by_round() {
     });
     let (_history, server) = over(Some(board));
     for (name, width, is_dark) in [("live-rounds", 1440, false), ("live-rounds-390", 390, true)] {
-        let mut page = Page::open(&server, width, is_dark);
+        let mut page = Page::open(browser, &server, width, is_dark);
         page.visit("/live");
         page.browser.until("document.documentElement.dataset.shown > 0");
         page.picture(name);
@@ -319,11 +336,10 @@ fn short_trials_are_followed_by_round() {
     }
 }
 
-#[test]
-fn pages_fit_a_phone_in_dark_mode() {
+fn pages_fit_a_phone_in_dark_mode(browser: &mut Browser) {
     let board = Board::new(current_state());
     let (_history, server) = over(Some(board));
-    let mut page = Page::open(&server, 390, true);
+    let mut page = Page::open(browser, &server, 390, true);
     for (name, path) in [
         ("list-390", "/"),
         ("compare-390", "/compare?a=20261101T000000Z-nightly&b=20261104T000000Z-nightly"),
@@ -338,10 +354,8 @@ fn pages_fit_a_phone_in_dark_mode() {
     }
 }
 
-#[test]
-fn a_live_page_without_a_run_says_so() {
-    let (_history, server) = over(None);
-    let mut page = Page::open(&server, 1440, true);
+fn a_live_page_without_a_run_says_so(browser: &mut Browser, server: &Server) {
+    let mut page = Page::open(browser, server, 1440, true);
     page.visit("/live");
     assert!(
         page.ask("document.body.innerText")
@@ -389,11 +403,10 @@ const ATTEMPTS: &str = r#"(async (target) => {
     return [...ends, script];
 })"#;
 
-#[test]
-fn pages_of_other_origins_read_and_change_nothing() {
+fn pages_of_other_origins_read_and_change_nothing(browser: &mut Browser) {
     let history = history();
     let server = served(history.path(), None);
-    let mut page = Page::open(&server, 1440, false);
+    let mut page = Page::open(browser, &server, 1440, false);
     assert_eq!(page.ask("document.cookie"), "", "scripts cannot read the cookie");
     let other_origin = other_origin();
     page.browser.visit(&format!("http://{}/", other_origin.address));
