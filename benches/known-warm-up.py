@@ -23,7 +23,7 @@ PATIENCE, START_S = 1.5, 400
 
 def cold(arguments):
     """The hops with a warm-up that ends: label, length in requests, and how it falls."""
-    return [(f"{fall}-{requests}", requests, fall) for requests in arguments.requests for fall in FALLS]
+    return [(f"{fall}-{requests}", requests, fall) for requests in arguments.requests for fall in arguments.falls]
 
 
 def plan(arguments, seed):
@@ -52,6 +52,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="time of a run (default %(default)s)")
     parser.add_argument("--requests", type=int, nargs="+", default=[30_000],
                         help="lengths of the warm-up (default %(default)s)")
+    parser.add_argument("--falls", nargs="+", choices=FALLS, default=FALLS, help="how it falls (default: both)")
     parser.add_argument("--extra", type=float, default=140, help="extra CPU time at first, us (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")

@@ -44,6 +44,7 @@ fn figures(contender: String, load: Load, passes: &[&TailPass]) -> SlowFigures {
         .collect();
     slowest.sort_by_key(|(one, _)| std::cmp::Reverse(one.moment.response_time()));
     slowest.truncate(SLOWEST);
+    let p50s: Vec<f64> = good.iter().map(|pass| pass.p50_ns as f64).collect();
     SlowFigures {
         contender,
         load,
@@ -53,7 +54,7 @@ fn figures(contender: String, load: Load, passes: &[&TailPass]) -> SlowFigures {
         recorder: good.first().map(|pass| pass.recorder.clone()).unwrap_or_default(),
         requests: good.iter().map(|pass| pass.requests).sum(),
         left_out: good.iter().map(|pass| pass.left_out).sum(),
-        p50_us: mean_p50_us(&good),
+        p50_us: hoptax_stats::of_mean(&p50s).map(in_us),
         slow_requests: sums.slow.iter().sum::<f64>() as u64,
         lost: good.iter().map(|pass| pass.lost).sum(),
         disturbed: sums.disturbed,
@@ -63,11 +64,6 @@ fn figures(contender: String, load: Load, passes: &[&TailPass]) -> SlowFigures {
         sentence: String::new(),
         slowest,
     }
-}
-
-fn mean_p50_us(passes: &[&TailPass]) -> Option<f64> {
-    let sum: f64 = passes.iter().map(|pass| pass.p50_ns as f64 / MICROSECOND).sum();
-    (!passes.is_empty()).then(|| sum / passes.len() as f64)
 }
 
 fn in_us(one: hoptax_stats::Estimate) -> hoptax_stats::Estimate {

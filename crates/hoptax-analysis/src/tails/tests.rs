@@ -608,7 +608,8 @@ fn more_passes_give_an_interval_and_failed_ones_are_counted() {
     passes.push(TailPass { failed: Some(failure), ..TailPass::blank(4, "nginx", 0) });
     let figures = figures_of(&passes);
     assert_eq!((figures.passes, figures.failed), (4, 1));
-    assert_eq!(figures.p50_us, Some(pass().p50_ns as f64 / 1_000.0));
+    let p50 = figures.p50_us.expect("passes succeeded");
+    assert_eq!((p50.estimate, p50.trials), (pass().p50_ns as f64 / 1_000.0, 4));
     assert_eq!(figures.failure.as_deref(), Some("perf ended"));
     let share = &figures.causes[0].share;
     assert!(share.low.is_some_and(|low| low < 0.75) && share.high.is_some_and(|high| high > 0.75));

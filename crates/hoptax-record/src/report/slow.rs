@@ -26,7 +26,7 @@ pub struct SlowFigures {
     pub left_out: u64,
     /// Mean of the passes' p50 while switches were recorded, µs; absent if no pass succeeded. What recording
     /// costs is the difference to the case's `response_time`.
-    pub p50_us: Option<f64>,
+    pub p50_us: Option<Estimate>,
     /// Number of slow requests that were explained.
     pub slow_requests: u64,
     /// Number of events of the scheduler that were lost.

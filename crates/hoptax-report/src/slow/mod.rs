@@ -64,8 +64,8 @@ fn cost(one: &SlowFigures, model: &Model) -> Option<String> {
     let same = |case: &&Case| case.gateway == one.contender && case.load.index == one.load.index;
     let measured = model.cases.iter().find(same)?.response_time.as_ref()?.p50?;
     let recorded = one.p50_us?;
-    let (scale, usual) = (Scale::of_us(recorded), with_interval(&measured, Scale::of_us(measured.estimate)));
-    Some(format!("While switches were recorded, p50 was {}; in the trials, {usual}.", scale.value(recorded)))
+    let [recorded, usual] = [&recorded, &measured].map(|p50| with_interval(p50, Scale::of_us(p50.estimate)));
+    Some(format!("While switches were recorded, p50 was {recorded}; in the trials, {usual}."))
 }
 
 fn row(cause: &SlowCause) -> (String, Vec<Cell>) {

@@ -49,7 +49,7 @@ fn model() -> Model {
         recorder: "perf version 6.1".into(),
         requests: 4_000,
         left_out: 1_500,
-        p50_us: Some(162.0),
+        p50_us: Some(Estimate { estimate: 162.0, low: Some(158.0), high: Some(166.0), trials: 4 }),
         slow_requests: 40,
         lost: 12,
         disturbed: 0.25,
@@ -91,7 +91,7 @@ fn every_format_has_the_answer_the_table_and_the_failure() {
             "Left out: 25 %",
             "900 µs",
             "had 1,500 requests more than could be kept",
-            "While switches were recorded, p50 was 162 µs; in the trials, 150 µs",
+            "While switches were recorded, p50 was 162 µs (158–166); in the trials, 150 µs",
         ] {
             assert!(text.contains(word), "{word} is missing: {text}");
         }
