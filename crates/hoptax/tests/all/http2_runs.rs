@@ -3,6 +3,7 @@
 use crate::run::{report, run, run_directory, text};
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
+use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -96,6 +97,32 @@ warmup: 100ms
         let tls = &case["tls"];
         assert_eq!(tls["alpn"].as_object().expect("counts").keys().collect::<Vec<_>>(), ["h2"], "{tls}");
         assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}: {}", case["case"], case["counts"]);
+    }
+}
+
+/// The other installed gateways, with more streams than most of them allow by default. Only nginx-lua has no HTTP/1
+/// on a port with HTTP/2, and Varnish has no TLS.
+#[test]
+fn further_gateways_are_measured_over_http2() {
+    let installed: Vec<&str> =
+        ["apache", "caddy", "varnish", "trafficserver", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack)).collect();
+    for tls in [false, true] {
+        let with = if tls { ", features: [tls]" } else { "" };
+        let gateways: String = installed
+            .iter()
+            .filter(|pack| !tls || **pack != "varnish")
+            .map(|pack| format!("  - {{ name: {pack}{with} }}\n"))
+            .collect();
+        let report = measured(&format!(
+            "name: further
+gateways:
+{gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
+load: [{{ loop: closed, connections: 2, http: 2, streams: 150, duration: 300ms }}]
+trials: 2
+warmup: 200ms
+"
+        ));
+        is_clean(&report, &[]);
     }
 }
 
