@@ -99,7 +99,9 @@ pub fn leave_out(
 
 /// Why the connections of a load point do not fit. `None` if they fit.
 fn misfit(point: &LoadPoint, plan: &Plan, packs: &PackSet, limits: RoleLimits) -> Option<String> {
-    if let Err(error) = descriptors::check((point.connections, point.streams), plan, packs, limits.descriptors) {
+    if let Err(error) =
+        descriptors::check((point.connections, point.streams), plan, packs, limits.descriptors)
+    {
         return Some(error.to_string());
     }
     let generators = limits.descriptors.generators;

@@ -520,8 +520,7 @@ mod tests {
     fn budgets_that_were_not_checked_everywhere_are_named() {
         let mut run = Run::steady(4, 100, &[("nginx", 150)]);
         let everywhere = |metric| Budget { max: Some(1e6), ..Budget::of(metric) };
-        let selector =
-            LoadSelector { open: Some(false), connections: Some(32), ..LoadSelector::default() };
+        let selector = LoadSelector { open: Some(false), connections: Some(32), ..LoadSelector::default() };
         run.record.plan.budget = vec![
             everywhere(Metric::P50),
             everywhere(Metric::AddedP50),

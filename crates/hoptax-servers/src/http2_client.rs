@@ -152,7 +152,8 @@ impl Request {
             match step {
                 RequestStep::NeedMore => return Err(wrong("it is incomplete".to_owned())),
                 RequestStep::Head { consumed, head } => {
-                    let text = |range: std::ops::Range<usize>| String::from_utf8_lossy(&rest[range]).into_owned();
+                    let text =
+                        |range: std::ops::Range<usize>| String::from_utf8_lossy(&rest[range]).into_owned();
                     (request.method, request.path) = (text(head.method), text(head.target));
                     http1::fields(&rest[..consumed], |field| {
                         let value = String::from_utf8_lossy(field.value).into_owned();
@@ -173,8 +174,14 @@ impl Request {
 
     /// The header block, without the headers that exist only in HTTP/1.
     fn block(&self, scheme: &str) -> Result<Block, RequestError> {
-        const ONLY_HTTP1: [&str; 6] =
-            ["connection", "content-length", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+        const ONLY_HTTP1: [&str; 6] = [
+            "connection",
+            "content-length",
+            "keep-alive",
+            "proxy-connection",
+            "transfer-encoding",
+            "upgrade",
+        ];
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let headers =
             headers.filter(|(name, _)| !ONLY_HTTP1.iter().any(|only| name.eq_ignore_ascii_case(only)));

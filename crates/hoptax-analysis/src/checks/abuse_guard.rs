@@ -26,7 +26,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     if calmed == 0 {
         return None;
     }
-    let affected = trials.iter().filter(|trial| trial.load.http2.is_some_and(|http2| http2.calmed > 0)).count();
+    let affected =
+        trials.iter().filter(|trial| trial.load.http2.is_some_and(|http2| http2.calmed > 0)).count();
     let who = if case.is_direct() { "upstream" } else { "gateway" };
     Some(Finding {
         code: CODE,
@@ -39,9 +40,10 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              took the load for an attack. The figures show its guard, and not its cost.",
             trials.len()
         ),
-        advice: "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
+        advice:
+            "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
                  are reset."
-            .into(),
+                .into(),
     })
 }
 

@@ -118,7 +118,8 @@ fn trial(
     made.0.upstream.as_mut().expect("made with one").cpu_ns = SECOND;
     if point.http == HttpVersion::Http2 {
         let stream_ns = u64::from(point.streams) * SECONDS * SECOND;
-        let tally = Http2Tally { stream_limit: Some(100), most_streams: 8, stream_ns, ..Http2Tally::default() };
+        let tally =
+            Http2Tally { stream_limit: Some(100), most_streams: 8, stream_ns, ..Http2Tally::default() };
         made = made.http2(tally).waits_us(0, 0, 0);
     }
     if let Some(gateway) = &mut made.0.gateway {

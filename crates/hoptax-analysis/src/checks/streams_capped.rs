@@ -87,7 +87,11 @@ mod tests {
     }
 
     fn limited(trial: MadeTrial, limit: u32) -> MadeTrial {
-        trial.http2(Http2Tally { stream_limit: Some(limit), most_streams: limit.min(8), ..Default::default() })
+        trial.http2(Http2Tally {
+            stream_limit: Some(limit),
+            most_streams: limit.min(8),
+            ..Default::default()
+        })
     }
 
     #[test]

@@ -272,7 +272,8 @@ mod tests {
     fn http2_is_summed_and_its_waits_are_split() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
-        let tally = Http2Tally { stream_limit: Some(100), most_streams: 8, goaways: 2, ..Http2Tally::default() };
+        let tally =
+            Http2Tally { stream_limit: Some(100), most_streams: 8, goaways: 2, ..Http2Tally::default() };
         let other = Http2Tally { stream_limit: None, most_streams: 9, goaways: 1, ..tally };
         run.push(via("nginx", 0).http2(tally).waits_us(10, 20, 30));
         run.push(via("nginx", 1).http2(other).waits_us(10, 20, 30));

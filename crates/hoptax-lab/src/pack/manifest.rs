@@ -3,8 +3,8 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
 //! below may use the variables of [`crate::render::Variables`].
 
-use hoptax_plan::{ClientHttp2, ProxyForm};
 use hoptax_plan::selector::SelectorKind;
+use hoptax_plan::{ClientHttp2, ProxyForm};
 use hoptax_record::profile::Callers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -262,7 +262,13 @@ fn http2_is_switched_on_for_loads_that_use_it() {
     };
     for (name, features, directive, of_streams, most) in [
         ("nginx", &[][..], "listen 127.0.0.1:20001 http2 backlog", "http2_max_concurrent_streams", 128),
-        ("nginx", &[Feature::Tls], "listen 127.0.0.1:20001 ssl http2 backlog", "http2_max_concurrent_streams", 128),
+        (
+            "nginx",
+            &[Feature::Tls],
+            "listen 127.0.0.1:20001 ssl http2 backlog",
+            "http2_max_concurrent_streams",
+            128,
+        ),
         ("haproxy", &[Feature::Tls], " alpn h2,http/1.1\n", "tune.h2.max-concurrent-streams", 100),
         ("envoy", &[Feature::Tls], "alpn_protocols: [h2, http/1.1]", "", u32::MAX),
     ] {

@@ -17,7 +17,8 @@ use crate::worker::{Setup, Spin, Worker};
 use hoptax_format::clock::{MILLISECOND, thread_cpu, unix};
 use hoptax_format::histogram::Encoded;
 use hoptax_format::record::{
-    EVENT_LOOP, GeneratorCpu, Histograms, Http2Tally, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA, StampTally, Window,
+    EVENT_LOOP, GeneratorCpu, Histograms, Http2Tally, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA,
+    StampTally, Window,
 };
 use hoptax_format::spec::{Arrivals, HttpVersion, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
 use hoptax_format::stamp::ClockId;
@@ -188,7 +189,8 @@ fn work(
         let connections = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let streams = shared.spec.http == HttpVersion::Http2;
-        let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps).with_streams(streams);
+        let recorder =
+            Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps).with_streams(streams);
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());

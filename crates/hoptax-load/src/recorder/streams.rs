@@ -46,7 +46,12 @@ impl Waits {
 
 impl Streams {
     pub(super) fn new() -> Self {
-        Self { tally: Http2Tally::default(), connection: Waits::new(), stream: Waits::new(), window: Waits::new() }
+        Self {
+            tally: Http2Tally::default(),
+            connection: Waits::new(),
+            stream: Waits::new(),
+            window: Waits::new(),
+        }
     }
 
     /// The times that requests waited for a connection, for a stream and for a window.

@@ -340,7 +340,8 @@ mod tests {
 
     #[test]
     fn the_buffers_are_long_enough() {
-        let target = TargetSpec { body_is_template: true, ..spec(&[("host", "a"), ("x", "{{uuid}}")], "{{seq}}") };
+        let target =
+            TargetSpec { body_is_template: true, ..spec(&[("host", "a"), ("x", "{{uuid}}")], "{{seq}}") };
         let request = prepared(&target).expect("valid");
         let files: BTreeMap<String, String> = BTreeMap::new();
         let files = Files::new(&files, &Default::default());

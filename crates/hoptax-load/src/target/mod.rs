@@ -24,12 +24,12 @@ pub(crate) use mix::{Mix, Requests};
 use crate::checks::{self, Checks};
 use body::body_program;
 use encoding::Encoding;
+use error::TOKEN;
 use hoptax_format::field::is_token;
 use hoptax_format::spec::{HttpVersion, TargetSpec, is_idempotent};
 use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
 use hoptax_wire::http1::chunked;
 use http2::Streamed;
-use error::TOKEN;
 use length::{HEAD_END, WITH_BODY, own_lengths, refuse_own_length};
 
 /// Last bytes of the head before the value of `content-length`, for bodies whose length varies.

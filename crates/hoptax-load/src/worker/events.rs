@@ -134,7 +134,13 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Called when the peer has closed a connection, or when the connection has failed.
-    pub(super) fn ended<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, result: io::Result<()>) {
+    pub(super) fn ended<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ConnectionId,
+        now: u64,
+        result: io::Result<()>,
+    ) {
         if self.awaits_tunnel(id) {
             return self.tunnel_broken(io, id, now, result);
         }

@@ -187,7 +187,11 @@ impl<'a, C: Codec> Worker<'a, C> {
 
     #[inline]
     fn connection_of(&self, exchange: ExchangeId) -> ConnectionId {
-        if C::STREAMS { ConnectionId(exchange.0 % self.connections.len() as u32) } else { ConnectionId(exchange.0) }
+        if C::STREAMS {
+            ConnectionId(exchange.0 % self.connections.len() as u32)
+        } else {
+            ConnectionId(exchange.0)
+        }
     }
 
     /// The only exchange of a connection of HTTP/1.

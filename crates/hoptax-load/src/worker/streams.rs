@@ -195,13 +195,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Reads bytes on a retired connection.
-    pub(super) fn read_former<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        id: ConnectionId,
-        now: u64,
-        bytes: &[u8],
-    ) {
+    pub(super) fn read_former<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64, bytes: &[u8]) {
         let Some(former) = &mut self.connections[id.index()].former else { return };
         let ended = match (&mut self.tls, &mut former.session) {
             (Some(tls), Some(session)) => {
@@ -213,9 +207,11 @@ impl<C: Codec> Worker<'_, C> {
                     tls.buffers.plain = plain;
                 }
                 let failure = received.err().map(|failure| failure.text().to_owned());
-                failure.or(read.err().map(|fault| fault.to_string())).map(io::Error::other).map(Err).or(
-                    closed.then_some(Ok(())),
-                )
+                failure
+                    .or(read.err().map(|fault| fault.to_string()))
+                    .map(io::Error::other)
+                    .map(Err)
+                    .or(closed.then_some(Ok(())))
             }
             _ => self.read_streams(io, id, now, bytes, false).err().map(|fault| Err(io::Error::other(fault))),
         };
@@ -299,7 +295,8 @@ impl<C: Codec> Worker<'_, C> {
         match step {
             Step::NeedMore | Step::Pong(_) => {}
             Step::Settings => {
-                let limit = codec_of(&mut self.connections, id, present).and_then(|codec| codec.stream_limit());
+                let limit =
+                    codec_of(&mut self.connections, id, present).and_then(|codec| codec.stream_limit());
                 self.recorder.stream_limit(limit);
                 match (present, self.connections[id.index()].state()) {
                     (true, State::Handshaking) => self.established(io, id, now),
@@ -482,7 +479,8 @@ impl<C: Codec> Worker<'_, C> {
         let Some(rest) = &mut exchange.stream.rest else { return };
         let Some(codec) = codec_of(&mut self.connections, connection, present) else { return };
         let Some((wire, out)) = codec.parts() else { return };
-        let body = rest.own.as_deref().or_else(|| self.setup.mix.fixed_body(times.target)).unwrap_or_default();
+        let body =
+            rest.own.as_deref().or_else(|| self.setup.mix.fixed_body(times.target)).unwrap_or_default();
         let before = out.len();
         rest.sent += wire.send_data(exchange.stream.id, &body[rest.sent..], true, out).unwrap_or(0);
         times.length += (out.len() - before) as u64;

@@ -116,14 +116,15 @@ impl<C: Codec> Worker<'_, C> {
         failure: &Failure,
     ) {
         let this = &self.connections[connection.index()];
-        let mut requests =
-            self.exchanges_on(connection).map(|exchange| &self.exchanges[exchange.index()]).filter(|exchange| {
-                exchange.in_flight && (!C::STREAMS || exchange.stream.second == this.second)
-            });
+        let mut requests = self
+            .exchanges_on(connection)
+            .map(|exchange| &self.exchanges[exchange.index()])
+            .filter(|exchange| exchange.in_flight && (!C::STREAMS || exchange.stream.second == this.second));
         let in_flight = requests.next();
-        let is_begun = in_flight.into_iter().chain(requests).any(|exchange| {
-            exchange.request.is_some_and(|times| times.first_byte.is_some())
-        });
+        let is_begun = in_flight
+            .into_iter()
+            .chain(requests)
+            .any(|exchange| exchange.request.is_some_and(|times| times.first_byte.is_some()));
         let in_flight = in_flight.is_some();
         let answered = this.session.as_ref().is_some_and(|session| session.answered());
         let cause = match failure {

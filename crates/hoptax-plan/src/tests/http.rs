@@ -42,8 +42,10 @@ fn http2_and_streams_can_be_swept() {
     assert_eq!((search.load[0].http, search.load[0].streams), (HttpVersion::Http2, 2));
     let staged = good(&entry("loop: open, connections: 4, streams: 2, http: 2, rate: [9/s for 1s]"));
     assert_eq!(staged.load[0].streams, 2);
-    let start = good("gateways: [nginx]\nstart: {}\nload: [{ loop: open, rate: 9/s, connections: 1, http: 2 \
-                      }]\n");
+    let start = good(
+        "gateways: [nginx]\nstart: {}\nload: [{ loop: open, rate: 9/s, connections: 1, http: 2 \
+                      }]\n",
+    );
     assert_eq!(start.load[0].http, HttpVersion::Http2);
 }
 
@@ -117,8 +119,10 @@ fn http2_refuses_what_belongs_to_http1() {
     let chunked = faults(&with("{ method: POST, body: { size: 9B, chunked: true } }"));
     assert_eq!(
         chunked,
-        ["4:49 HTTP/2 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` \
-          from the body"]
+        [
+            "4:49 HTTP/2 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` \
+          from the body"
+        ]
     );
 }
 

@@ -174,7 +174,8 @@ mod tests {
     #[test]
     fn streams_are_named_and_stored_only_if_there_are_several() {
         let plain = LoadPoint::closed(1, Duration::from_secs(1));
-        let multiplexed = LoadPoint { connections: 10, streams: 8, http: HttpVersion::Http2, ..plain.clone() };
+        let multiplexed =
+            LoadPoint { connections: 10, streams: 8, http: HttpVersion::Http2, ..plain.clone() };
         assert_eq!((plain.describe(), plain.concurrency()), ("closed, 1 connection".into(), 1));
         assert_eq!(multiplexed.describe(), "closed, 10 connections × 8 streams, HTTP/2");
         assert_eq!(multiplexed.concurrency(), 80);

@@ -30,8 +30,7 @@ pub(crate) fn markdown(model: &Model) -> String {
 
 /// A section of the page. Empty without HTTP/2.
 pub(crate) fn html(model: &Model) -> String {
-    let items: String =
-        lines(model).iter().map(|line| format!("<li>{}</li>\n", HtmlEscape(line))).collect();
+    let items: String = lines(model).iter().map(|line| format!("<li>{}</li>\n", HtmlEscape(line))).collect();
     if items.is_empty() {
         return items;
     }

@@ -77,7 +77,10 @@ fn requests_and_responses_pass_unchanged() {
         assert_eq!(client.get("/.hoptax/status/204").status, 204);
         assert_eq!(client.get("/.hoptax/bytes/1000000").body, pattern(1_000_000));
         let without_length = client.get("/.hoptax/chunked/100000");
-        assert_eq!((without_length.header("content-length"), &without_length.body), (None, &pattern(100_000)));
+        assert_eq!(
+            (without_length.header("content-length"), &without_length.body),
+            (None, &pattern(100_000))
+        );
         let long = client.get("/.hoptax/header/30000");
         assert_eq!(long.header("x-hoptax-long").map(str::len), Some(30_000));
         let seen = counts(&upstream).instances.remove(0);

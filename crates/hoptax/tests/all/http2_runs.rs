@@ -104,8 +104,10 @@ warmup: 100ms
 /// on a port with HTTP/2, and Varnish has no TLS.
 #[test]
 fn further_gateways_are_measured_over_http2() {
-    let installed: Vec<&str> =
-        ["apache", "caddy", "varnish", "trafficserver", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack)).collect();
+    let installed: Vec<&str> = ["apache", "caddy", "varnish", "trafficserver", "nginx-lua"]
+        .into_iter()
+        .filter(|pack| !is_missing(pack))
+        .collect();
     for tls in [false, true] {
         let with = if tls { ", features: [tls]" } else { "" };
         let gateways: String = installed
@@ -173,18 +175,16 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         ("refuses", Wrong { refuse_every: Some(7), ..right() }, &["streams-refused"]),
         ("recycles", recycles, &["connections-recycled"]),
         ("annoyed", Wrong { is_annoyed: true, ..recycles }, &["abuse-guard"]),
-        (
-            "narrow",
-            Wrong { window: Some((4096, Duration::from_millis(1))), ..right() },
-            &["window-stalled"],
-        ),
+        ("narrow", Wrong { window: Some((4096, Duration::from_millis(1))), ..right() }, &["window-stalled"]),
     ];
     let upstream = StreamServer::start(right());
     let servers: Vec<(&str, StreamServer)> =
         plants.iter().map(|(label, wrong, _)| (*label, StreamServer::start(*wrong))).collect();
     let gateways: String = servers
         .iter()
-        .map(|(label, server)| format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url()))
+        .map(|(label, server)| {
+            format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url())
+        })
         .collect();
     let plan = format!(
         "name: planted

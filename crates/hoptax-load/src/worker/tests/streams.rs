@@ -104,7 +104,11 @@ impl Network {
         }
         if breaks {
             self.peers.remove(&token);
-            handler.closed(self, token, if order.is_multiple_of(2) { Ok(()) } else { Err(Errno::CONNRESET.into()) });
+            handler.closed(
+                self,
+                token,
+                if order.is_multiple_of(2) { Ok(()) } else { Err(Errno::CONNRESET.into()) },
+            );
             return;
         }
         for _ in 0..answers {
@@ -184,7 +188,8 @@ impl EventLoop for Network {
 
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
         let most = deadline.unwrap_or(u64::MAX).saturating_sub(clock::now()).min(2 * SECOND);
-        let waiting = |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty() || !peer.asked.is_empty();
+        let waiting =
+            |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty() || !peer.asked.is_empty();
         let all = self.random.below(4) == 0 && (self.trouble || !self.peers.values().any(waiting));
         clock::skip(if all { most } else { self.random.below(MILLISECOND).min(most) });
         let mut tokens: Vec<Token> = self.peers.keys().copied().collect();
@@ -232,9 +237,8 @@ fn agrees(worker: &mut Worker<'_, Http2>, io: &Network) {
         let codec = connection.codec.many().expect("HTTP/2");
         assert_eq!(codec.in_flight, on(true), "{state:?}");
         assert!(codec.out.is_empty() && codec.unsent.is_empty(), "not flushed");
-        let retired = connection.former.as_mut().map_or(0, |former| {
-            former.codec.many().expect("HTTP/2").in_flight
-        });
+        let retired =
+            connection.former.as_mut().map_or(0, |former| former.codec.many().expect("HTTP/2").in_flight);
         assert_eq!(retired, on(false));
         assert!(connection.former.is_none() || (connection.leaving && retired > 0));
         let codec = connection.codec.many().expect("HTTP/2");

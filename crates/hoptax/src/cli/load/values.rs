@@ -290,7 +290,10 @@ mod tests {
             http_version,
             &[("3", "HTTP/3 is not supported; use 2"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
         );
-        assert_eq!((http_version("2"), http_version("HTTP/2")), (Ok(HttpVersion::Http2), Ok(HttpVersion::Http2)));
+        assert_eq!(
+            (http_version("2"), http_version("HTTP/2")),
+            (Ok(HttpVersion::Http2), Ok(HttpVersion::Http2))
+        );
         assert_eq!((streams("1"), streams("1k")), (Ok(1), Ok(1000)));
         refused(streams, &[("0", "use at least 1"), ("1001", "use at most 1000"), ("many", "whole number")]);
         assert_eq!((retry("off"), retry("idle-close")), (Ok(Retry::Off), Ok(Retry::IdleClose)));

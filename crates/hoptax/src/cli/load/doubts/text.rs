@@ -192,7 +192,8 @@ impl Doubt {
             }
             Self::Calmed { .. } => {
                 "Raise the server's limits of resets and pings, or wait longer for responses \
-                 (--timeout).".to_owned()
+                 (--timeout)."
+                    .to_owned()
             }
             Self::Misdirected { over_tls: true, .. } => {
                 "Give the name of the header `host` to TLS too (--server-name NAME), or correct the header \

@@ -24,10 +24,9 @@ impl Summary<'_> {
 
     pub(super) fn http2(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(http2) = self.record.http2 else { return Ok(()) };
-        let limit = http2.stream_limit.map_or_else(
-            || "no limit".to_owned(),
-            |limit| format!("limit {}", thousands(u64::from(limit))),
-        );
+        let limit = http2
+            .stream_limit
+            .map_or_else(|| "no limit".to_owned(), |limit| format!("limit {}", thousands(u64::from(limit))));
         let most = thousands(u64::from(http2.most_streams));
         line(f, "HTTP/2", &format!("at most {most} streams at a time on a connection, {limit}"))?;
         let ended = [

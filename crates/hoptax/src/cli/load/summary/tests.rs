@@ -135,8 +135,7 @@ fn streams_and_their_ends_are_shown() {
     assert!(!text.contains('!') && !text.contains("GOAWAY"), "{text}");
 
     let (goaways, calmed, resets, unprocessed) = (3, 2, 1000, 40);
-    record.http2 =
-        Some(Http2Tally { stream_limit: Some(5), goaways, calmed, resets, unprocessed, ..tally });
+    record.http2 = Some(Http2Tally { stream_limit: Some(5), goaways, calmed, resets, unprocessed, ..tally });
     record.counts.retried = 40;
     let waits = |ns: u64| Some(histogram(TRIAL_DIGITS, [ns; 9]));
     (record.histograms.connection_wait, record.histograms.stream_wait) = (waits(0), waits(3_000_000));

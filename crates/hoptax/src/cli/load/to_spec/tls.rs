@@ -96,7 +96,9 @@ fn alpn(typed: Option<&Alpn>, http: HttpVersion) -> Result<Vec<String>, BadInput
         (Some(Alpn(names)), HttpVersion::Http2) if *names != [HTTP_2] => {
             Err(BadInput("--http 2 needs h2 alone in ALPN; leave out --alpn".to_owned()))
         }
-        (Some(Alpn(names)), HttpVersion::Http10 | HttpVersion::Http11) if names.iter().any(|it| it == HTTP_2) => {
+        (Some(Alpn(names)), HttpVersion::Http10 | HttpVersion::Http11)
+            if names.iter().any(|it| it == HTTP_2) =>
+        {
             Err(BadInput("--alpn h2 needs HTTP/2; add --http 2, or leave out --alpn".to_owned()))
         }
         (Some(Alpn(names)), _) => Ok(names.clone()),
