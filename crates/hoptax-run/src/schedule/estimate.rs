@@ -95,6 +95,11 @@ fn without_profiles(plan: &Plan) -> Duration {
     }
 }
 
+/// Estimated duration of a run with this number of rounds, without profiles.
+pub fn estimate_of_rounds(plan: &Plan, rounds: u32) -> Duration {
+    of_rounds(plan, rounds) + of_restarts(plan, rounds)
+}
+
 /// Estimated number of rounds. For `trials: auto`, this is the minimum number of rounds.
 pub fn rounds(plan: &Plan) -> u32 {
     let Some(limit) = plan.trials.time_only() else { return plan.trials.at_least() };

@@ -14,7 +14,9 @@ pub mod search;
 mod slot;
 mod spread;
 
-pub use estimate::{estimate, estimate_at_most, longer_by, planned_starts, rounds as expected_rounds};
+pub use estimate::{
+    estimate, estimate_at_most, estimate_of_rounds, longer_by, planned_starts, rounds as expected_rounds,
+};
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};
 

@@ -15,6 +15,7 @@ use hoptax_plan::{Plan, Trials, units};
 use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::{Environment, Machine, Origin, RunRecord, Shares};
 use hoptax_remote::protocol::Inspection;
+use hoptax_run::schedule::estimate_of_rounds;
 use hoptax_stats::LEAST_RUNS;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -25,8 +26,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Fewer runs than this show nothing, and more take hours.
 const RUNS: RangeInclusive<u32> = LEAST_RUNS as u32..=200;
-/// Shortest time for the rounds of a run, so that each gateway has about ten rounds.
-const SHORTEST: Duration = Duration::from_secs(5);
+/// Each run has at least this number of rounds. A run of few rounds shows its own chance, not how runs scatter.
+const LEAST_ROUNDS: u32 = 8;
 
 /// Measure how much separate runs scatter on this machine
 ///
@@ -84,6 +85,7 @@ impl Args {
     fn measure(&self) -> anyhow::Result<Measured> {
         let (mut plan, plan_text, packs) = self.load()?;
         is_possible(&plan, self.runs).map_err(BadInput)?;
+        is_enough(&plan, self.runs, self.time).map_err(BadInput)?;
         for note in replace_missing(&mut plan, &packs) {
             eprintln!("note: {note}");
         }
@@ -145,13 +147,14 @@ impl Args {
         // that an order that favours one gateway does not repeat.
         (plan.budget, plan.cpu_profile, plan.tail, plan.seed) = (Vec::new(), None, None, None);
         let (begin, mut overhead) = (Instant::now(), Duration::ZERO);
+        let shortest = estimate_of_rounds(&plan, LEAST_ROUNDS).saturating_sub(estimate_of_rounds(&plan, 0));
         let directory = self.out.join(format!("calibrate-{}", plan.name));
         let mut measured = Measured { directory, ..Measured::default() };
         for number in 0..self.runs {
             if interrupted.load(Ordering::Relaxed) {
                 break;
             }
-            let rounds = rounds(self.time, begin.elapsed(), overhead, self.runs - number);
+            let rounds = rounds(self.time, begin.elapsed(), overhead, self.runs - number).max(shortest);
             if let Trials::Auto(auto) = &mut plan.trials {
                 auto.at_most = rounds;
             }
@@ -246,7 +249,23 @@ fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
 
 /// Time for the rounds of the next run, if `left` runs remain. Everything else in a run takes `overhead`.
 fn rounds(time: Duration, elapsed: Duration, overhead: Duration, left: u32) -> Duration {
-    (time.saturating_sub(elapsed) / left.max(1)).saturating_sub(overhead).max(SHORTEST)
+    (time.saturating_sub(elapsed) / left.max(1)).saturating_sub(overhead)
+}
+
+/// Checks that each run has the time for enough rounds. A plan with `trials` says how many it has.
+fn is_enough(plan: &Plan, runs: u32, time: Duration) -> Result<(), String> {
+    if !matches!(plan.trials, Trials::Auto(_)) {
+        return Ok(());
+    }
+    let needed = estimate_of_rounds(plan, LEAST_ROUNDS).saturating_mul(runs);
+    if needed <= time {
+        return Ok(());
+    }
+    let minutes = needed.as_secs().div_ceil(60);
+    Err(format!(
+        "--time: {runs} runs of this plan, each with {LEAST_ROUNDS} rounds and its warm-ups, need {minutes} \
+         minutes; write --time {minutes}m, or fewer --runs"
+    ))
 }
 
 /// Checks that the plan can show how runs scatter on this machine.
@@ -327,7 +346,18 @@ mod tests {
         let s = Duration::from_secs;
         assert_eq!(rounds(s(1800), s(0), s(0), 12), s(150));
         assert_eq!(rounds(s(1800), s(200), s(30), 10), s(130), "each run also takes 30 s for other things");
-        assert_eq!(rounds(s(60), s(100), s(30), 3), SHORTEST);
+        assert_eq!(rounds(s(60), s(100), s(30), 3), s(0));
+    }
+
+    #[test]
+    fn too_little_time_for_enough_rounds_is_refused() {
+        let plan = plan("gateways: [hop-l4, hop-l7]\nload: [{ loop: closed, connections: 1 }]\ntime: 1m");
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert_eq!(is_enough(&plan, 12, minutes(30)), Ok(()));
+        let error = is_enough(&plan, 40, minutes(7)).expect_err("ten seconds per run are too few");
+        let advice = error.rsplit_once("--time ").and_then(|(_, rest)| rest.split_once('m'));
+        let (needed, _) = advice.expect("it says what to write");
+        assert_eq!(is_enough(&plan, 40, minutes(needed.parse().expect("minutes"))), Ok(()));
     }
 
     #[test]
