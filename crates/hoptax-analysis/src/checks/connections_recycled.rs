@@ -1,6 +1,7 @@
 //! `connections-recycled`: the gateway ends connections after some requests, and direct does not.
 
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
+use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-recycled";
@@ -14,9 +15,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway ends connections of HTTP/2 (GOAWAY) more often than once in {:.0} requests, and \
-             direct does not",
-            1.0 / RECYCLED
+            "a gateway ends connections of HTTP/2 (GOAWAY) more often than once in {} requests, and direct \
+             does not",
+            grouped((1.0 / RECYCLED).round())
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
                its requests as errors, until it sent them again: p99 rose from 1.8 to 4.5 ms.",
@@ -63,10 +64,10 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             ("requests_per_goaway", (sent as f64 / goaways as f64).into()),
         ]),
         message: format!(
-            "The gateway ended a connection (GOAWAY) once in {:.0} requests, and direct did not. Requests \
-             then wait for another connection, and {again} requests that the gateway had not processed were \
-             sent again. They are among the slowest.",
-            sent as f64 / goaways as f64
+            "The gateway ended a connection (GOAWAY) once in {} requests, and direct did not. Requests then \
+             wait for another connection, and {again} requests that the gateway had not processed were sent \
+             again. They are among the slowest.",
+            grouped((sent as f64 / goaways as f64).round())
         ),
         advice: "Raise the number of requests per connection (nginx: `keepalive_requests`), or report this \
                  as a cost of the gateway."
