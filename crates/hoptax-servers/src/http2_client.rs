@@ -1,6 +1,6 @@
 //! The HTTP/2 side of the small client. It sends requests that are written for HTTP/1.1, one after the other.
 
-use crate::http_client::Answer;
+use crate::answer::Answer;
 use crate::request_error::{Awaited, RequestError};
 use hoptax_wire::http1::{self, RequestDecoder, RequestStep};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Section, Sections, Step, request_fields};
@@ -22,6 +22,8 @@ pub(crate) struct Http2 {
     input: Vec<u8>,
     output: Vec<u8>,
     scheme: &'static str,
+    /// Whether bytes have been received.
+    is_heard: bool,
 }
 
 /// A request of HTTP/1.1, taken apart.
@@ -40,7 +42,7 @@ impl Http2 {
         let mut output = Vec::new();
         let connection = Connection::client(Config::default(), &mut output);
         let scheme = if is_tls { "https" } else { "http" };
-        Self { connection, sections: Sections::new(), input: Vec::new(), output, scheme }
+        Self { connection, sections: Sections::new(), input: Vec::new(), output, scheme, is_heard: false }
     }
 
     /// True if the server accepts another request.
@@ -90,7 +92,13 @@ impl Http2 {
                     self.input.drain(..consumed);
                     let mut piece = [0; 16 * 1024];
                     let awaited = if begun { Awaited::Rest } else { Awaited::Response };
-                    let count = transport.receive(&mut piece, awaited)?;
+                    let received = transport.receive(&mut piece, awaited);
+                    if !self.is_heard && matches!(received, Ok(0) | Err(RequestError::Ended { .. })) {
+                        let text = "the server closed the connection before it sent its settings";
+                        return Err(RequestError::Http2(text.to_owned()));
+                    }
+                    let count = received?;
+                    self.is_heard = true;
                     if count == 0 {
                         return Err(RequestError::Ended { begun, reset: false });
                     }
@@ -332,7 +340,7 @@ mod tests {
         const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         let http1 = error(b"HTTP/1.1 400 Bad Request\r\n\r\n", GET);
         assert!(http1.starts_with("HTTP/2: the server answered with HTTP/1"), "{http1}");
-        assert_eq!(error(b"", GET), "the connection was closed before the response");
+        assert_eq!(error(b"", GET), "HTTP/2: the server closed the connection before it sent its settings");
         let nameless = error(b"", b"GET / HTTP/1.0\r\n\r\n");
         assert!(nameless.starts_with("HTTP/2: the request has no authority"), "{nameless}");
     }

@@ -2,6 +2,7 @@
 //! connection that carries requests one after the other. Requests are written for HTTP/1.1, also if they are
 //! sent over HTTP/2.
 
+pub use crate::answer::Answer;
 use crate::http2_client::{Http2, Transport};
 use crate::request_error::{Awaited, RequestError};
 use crate::socket::Socket;
@@ -20,17 +21,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 const SHOWN: usize = 300;
-
-/// A response.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
-    /// Status.
-    pub status: u16,
-    /// Header values by lower-case name. Several values of one name are joined with `, `.
-    pub headers: BTreeMap<String, String>,
-    /// Body, without chunk framing.
-    pub body: Vec<u8>,
-}
 
 /// The version in which requests for the client are written that it sends in `version`.
 pub fn written_in(version: HttpVersion) -> HttpVersion {

@@ -3,6 +3,7 @@
 //! gateways.
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod hop;
 mod http2_client;
 pub mod http_client;
