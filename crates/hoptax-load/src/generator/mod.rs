@@ -20,7 +20,7 @@ use hoptax_format::record::{
     EVENT_LOOP, GeneratorCpu, Histograms, Http2Tally, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA,
     StampTally, Window,
 };
-use hoptax_format::spec::{Arrivals, HttpVersion, LoadPart, LoadSpec, SPEC_SCHEMA, Shape};
+use hoptax_format::spec::{Arrivals, HttpVersion, LoadPart, LoadSpec, MOST_IN_FLIGHT, SPEC_SCHEMA, Shape};
 use hoptax_format::stamp::ClockId;
 use std::io;
 use std::sync::OnceLock;
@@ -463,24 +463,20 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Largest number of requests that all connections together may have in flight. Each takes some 300 bytes.
-const MOST_IN_FLIGHT: u64 = 1 << 20;
-
 fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
     let wrong = |text: String| Err(LoadError::Spec(text));
-    let in_flight = u64::from(spec.streams) * u64::from(spec.connections);
-    if in_flight > MOST_IN_FLIGHT {
+    let in_flight = spec.concurrency();
+    if spec.streams > 1 && in_flight > MOST_IN_FLIGHT {
         return wrong(format!("connections × streams is {in_flight}; give at most {MOST_IN_FLIGHT}"));
     }
-    if spec.http != HttpVersion::Http2 {
-        return match spec.streams {
-            1 => Ok(()),
-            streams => wrong(format!("streams is {streams}, which needs HTTP/2")),
-        };
-    }
-    match &spec.tls {
-        Some(tls) if !tls.alpn.iter().any(|protocol| protocol == "h2") => {
-            wrong("tls.alpn does not contain \"h2\", which HTTP/2 needs".into())
+    let offers_h2 = spec.tls.as_ref().map(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"));
+    match (spec.http == HttpVersion::Http2, offers_h2) {
+        (true, Some(false)) => wrong("tls.alpn does not contain \"h2\", which HTTP/2 needs".into()),
+        (false, Some(true)) => wrong(
+            "tls.alpn offers \"h2\", but the load speaks HTTP/1; offer \"http/1.1\", or nothing".into(),
+        ),
+        (false, _) if spec.streams > 1 => {
+            wrong(format!("streams is {}, which needs HTTP/2", spec.streams))
         }
         _ => Ok(()),
     }

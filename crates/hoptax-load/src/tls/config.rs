@@ -148,12 +148,6 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
                 \"http/1.1\""
             )));
         }
-        if name == "h2" {
-            return Err(wrong(
-                "tls.alpn offers \"h2\", but the generator speaks HTTP/1 only; offer \"http/1.1\", or nothing"
-                    .into(),
-            ));
-        }
     }
     Ok(asked.iter().map(|name| name.as_bytes().to_vec()).collect())
 }

@@ -465,7 +465,6 @@ fn an_invalid_spec_is_refused_with_its_field() {
         (TlsSpec { versions: Vec::new(), ..good.clone() }, "tls.versions"),
         (TlsSpec { verify: Verify::Authorities("nothing".into()), ..good.clone() }, "tls.verify.authorities"),
         (TlsSpec { verify: Verify::Authorities(one.key.clone()), ..good.clone() }, "tls.verify.authorities"),
-        (TlsSpec { alpn: vec!["h2".into()], ..good.clone() }, "tls.alpn"),
         (TlsSpec { alpn: vec![String::new()], ..good.clone() }, "tls.alpn"),
         (
             TlsSpec { client_certificate: certificate("", &one.key), ..good.clone() },

@@ -46,7 +46,7 @@ fn only_limits_that_gateways_reached_are_found() {
             ("envoy.yaml.j2", "max_pending_requests: 1000000000", "max_pending_requests: 1"),
         ],
     );
-    let connections = "{{ [[connections * 2 + 512, 1024] | max, descriptors] | min }}";
+    let connections = "{{ [[connections * (streams + 1) + 512, 1024] | max, descriptors] | min }}";
     altered(
         &packs,
         "nginx",
@@ -101,7 +101,7 @@ fn unequal_logs_are_found() {
         ],
     );
     let load =
-        "load: [{ loop: closed, connections: 4, requests: 1000, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
+        "load: [{ loop: closed, connections: 4, requests: 4000, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
     let packs = packs.to_str().expect("text");
     let plan = format!("name: logs\ngateways: [nginx, chatty, hop-l7]\n{load}");
     run(&scratch, &plan, &["--accept-void", "--packs", packs]);
@@ -119,7 +119,7 @@ fn unequal_logs_are_found() {
     assert_eq!(findings(&report(&run_directory(&scratch)), "logging-unequal"), Vec::<Json>::new());
     let logged = trials(&run_directory(&scratch));
     let bytes = logged.iter().filter_map(|trial| trial["gateway_log_bytes"].as_u64());
-    assert!(bytes.min().is_some_and(|bytes| bytes > 1000 * 40), "a line for each request");
+    assert!(bytes.min().is_some_and(|bytes| bytes > 4000 * 40), "a line for each request");
 }
 
 /// A control group that may use a fifth of a CPU. It is removed when dropped.
