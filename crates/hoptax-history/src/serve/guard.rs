@@ -123,6 +123,14 @@ fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
+fn needs_token() -> Problem {
+    Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "a token is needed",
+        "open the address that `hoptax serve` printed, or send the header `Authorization: Bearer TOKEN`",
+    )
+}
+
 /// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send
 /// instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
@@ -139,16 +147,17 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     let is_public = *request.method() == Method::GET && request.uri().path().starts_with("/assets/");
     if let Some(secret) = &guard.token
         && !is_public
-        && !guard.knows(secret, request.headers())
     {
-        if let Some(answer) = guard.accept_token(secret, request.uri()) {
+        let is_known = guard.knows(secret, request.headers());
+        // The token leaves the address bar also if the browser has the cookie already.
+        if (!is_known || *request.method() == Method::GET)
+            && let Some(answer) = guard.accept_token(secret, request.uri())
+        {
             return Ok(Some(answer));
         }
-        return Err(Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "a token is needed",
-            "open the address that `hoptax serve` printed, or send the header `Authorization: Bearer TOKEN`",
-        ));
+        if !is_known {
+            return Err(needs_token());
+        }
     }
     refuse_other_sites(request.headers())?;
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
