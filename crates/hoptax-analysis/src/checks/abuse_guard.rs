@@ -29,6 +29,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let affected =
         trials.iter().filter(|trial| trial.load.http2.is_some_and(|http2| http2.calmed > 0)).count();
     let who = if case.is_direct() { "upstream" } else { "gateway" };
+    let ended = if calmed == 1 { "a connection".to_owned() } else { format!("{calmed} connections") };
     Some(Finding {
         code: CODE,
         severity: Severity::Void,
@@ -36,8 +37,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence: evidence([("connections", calmed.into()), ("trials", affected.into())]),
         message: format!(
-            "The {who} ended {calmed} connections with ENHANCE_YOUR_CALM, in {affected} of {} trials: it \
-             took the load for an attack. The figures show its guard, and not its cost.",
+            "The {who} ended {ended} with ENHANCE_YOUR_CALM, in {affected} of {} trials: it took the load \
+             for an attack. The figures show its guard, and not its cost.",
             trials.len()
         ),
         advice:
