@@ -472,12 +472,10 @@ fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
     let offers_h2 = spec.tls.as_ref().map(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"));
     match (spec.http == HttpVersion::Http2, offers_h2) {
         (true, Some(false)) => wrong("tls.alpn does not contain \"h2\", which HTTP/2 needs".into()),
-        (false, Some(true)) => wrong(
-            "tls.alpn offers \"h2\", but the load speaks HTTP/1; offer \"http/1.1\", or nothing".into(),
-        ),
-        (false, _) if spec.streams > 1 => {
-            wrong(format!("streams is {}, which needs HTTP/2", spec.streams))
+        (false, Some(true)) => {
+            wrong("tls.alpn offers \"h2\", but the load speaks HTTP/1; offer \"http/1.1\", or nothing".into())
         }
+        (false, _) if spec.streams > 1 => wrong(format!("streams is {}, which needs HTTP/2", spec.streams)),
         _ => Ok(()),
     }
 }

@@ -222,7 +222,11 @@ fn described(folder: &std::path::Path) -> PackInfo {
         features: words("features"),
         unsupported: unsupported.iter().map(|(key, _)| (key.text.clone(), "no".to_owned())).collect(),
         variants: words("variants"),
-        http2: ClientHttp2::No,
+        http2: match member("http2").and_then(word).as_deref() {
+            Some("shared") => ClientHttp2::Shared,
+            Some("exclusive") => ClientHttp2::Exclusive,
+            _ => ClientHttp2::No,
+        },
         always_tls: member("tls").is_some(),
         docker: member("docker").is_some(),
         image: None,

@@ -91,7 +91,7 @@ fn every_format_has_the_answer_the_table_and_the_failure() {
             "Left out: 25 %",
             "900 µs",
             "had 1,500 requests more than could be kept",
-            "While switches were recorded, p50 was 162 µs (158–166); in the trials, 150 µs",
+            "While switches were recorded, p50 was 162 µs (158.0–166.0); in the trials, 150 µs",
         ] {
             assert!(text.contains(word), "{word} is missing: {text}");
         }

@@ -21,7 +21,8 @@ pub(crate) struct FoldedSection {
 
 impl FoldedSection {
     fn text(&self) -> String {
-        let title = minijinja::HtmlEscape(&self.title);
+        // A slash needs no escape.
+        let title = minijinja::HtmlEscape(&self.title).to_string().replace("&#x2f;", "/");
         format!("\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n", self.body.trim())
     }
 }
