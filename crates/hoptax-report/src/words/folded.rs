@@ -21,8 +21,7 @@ pub(crate) struct FoldedSection {
 
 impl FoldedSection {
     fn text(&self) -> String {
-        // A slash needs no escape.
-        let title = minijinja::HtmlEscape(&self.title).to_string().replace("&#x2f;", "/");
+        let title = minijinja::HtmlEscape(&self.title);
         format!("\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n", self.body.trim())
     }
 }

@@ -137,7 +137,7 @@ fn limits_decide_the_exit_code() {
 fn a_load_of_failures_ends_early_and_says_why() {
     for (bytes, advice) in [
         (&b"SSH-2.0-OpenSSH\r\n"[..], "Check that the server speaks this version of HTTP"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: nonsense\r\n\r\n", "HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: nonsense\r\n\r\n", "content-length: nonsense"),
     ] {
         let url = url(answering(bytes));
         let begun = Instant::now();
