@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The version of the JSON report that this package reads.
 SCHEMA = 1
 
-# Keys of a load point, by which callers choose it.
+# Keys of a load point. Callers choose it with them.
 OF_LOADS = ("loop", "connections", "rate", "http", "streams")
 
 

@@ -151,9 +151,9 @@ mod tests {
     fn sockets_after_the_listening_ones_are_not_read() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  \
              timeout inode\n   \
-             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 71 1 0\n   \
-             1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 72 1 0\n   \
-             2: 0100007F:1F90 0100007F:B4D2 06 00000000:00000000 03:00000F5A 00000000     0        0 0 3 0\n   \
+             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 71 1 0\n   \
+             1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 72 1 0\n   \
+             2: 0100007F:1F90 0100007F:B4D2 06 00000000:00000000 03:00000F5A 00000000  0  0 0 3 0\n   \
              3: nonsense\n";
         let found =
             listening_in(table.as_bytes()).into_iter().map(|one| (one.address.to_string(), one.inode));

@@ -26,8 +26,8 @@ pub fn wait_for<T>(what: &str, bound: Duration, mut ask: impl FnMut() -> Option<
         }
         let waited = begun.elapsed();
         assert!(waited < bound, "not within {bound:?}: {what}");
-        // Some conditions read all of `/proc`. This sleep leaves the CPU to the process under test, and makes a
-        // long wait longer by a twentieth at most.
+        // Some conditions read all of `/proc`. This sleep leaves the CPU to the process under test, and makes
+        // a long wait longer by a twentieth at most.
         thread::sleep((waited / 20).clamp(SHORTEST_SLEEP, LONGEST_SLEEP));
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
 }
 
-/// GOAWAY frames, requests sent again, and requests, in trials without events. ENHANCE_YOUR_CALM has a finding
-/// of its own.
+/// GOAWAY frames, requests sent again, and requests, in trials without events. ENHANCE_YOUR_CALM has its own
+/// finding.
 fn counts((_, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let mut sum: Option<(u64, u64, u64)> = None;
     for trial in trials.iter().filter(|trial| trial.record.events.is_empty()) {

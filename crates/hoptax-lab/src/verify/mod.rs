@@ -78,8 +78,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The version for requests of which one version is enough: HTTP/2 if there is no other, since a port may
-    /// speak nothing else, and HTTP/1.1 otherwise.
+    /// The version for requests that need not be sent in each version: HTTP/2 if the loads use no other,
+    /// since a port may speak nothing else, and HTTP/1.1 otherwise.
     pub fn usual_version(&self) -> HttpVersion {
         match self.versions.as_slice() {
             [HttpVersion::Http2] => HttpVersion::Http2,

@@ -185,7 +185,7 @@ impl<C: Codec> Worker<'_, C> {
             };
             return self.not_established(io, id, now, cause, &text);
         }
-        // Tells the server why.
+        // The server learns why.
         self.flush_one(io, id);
         if self.connections[id.index()].state() == State::Open {
             // The flush may have sent requests later than `now`.
@@ -445,7 +445,7 @@ impl<C: Codec> Worker<'_, C> {
         (stream.id, stream.rest, stream.waits_since) = (0, None, None);
     }
 
-    /// Tells the server that we need no more of a stream. If the server could take this for an attack, the
+    /// Resets a stream that is no longer needed. If the server could take this for an attack, the
     /// connection is retired instead.
     fn cancel_stream(&mut self, id: ConnectionId, present: bool, stream: u32, now: u64) {
         let Some(codec) = codec_of(&mut self.connections, id, present) else { return };

@@ -119,10 +119,8 @@ fn http2_refuses_what_belongs_to_http1() {
     let chunked = faults(&with("{ method: POST, body: { size: 9B, chunked: true } }"));
     assert_eq!(
         chunked,
-        [
-            "4:49 HTTP/2 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove `chunked` \
-          from the body"
-        ]
+        ["4:49 HTTP/2 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove \
+             `chunked` from the body"]
     );
 }
 

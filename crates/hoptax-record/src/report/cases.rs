@@ -49,7 +49,7 @@ pub struct Case {
     pub service_time: Option<Latency>,
     /// Send lag: sent − scheduled.
     pub send_lag: Option<Latency>,
-    /// Waits of requests by what they waited for. Without HTTP/2, the JSON has no such member.
+    /// How long requests waited, and for what. Without HTTP/2, the JSON has no such member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Waits>,
     /// Time to the first byte of the response: first byte − sent.

@@ -134,8 +134,8 @@ pub(super) fn nothing_answered(record: &LoadRecord) -> Option<Failure> {
     let of = |cause: Cause| counts.causes.get(&cause).copied().unwrap_or(0);
     let closed = of(Cause::ClosedBeforeResponse) + of(Cause::ResetBeforeResponse);
     let usual = if closed > 0 && closed == counts.resets {
-        ". Each connection ended before the first byte of a response: the service may serve another host (the \
-         target's header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
+        ". Each connection ended before the first byte of a response: the service may serve another host \
+         (the target's header `host`), or expect TLS, HTTP/2 or the PROXY protocol"
     } else if of(Cause::NotHttp2) > 0 {
         ". The service does not speak HTTP/2 there: write http: 1.1, or switch on HTTP/2 in the service"
     } else {

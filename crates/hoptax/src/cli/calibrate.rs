@@ -26,7 +26,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Fewer runs than this show nothing, and more take hours.
 const RUNS: RangeInclusive<u32> = LEAST_RUNS as u32..=200;
-/// Each run has at least this number of rounds. A run of few rounds shows its own chance, not how runs scatter.
+/// Each run has at least this number of rounds. A run of few rounds shows its own chance, not how runs
+/// scatter.
 const LEAST_ROUNDS: u32 = 8;
 
 /// Measure how much separate runs scatter on this machine

@@ -251,8 +251,8 @@ impl<'a> RunningGateway<'a> {
         })
     }
 
-    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the load
-    /// has its whole duration, and the generator closes each connection after this number of requests.
+    /// Sends the gateway a load that is adapted to its features. If `requests_per_connection` is set, the
+    /// load has its whole duration, and the generator closes each connection after this number of requests.
     /// Otherwise the generator keeps its connections, and the load ends after [`REQUESTS`].
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {

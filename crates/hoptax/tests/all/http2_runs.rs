@@ -100,8 +100,8 @@ warmup: 100ms
     }
 }
 
-/// The other installed gateways, with more streams than most of them allow by default. Only nginx-lua has no HTTP/1
-/// on a port with HTTP/2, and Varnish has no TLS.
+/// The other installed gateways, with more streams than most of them allow by default. Only nginx-lua has no
+/// HTTP/1 on a port with HTTP/2, and Varnish has no TLS.
 #[test]
 fn further_gateways_are_measured_over_http2() {
     let installed: Vec<&str> = ["apache", "caddy", "varnish", "trafficserver", "nginx-lua"]

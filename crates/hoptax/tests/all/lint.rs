@@ -65,8 +65,8 @@ fn a_pack_with_more_workers_mirrors_http_1_0_and_no_log_is_found() {
     if is_missing("nginx") {
         return;
     }
-    let mirror = "location = /mirror { internal; proxy_pass http://upstreams$request_uri; } location / {\n            \
-         mirror /mirror;";
+    let mirror = "location = /mirror { internal; proxy_pass http://upstreams$request_uri; } \
+         location / {\n            mirror /mirror;";
     let plants = [
         // Three additional workers, so that the gateway uses several CPUs even on a busy machine.
         ("worker_processes {{ workers }}", "worker_processes {{ workers + 3 }}"),

@@ -107,7 +107,8 @@ time: 6s
     );
     assert!(output.status.code().is_some_and(|code| code == 0 || code == 4), "{}", text(&output.stderr));
     let report = report(&run_directory(&scratch));
-    // The first hop has had its step, because so many slow requests came before. The other one must be like it.
+    // The first hop has had its step, because so many slow requests came before. The other one must be like
+    // it.
     for requests in cold {
         let slow = of(&report, &requests.to_string())["slow_requests"].as_f64().expect("a number");
         assert!(slow >= 0.8 * f64::from(requests), "{requests}: only {slow} slow requests");

@@ -121,7 +121,7 @@ struct Times {
     unit: &'static str,
 }
 
-/// Waits of requests by what they waited for.
+/// How long requests waited, and for what.
 #[derive(Debug, Serialize)]
 struct Waits {
     connection: Times,
