@@ -185,6 +185,7 @@ impl<C: Codec> Worker<'_, C> {
             let times = exchange.request.expect("a request in flight");
             let (begun, reused) = (times.first_byte.is_some(), exchange.stream.id > 1);
             let sent_again = exchange.stream.sent_again;
+            self.stop_upload(exchange_id, now);
             if !begun && reused {
                 self.recorder.closed_on_reuse(times.scheduled);
                 if self.may_retry(times.target) && !sent_again {

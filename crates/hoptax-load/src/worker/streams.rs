@@ -342,7 +342,7 @@ impl<C: Codec> Worker<'_, C> {
             }
             Step::Failed { stream, fault } => {
                 if let Some(exchange) = self.exchange_of(id, present, stream) {
-                    self.leave_stream(exchange);
+                    self.leave_stream(exchange, now);
                     self.fail_request(exchange, now, Cause::MalformedResponse, &format!("HTTP/2: {fault}"));
                     self.freed(io, exchange, now);
                 }
@@ -409,7 +409,7 @@ impl<C: Codec> Worker<'_, C> {
         let connection_id = self.connection_of(id);
         let stream = self.exchanges[id.index()].stream.id;
         let has_rest = self.exchanges[id.index()].stream.rest.is_some();
-        self.leave_stream(id);
+        self.leave_stream(id, now);
         if has_rest {
             // The server does not need the rest of the request.
             self.cancel_stream(connection_id, present, stream, now);
@@ -435,14 +435,23 @@ impl<C: Codec> Worker<'_, C> {
         self.freed(io, id, now);
     }
 
+    /// Drops the rest of a body that waited for a window until the request ended. This wait counts too.
+    pub(super) fn stop_upload(&mut self, id: ExchangeId, now: u64) {
+        let exchange = &mut self.exchanges[id.index()];
+        if let (Some(rest), Some(times)) = (exchange.stream.rest.take(), exchange.request) {
+            self.recorder.window_waited(times.scheduled, now.saturating_sub(rest.since));
+        }
+    }
+
     /// Called when an exchange has no stream any longer.
-    pub(super) fn leave_stream(&mut self, id: ExchangeId) {
+    pub(super) fn leave_stream(&mut self, id: ExchangeId, now: u64) {
+        self.stop_upload(id, now);
         let (connection, present) = (self.connection_of(id), self.is_present(id));
         if let Some(codec) = codec_of(&mut self.connections, connection, present) {
             codec.in_flight = codec.in_flight.saturating_sub(1);
         }
         let stream = &mut self.exchanges[id.index()].stream;
-        (stream.id, stream.rest, stream.waits_since) = (0, None, None);
+        (stream.id, stream.waits_since) = (0, None);
     }
 
     /// Resets a stream that is no longer needed. If the server could take this for an attack, the
@@ -499,7 +508,7 @@ impl<C: Codec> Worker<'_, C> {
         code: Code,
         unprocessed: bool,
     ) {
-        self.leave_stream(id);
+        self.leave_stream(id, now);
         let exchange = &self.exchanges[id.index()];
         if unprocessed && !exchange.stream.sent_again {
             if let Some(times) = exchange.request.filter(|times| times.sent.is_some()) {
@@ -524,7 +533,7 @@ impl<C: Codec> Worker<'_, C> {
         self.timeouts.failed(id);
         let exchange = &mut self.exchanges[id.index()];
         exchange.in_flight = false;
-        (exchange.stream.id, exchange.stream.rest) = (0, None);
+        exchange.stream.id = 0;
         let times = exchange.request.as_mut().expect("a request without an outcome");
         times.first_byte = None;
         // A request that was still in the buffer is not sent again, but for the first time.
@@ -570,6 +579,7 @@ impl<C: Codec> Worker<'_, C> {
         for exchange in self.exchanges_on(id) {
             let is_former = self.exchanges[exchange.index()].in_flight && !self.is_present(exchange);
             if !is_former && self.exchanges[exchange.index()].request.is_some() {
+                self.stop_upload(exchange, now);
                 self.exchanges[exchange.index()].stream.clear();
                 self.fail_request(exchange, now, cause, text);
             }
@@ -605,7 +615,7 @@ impl<C: Codec> Worker<'_, C> {
             return self.freed(io, id, now);
         }
         let (stream, present) = (exchange.stream.id, self.is_present(id));
-        self.leave_stream(id);
+        self.leave_stream(id, now);
         self.cancel_stream(connection, present, stream, now);
         self.fail_request(id, now, cause, text);
         if present {

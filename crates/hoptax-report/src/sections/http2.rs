@@ -3,8 +3,8 @@
 
 use crate::model::Model;
 use crate::words::format::{Scale, grouped};
-use crate::words::text::inline;
-use hoptax_analysis::{Case, Latency};
+use crate::words::text::{inline, with_interval};
+use hoptax_analysis::Case;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
@@ -53,16 +53,15 @@ fn line(case: &Case) -> Option<String> {
     let ends = ends.into_iter().filter(|(_, count)| *count > 0);
     parts.extend(ends.map(|(what, count)| format!("{what}: {}", grouped(count as f64))));
     if let Some(wait) = &case.wait {
-        let p99 = |wait: &Latency| {
-            let us = wait.p99.as_ref().map_or(0.0, |p99| p99.estimate);
-            Scale::of_us(us).value(us)
-        };
-        parts.push(format!(
-            "wait at p99: connection {}, stream {}, window {}",
-            p99(&wait.connection),
-            p99(&wait.stream),
-            p99(&wait.window)
-        ));
+        let each = [("connection", &wait.connection), ("stream", &wait.stream), ("window", &wait.window)];
+        let known = each.into_iter().filter_map(|(what, wait)| {
+            let p99 = wait.p99.as_ref()?;
+            Some(format!("{what} {}", with_interval(p99, Scale::of_us(p99.estimate))))
+        });
+        let known: Vec<String> = known.collect();
+        if !known.is_empty() {
+            parts.push(format!("wait at p99: {}", known.join(", ")));
+        }
     }
     Some(format!("{}: {}.", case.case, parts.join("; ")))
 }

@@ -257,6 +257,8 @@ fn a_server_that_never_opens_its_window_is_a_timeout() {
     upload.targets[0].body = vec![b'x'; 100_000];
     let record = load(&until_done(6, upload));
     assert_eq!(record.counts.causes, [(Cause::ResponseTimeout, 6)].into(), "{:?}", record.counts);
+    assert!(tally(&record).window_stalled_ns >= 6 * 90 * MILLISECOND, "the wait until the timeout counts");
+    assert_eq!(length(record.histograms.window_wait.as_ref()), 6);
 }
 
 fn refusal(spec: &LoadSpec) -> String {
