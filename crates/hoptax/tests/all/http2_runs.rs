@@ -1,5 +1,7 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
+use crate::findings::two_ports;
+use crate::own_gateway::Nginx;
 use crate::run::{report, run, run_directory, text};
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
@@ -231,4 +233,28 @@ trials: 1
         .expect("it runs");
     let said = text(&load.stdout) + &text(&load.stderr);
     assert!(said.contains("HTTP/2: the server closed the connection before it sent its settings"), "{said}");
+}
+
+/// nginx sends GOAWAY after 1,000 requests on a connection, and ignores those that are on their way.
+#[test]
+fn no_request_is_lost_when_nginx_sends_goaway() {
+    if is_missing("nginx") {
+        return;
+    }
+    let [address, _] = two_ports();
+    let server = format!("server {{ listen {address} http2; location / {{ return 200 hello; }} }}");
+    let _nginx = Nginx::start(address, &format!("access_log off; keepalive_requests 1000; {server}"));
+    let url = format!("http://{address}/");
+    let output = hoptax()
+        .args(["load", &url, "--http", "2", "--streams", "16", "-c", "2", "-n", "20000", "--json"])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let case: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (counts, http2) = (&case["counts"], &case["http2"]);
+    assert_eq!((&counts["scheduled"], &counts["ok"]), (&20_000.into(), &20_000.into()), "{counts}");
+    let goaways = http2["goaways"].as_u64().expect("a count");
+    assert!((18..=21).contains(&goaways), "{http2}");
+    assert!(http2["unprocessed"].as_u64() > Some(0), "{http2}");
+    assert_eq!(http2["unprocessed"], counts["retried"], "{counts}");
 }

@@ -4,7 +4,7 @@ use super::*;
 use hoptax_wire::http2::{self, Block, Code, Config, PREFACE, Sections, Step, response_fields};
 
 /// The server's end of a connection.
-struct Peer {
+pub(super) struct Peer {
     wire: http2::Connection,
     out: Vec<u8>,
     block: Block,
@@ -13,7 +13,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn answer(&mut self, stream: u32) {
+    pub(super) fn answer(&mut self, stream: u32) {
         self.wire.send_head(stream, &self.block, &[], false, &mut self.out);
         self.wire.send_data(stream, b"hello", true, &mut self.out);
     }
@@ -21,45 +21,55 @@ impl Peer {
 
 /// Serves connections with these settings. `asked` handles each complete request: its peer and its stream. It
 /// returns false to close the connection.
-fn server(config: Config, asked: impl Fn(&mut Peer, u32) -> bool + Clone + Send + 'static) -> Server {
-    Server::new(move |mut socket, requests| {
-        let mut out = Vec::new();
-        let wire = http2::Connection::server(config, &mut out);
-        let block = Block::plain(&response_fields(200, [], Some(5)).expect("valid"));
-        let mut peer = Peer { wire, out, block, asked: 0 };
-        let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
+pub(super) fn server(
+    config: Config,
+    asked: impl Fn(&mut Peer, u32) -> bool + Clone + Send + 'static,
+) -> Server {
+    Server::new(move |socket, requests| serve(socket, requests, config, &asked))
+}
+
+fn serve(
+    mut socket: TcpStream,
+    requests: &AtomicU64,
+    config: Config,
+    asked: &impl Fn(&mut Peer, u32) -> bool,
+) {
+    let mut out = Vec::new();
+    let wire = http2::Connection::server(config, &mut out);
+    let block = Block::plain(&response_fields(200, [], Some(5)).expect("valid"));
+    let mut peer = Peer { wire, out, block, asked: 0 };
+    let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
+    loop {
+        let mut at = 0;
         loop {
-            let mut at = 0;
-            loop {
-                let step = peer.wire.advance(&input[at..], &mut sections, &mut peer.out);
-                let Ok((consumed, step)) = step else {
-                    let _ = socket.write_all(&peer.out);
-                    return;
-                };
-                at += consumed;
-                let stream = match step {
-                    Step::NeedMore => break,
-                    Step::Head { stream, end: true } | Step::Body { stream, end: true, .. } => stream.id,
-                    _ => continue,
-                };
-                peer.asked += 1;
-                requests.fetch_add(1, Ordering::Relaxed);
-                if !asked(&mut peer, stream) {
-                    let _ = socket.write_all(&peer.out);
-                    return;
-                }
-            }
-            input.drain(..at);
-            if socket.write_all(&peer.out).is_err() {
+            let step = peer.wire.advance(&input[at..], &mut sections, &mut peer.out);
+            let Ok((consumed, step)) = step else {
+                let _ = socket.write_all(&peer.out);
+                return;
+            };
+            at += consumed;
+            let stream = match step {
+                Step::NeedMore => break,
+                Step::Head { stream, end: true } | Step::Body { stream, end: true, .. } => stream.id,
+                _ => continue,
+            };
+            peer.asked += 1;
+            requests.fetch_add(1, Ordering::Relaxed);
+            if !asked(&mut peer, stream) {
+                let _ = socket.write_all(&peer.out);
                 return;
             }
-            peer.out.clear();
-            match socket.read(&mut buffer) {
-                Ok(0) | Err(_) => return,
-                Ok(count) => input.extend_from_slice(&buffer[..count]),
-            }
         }
-    })
+        input.drain(..at);
+        if socket.write_all(&peer.out).is_err() {
+            return;
+        }
+        peer.out.clear();
+        match socket.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => input.extend_from_slice(&buffer[..count]),
+        }
+    }
 }
 
 fn well() -> impl Fn(&mut Peer, u32) -> bool + Clone + Send + 'static {
@@ -176,6 +186,31 @@ fn a_connection_that_goes_away_costs_no_request() {
         assert_eq!(counts.retried, http2.unprocessed);
         assert!(record.connections.closed_by_peer <= http2.goaways);
     }
+}
+
+/// A new connection is ready after 30 ms, so each request that is sent again takes longer.
+#[test]
+fn a_request_that_is_sent_again_counts_from_its_first_sending() {
+    const READY_NS: u64 = 30 * MILLISECOND;
+    let answer = |peer: &mut Peer, stream: u32| {
+        if peer.asked == 50 {
+            peer.wire.go_away(Code::NO_ERROR, &mut peer.out);
+        }
+        peer.answer(stream);
+        true
+    };
+    let server = Server::new(move |socket, requests| {
+        thread::sleep(Duration::from_nanos(READY_NS));
+        serve(socket, requests, Config::default(), &answer);
+    });
+    let record = load(&until_done(1_000, multiplexed(&server, 1, 8)));
+    let (counts, http2) = (&record.counts, tally(&record));
+    assert_eq!((counts.ok, counts.retried), (1_000, http2.unprocessed), "{counts:?}");
+    assert!((1..200).contains(&http2.unprocessed), "{http2:?}");
+    let times = record.histograms.response_time.decode().expect("our own");
+    let slow = times.count_between(READY_NS, u64::MAX);
+    assert!(slow >= http2.unprocessed, "{slow} of {http2:?}");
+    assert!(times.value_at_quantile(0.5) < READY_NS, "the others are faster");
 }
 
 #[test]

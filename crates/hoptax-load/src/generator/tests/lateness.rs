@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::clock;
+use hoptax_wire::http2::Config;
 use std::sync::Mutex;
 
 const RATE: u64 = 1000;
@@ -20,35 +21,54 @@ struct Log {
 }
 
 impl Staller {
-    fn serve(at: usize, stall: Duration) -> (Server, Arc<Self>) {
+    /// Each connection calls this before it answers a request. All use one lock, so that all of them stall.
+    fn answering(&self, at: usize, stall: Duration) {
+        let mut log = self.log.lock().expect("not poisoned");
+        if log.answered.len() == at && log.stall.is_none() {
+            let began = clock::now();
+            thread::sleep(stall);
+            log.stall = Some((began, clock::now()));
+        }
+        log.answered.push(clock::now());
+    }
+
+    fn serve(http: HttpVersion, at: usize, stall: Duration) -> (Server, Arc<Self>) {
         let staller = Arc::new(Self::default());
         let shared = Arc::clone(&staller);
-        let server = Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
-            while request(&mut connection) {
-                // All connections use one lock, so that all of them stall.
-                let mut log = shared.log.lock().expect("not poisoned");
-                if log.answered.len() == at && log.stall.is_none() {
-                    let began = clock::now();
-                    thread::sleep(stall);
-                    log.stall = Some((began, clock::now()));
+        let server = match http {
+            HttpVersion::Http2 => http2::server(Config::default(), move |peer, stream| {
+                shared.answering(at, stall);
+                peer.answer(stream);
+                true
+            }),
+            _ => Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
+                while request(&mut connection) {
+                    shared.answering(at, stall);
+                    if connection.write_all(OK).is_err() {
+                        return;
+                    }
                 }
-                log.answered.push(clock::now());
-                if connection.write_all(OK).is_err() {
-                    return;
-                }
-            }
-        });
+            }),
+        };
         (server, staller)
     }
 }
 
-/// Runs a load during which the server stalls. Returns its record, or an error if the machine was so slow
-/// that the server never stalled.
-fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Log), String> {
-    let (server, staller) = Staller::serve(at, stall);
+/// Runs a load during which the server stalls, with 16 requests in flight. Returns its record, or an error if
+/// the machine was so slow that the server never stalled.
+fn stalled(
+    http: HttpVersion,
+    at: usize,
+    stall: Duration,
+    duration_ns: u64,
+) -> Result<(LoadRecord, Log), String> {
+    let (server, staller) = Staller::serve(http, at, stall);
+    let streams = if http == HttpVersion::Http2 { 4 } else { 1 };
     let spec = LoadSpec {
+        http,
         shape: open(RATE as f64, Arrivals::Constant),
-        connections: 16,
+        connections: 16 / streams,
+        streams,
         duration_ns,
         ..spec(&[server.address])
     };
@@ -118,12 +138,14 @@ fn is_right(record: &LoadRecord, log: &Log) -> Result<(), String> {
 
 #[test]
 fn a_stall_delays_all_requests_due_during_it() {
-    // A busy machine can make the stall longer.
-    retry_if_disturbed(|| {
-        let (record, log) = stalled(20, Duration::from_secs(1), 1300 * MILLISECOND)?;
-        hides_nothing(&record, &log);
-        is_right(&record, &log)
-    });
+    for http in [HttpVersion::Http11, HttpVersion::Http2] {
+        // A busy machine can make the stall longer.
+        retry_if_disturbed(|| {
+            let (record, log) = stalled(http, 20, Duration::from_secs(1), 1300 * MILLISECOND)?;
+            hides_nothing(&record, &log);
+            is_right(&record, &log)
+        });
+    }
 }
 
 #[test]
@@ -133,7 +155,7 @@ fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
         histogram.count_between(milliseconds * MILLISECOND, u64::MAX)
     };
     retry_if_disturbed(|| {
-        let (record, log) = stalled(20, Duration::from_millis(400), 600 * MILLISECOND)?;
+        let (record, log) = stalled(HttpVersion::Http11, 20, Duration::from_millis(400), 600 * MILLISECOND)?;
         let (began, ended) = log.stall.expect("it stalled");
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
         let late = over(response_time, 50);
@@ -151,7 +173,7 @@ fn requests_that_were_not_sent_are_unsent() {
     // The stall is longer than the rest of the measured time. After the measured time, the generator only
     // waits for requests that are already on a connection.
     retry_if_disturbed(|| {
-        let (record, log) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
+        let (record, log) = stalled(HttpVersion::Http11, 100, Duration::from_millis(600), 400 * MILLISECOND)?;
         let (began, ended) = log.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);
         assert_eq!(record.counts.scheduled, 400);
