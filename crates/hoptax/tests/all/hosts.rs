@@ -85,7 +85,8 @@ fn three_machines_are_measured_over_ssh() {
     if !is_installed("nginx") {
         return;
     }
-    let plan = plan(&network, "nginx", &format!("{LOAD}trials: 1\nwarmup: 100ms\n"));
+    let load = LOAD.replace("duration", "http: 2, streams: 2, duration");
+    let plan = plan(&network, "nginx", &format!("{load}trials: 1\nwarmup: 100ms\n"));
     // This machine has no hoptax, so hoptax copies itself.
     let edge = format!("ssh: edge, address: {}", network.address("edge"));
     let plan = plan.replace(&format!("{edge}, hoptax: {PROGRAM}"), &edge);
@@ -116,9 +117,20 @@ fn three_machines_are_measured_over_ssh() {
     assert!(rendered.contains(&format!("listen {}:", network.address("edge"))), "{rendered}");
     assert!(rendered.contains(&format!("server {}:", network.address("app"))), "{rendered}");
     let report = report(&directory);
-    let case = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "nginx");
-    let cpu = &case.expect("measured")["cpu"];
+    let case = |gateway: &str| {
+        let mut cases = report["cases"].as_array().expect("cases").iter();
+        cases.find(|case| case["gateway"] == gateway).expect("measured")
+    };
+    let cpu = &case("nginx")["cpu"];
     assert!(cpu["gateway_us_per_request"].as_f64().is_some_and(|cpu| cpu > 0.0), "{cpu}");
+    // nginx forwards HTTP/2 as HTTP/1.1.
+    for (gateway, at_upstream) in [("direct", "2"), ("nginx", "1.1")] {
+        let (counts, http2) = (&case(gateway)["counts"], &case(gateway)["http2"]);
+        assert_eq!(counts["scheduled"], counts["ok"], "{counts}");
+        assert!((1..=2).contains(&http2["most_streams"].as_u64().expect("a count")), "{http2}");
+        let versions = case(gateway)["ledger"]["http_version"].as_object().expect("counts");
+        assert_eq!(versions.keys().collect::<Vec<_>>(), [at_upstream]);
+    }
 
     // The next command finds the copy.
     let hosts = network.hoptax(&["hosts", "plan.yaml", "--json"]).output().expect("it runs");
