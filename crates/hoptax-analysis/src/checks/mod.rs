@@ -61,6 +61,7 @@ mod upstream_http_version;
 mod upstream_not_reused;
 mod upstream_saturated;
 mod window_stalled;
+mod workers_starved;
 mod workers_unequal;
 
 use finding::{MANY, connections, evidence, percent, with_host};

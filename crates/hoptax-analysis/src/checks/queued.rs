@@ -8,7 +8,7 @@ use serde_json::json;
 
 const CODE: &str = "queued";
 /// Limit for the CPU time of a role, as a share of one CPU. Below it, the role is not busy.
-const BUSY: f64 = 0.7;
+pub(super) const BUSY: f64 = 0.7;
 /// If the gateway's CPU time is unknown, the gateway counts as idle if at least this share of its host's CPU
 /// time is idle.
 const IDLE: f64 = 0.3;
@@ -117,7 +117,7 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
 }
 
 /// The gateway's time on a CPU and its time of waiting for one, as a share of one CPU.
-fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
+pub(super) fn gateway_busy(trial: &Trial<'_>) -> Option<f64> {
     let usage = trial.record.gateway.as_ref()?;
     Some((usage.cpu_ns + usage.waiting_ns.unwrap_or(0)) as f64 / trial.load.measured_ns as f64)
 }

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 54] = [
+const ALL: [Registered; 55] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -62,6 +62,7 @@ const ALL: [Registered; 54] = [
     Registered { rule: shared_cpus::rule, check: shared_cpus::check, place: 13 },
     Registered { rule: throttled::rule, check: throttled::check, place: 14 },
     Registered { rule: workers_unequal::rule, check: workers_unequal::check, place: 18 },
+    Registered { rule: workers_starved::rule, check: workers_starved::check, place: 55 },
     Registered { rule: clock::rule, check: clock::check, place: 21 },
     Registered { rule: few_quiet_windows::rule, check: few_quiet_windows::check, place: 11 },
     Registered { rule: quiet_differs::rule, check: quiet_differs::check, place: 12 },

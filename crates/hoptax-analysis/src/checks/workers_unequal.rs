@@ -83,7 +83,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// True if the plan sets the number of the gateway's workers. Built-in hops always have one thread, and the
 /// plan does not configure external gateways.
-fn is_compared(contender: &Contender) -> bool {
+pub(super) fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }
 
