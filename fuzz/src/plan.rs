@@ -23,6 +23,7 @@ pub fn holds(input: &[u8]) -> bool {
         unix_upstream: name == "nginx",
         proxy: Default::default(),
         http2: Default::default(),
+        upstream_http2: name == "envoy",
     };
     let context = Context {
         cpus: 2,

@@ -133,6 +133,7 @@ mod tests {
             features: Vec::new(),
             instances: None,
             driver: hoptax_plan::PackDriver::Process,
+            upstream_http2: false,
         };
         let gateway = hoptax_plan::Gateway { label: "nginx".into(), kind };
         fake::plan(vec![gateway], 1)

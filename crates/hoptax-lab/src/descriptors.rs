@@ -160,6 +160,7 @@ mod tests {
                 features: vec![],
                 instances: None,
                 driver: Default::default(),
+                upstream_http2: false,
             },
         };
         let gateways = vec![

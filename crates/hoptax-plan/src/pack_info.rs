@@ -31,6 +31,8 @@ pub struct PackInfo {
     pub variants: Vec<String>,
     /// Whether the gateway speaks HTTP/2 with clients.
     pub http2: ClientHttp2,
+    /// Whether the gateway can speak HTTP/2 to upstreams.
+    pub upstream_http2: bool,
     /// Whether the gateway accepts requests over TLS only, so that it always has the feature `tls`.
     pub always_tls: bool,
     /// Whether the gateway can start in a container.

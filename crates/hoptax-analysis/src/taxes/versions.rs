@@ -73,7 +73,8 @@ struct Family<'p> {
 
 impl<'p> Family<'p> {
     fn of(gateway: &'p Gateway) -> Option<(Self, Version)> {
-        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+        let GatewayKind::Pack { pack, workers, features, instances, driver, upstream_http2 } = &gateway.kind
+        else {
             return None;
         };
         let version = Version {
@@ -81,10 +82,11 @@ impl<'p> Family<'p> {
             name: driver.version_name()?.to_owned(),
             commit: driver.git().and_then(|git| git.commit.clone()),
         };
+        let http2 = upstream_http2.then(|| "HTTP/2 to upstreams".to_owned());
         let family = Self {
             pack,
             workers: *workers,
-            features: features.iter().map(ToString::to_string).collect(),
+            features: features.iter().map(ToString::to_string).chain(http2).collect(),
             instances: *instances,
             contained: matches!(driver, PackDriver::Docker { .. }),
             built: driver.git().map(|git| (git.repository.as_path(), git.build.as_str())),

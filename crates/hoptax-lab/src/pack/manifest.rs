@@ -83,6 +83,10 @@ pub struct Manifest {
     /// Whether the gateway speaks HTTP/2 with clients. Its templates then use `http2`.
     #[serde(default)]
     pub http2: ClientHttp2,
+    /// Whether the gateway can speak HTTP/2 to upstreams. Its templates then use `upstream_http2`. Otherwise,
+    /// `unsupported.upstream_http2` can give the reason.
+    #[serde(default)]
+    pub upstream_http2: bool,
     /// Alternative configurations of the gateway. A plan selects one; the default is the first. Empty if
     /// there is only one configuration.
     #[serde(default)]
@@ -100,8 +104,8 @@ pub struct Manifest {
     /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
     #[serde(default)]
     pub unix_upstream: bool,
-    /// Reasons why features, `workers` or `access_log` are unsupported, by the name of the feature or
-    /// setting.
+    /// Reasons why features, `workers`, `access_log` or `upstream_http2` are unsupported, by the name of the
+    /// feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax

@@ -41,6 +41,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     let offered = check_features(pack)?;
     check_unix_upstream(pack, &offered)?;
     check_http2(pack)?;
+    check_upstream_http2(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -123,6 +124,44 @@ fn check_http2(pack: &Pack) -> Result<(), PackError> {
             let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
             let variables = Variables { variant, http2: true, streams: 10, ..sample };
             render::render(pack, &variables.with_sample_features(features.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Renders the pack with HTTP/2 to upstreams: with one instance and two, with and without TLS to them, and on
+/// Unix sockets if it can forward to these. Refuses a pack that then renders the same as without HTTP/2.
+fn check_upstream_http2(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    if !manifest.upstream_http2 {
+        return Ok(());
+    }
+    let offers_tls = manifest.features.iter().any(|name| name == Feature::UpstreamTls.name());
+    let sets = [Some(Vec::new()), offers_tls.then(|| vec![Feature::UpstreamTls])];
+    let at = |path: &str| UpstreamAddress::new(&Address::Unix(path.into()));
+    let sockets = manifest.unix_upstream.then(|| vec![at("/run/sample-1.sock"), at("/run/sample-2.sock")]);
+    let is_forward = |variant: &Option<String>| {
+        variant.as_ref().is_some_and(|variant| manifest.proxy.contains_key(variant))
+    };
+    for profile in [Profile::Stock, Profile::Equalised] {
+        for variant in variants(pack).into_iter().filter(|variant| !is_forward(variant)) {
+            let sample = Variables::sample(profile, None).of(manifest);
+            let port = sample.upstreams[0].clone();
+            let ports = vec![port.clone(), port];
+            for upstreams in [Some(ports[..1].to_vec()), Some(ports), sockets.clone()].into_iter().flatten() {
+                for features in sets.iter().flatten() {
+                    let rendered = |upstream_http2| {
+                        let (variant, upstreams) = (variant.clone(), upstreams.clone());
+                        let sample = Variables { variant, upstreams, upstream_http2, ..sample.clone() };
+                        render::render(pack, &sample.with_sample_features(features.clone()))
+                    };
+                    if rendered(true)? == rendered(false)? {
+                        let message = "`upstream_http2` is set, but the configuration is the same without it";
+                        let help = "use `upstream_http2` in the template, or remove the key";
+                        return Err(pack.refuse("upstream_http2:", message.into(), Some(help.into())));
+                    }
+                }
+            }
         }
     }
     Ok(())
@@ -534,6 +573,10 @@ fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
         )),
         _ => Ok(()),
     }?;
+    if manifest.upstream_http2 && lacks("upstream_http2") {
+        let message = "`upstream_http2` is both supported and listed as unsupported".to_owned();
+        return Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())));
+    }
     match manifest.features.iter().find(|feature| lacks(feature)) {
         Some(both) => Err(pack.refuse(
             "unsupported:",

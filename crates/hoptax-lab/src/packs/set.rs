@@ -104,6 +104,7 @@ impl PackSet {
             unsupported: pack.manifest.unsupported.clone(),
             variants: pack.manifest.variants.clone(),
             http2: pack.manifest.http2,
+            upstream_http2: pack.manifest.upstream_http2,
             always_tls: pack.manifest.tls == TlsUse::Always,
             intercepts: pack.manifest.intercept.is_some(),
             unix_upstream: pack.manifest.unix_upstream,

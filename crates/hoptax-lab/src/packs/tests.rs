@@ -86,6 +86,16 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\nupstream_http2: true\n",
+            &["gateway.yaml:8: `upstream_http2` is set, but the configuration is the same without it"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nupstream_http2: true\nunsupported: { upstream_http2: no }\n",
+            &["gateway.yaml:9: `upstream_http2` is both supported and listed as unsupported"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nstop: { signal: BOOM }\n",
             &["gateway.yaml:8: unknown stop signal `BOOM`"],
         ),

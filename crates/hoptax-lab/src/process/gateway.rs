@@ -3,7 +3,7 @@
 use super::controller::Tools;
 use super::driver::{ProcessDriver, Wait, failed_to_start};
 use super::ready;
-use super::refusals::{not_installed, refuse_unix_upstream};
+use super::refusals::{not_installed, refuse_unix_upstream, refuse_upstream_http2};
 use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
@@ -57,6 +57,7 @@ struct Attempt<'a> {
     /// gateway.
     features: Vec<Feature>,
     upstreams: &'a [Address],
+    upstream_http2: bool,
     /// Ports and namespace of a sidecar; absent for other gateways. A preview has no namespace.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
     /// Directory of the configuration, which is also the working directory. It is [`Self::shown`], or a
@@ -94,17 +95,21 @@ impl Program {
 }
 
 impl ProcessDriver {
-    #[allow(clippy::too_many_arguments, reason = "these are the settings of a pack's gateway in a plan")]
+    /// Starts a gateway from a pack.
+    ///
+    /// # Panics
+    /// If `gateway` is not started from a pack.
     pub(super) fn start_pack(
         &self,
-        label: &str,
-        pack: &str,
-        workers: u32,
-        features: &[Feature],
-        within: &PackDriver,
+        gateway: &Gateway,
         upstreams: &[Address],
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
+        let GatewayKind::Pack { pack, workers, features, driver: within, upstream_http2, .. } = &gateway.kind
+        else {
+            panic!("`{}` is not started from a pack", gateway.label)
+        };
+        let (label, workers) = (gateway.label.as_str(), *workers);
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
             stage: Stage::Missing,
             message: format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
@@ -112,6 +117,7 @@ impl ProcessDriver {
         })?;
         self.refuse_unsupported(pack, workers, features)?;
         refuse_unix_upstream(pack, upstreams)?;
+        refuse_upstream_http2(pack, *upstream_http2)?;
         self.check_address()?;
         let program = match within {
             PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
@@ -123,6 +129,7 @@ impl ProcessDriver {
         }
         let mut attempt = self.attempt(label, pack, workers, features, upstreams, program);
         attempt.version = chosen(within);
+        attempt.upstream_http2 = *upstream_http2;
         if wait == Wait::Caller {
             let (launched, _) = attempt.launched()?;
             return Ok(Box::new(launched));
@@ -147,7 +154,8 @@ impl ProcessDriver {
     /// # Panics
     /// If `gateway` is not started from a pack.
     pub fn preview(&self, gateway: &Gateway) -> Result<Rendered, PackError> {
-        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+        let GatewayKind::Pack { pack, workers, features, instances, driver, upstream_http2 } = &gateway.kind
+        else {
             panic!("`{}` is not started from a pack", gateway.label)
         };
         let pack = self.packs.get(pack).ok_or_else(|| PackError {
@@ -181,7 +189,8 @@ impl ProcessDriver {
             None => local(sample.admin_port + 1 + index).into(),
         };
         let upstreams: Vec<Address> = (0..).map(upstream_at).take(there as usize).collect();
-        let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, program);
+        let mut attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, program);
+        attempt.upstream_http2 = *upstream_http2;
         let ports = attempt.sidecar.map(|(interception, _)| (interception.inbound, interception.admin));
         let (port, admin_port) = ports.unwrap_or((sample.port, sample.admin_port));
         let mut rendered = render::render(pack, &attempt.variables(port, admin_port))?;
@@ -213,6 +222,7 @@ impl ProcessDriver {
             version: None,
             workers,
             upstreams,
+            upstream_http2: false,
             sidecar: self.interceptions.get(label).map(|one| (*one, self.namespace())),
             directory: match is_private {
                 true => self.private_directory.join(label),
@@ -496,6 +506,7 @@ impl Attempt<'_> {
             connections: self.driver.connections,
             streams: self.driver.streams,
             http2: self.driver.http2,
+            upstream_http2: self.upstream_http2,
             cpus: self.cpus(),
             features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
             asked: self.features.clone(),

@@ -88,12 +88,12 @@ impl ProcessDriver {
         wait: Wait,
     ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features, instances, driver } => {
+            GatewayKind::Pack { features, instances, .. } => {
                 let ours = matches!(self.upstream, Upstream::BuiltIn(_));
                 let secure = ours && features.contains(&Feature::UpstreamTls);
                 let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
-                self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used], wait)
+                self.start_pack(gateway, &upstreams[..used], wait)
             }
             GatewayKind::Hop(kind) => {
                 let kind = match kind {

@@ -55,6 +55,18 @@ pub(super) fn refuse_unix_upstream(pack: &Pack, upstreams: &[Address]) -> Result
     Err(Failure { stage: Stage::Start, message, detail: String::new() })
 }
 
+/// Refuses a gateway that cannot speak HTTP/2 to upstreams, if the plan requires it.
+pub(super) fn refuse_upstream_http2(pack: &Pack, is_required: bool) -> Result<(), Failure> {
+    let can = pack.manifest().upstream_http2 && pack.proxy_form().is_none();
+    if can || !is_required {
+        return Ok(());
+    }
+    let reason = pack.manifest().unsupported.get("upstream_http2");
+    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    let message = format!("{} cannot speak HTTP/2 to upstreams{reason}", pack.name());
+    Err(Failure { stage: Stage::Start, message, detail: String::new() })
+}
+
 pub(super) fn not_installed(pack: &Pack) -> Failure {
     let lacking = match binary::lacking(pack) {
         Some(places) => format!("it needs {}, which is missing", places.join(" or ")),

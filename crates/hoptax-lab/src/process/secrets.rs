@@ -101,6 +101,7 @@ mod tests {
             features,
             instances: None,
             driver: PackDriver::Process,
+            upstream_http2: false,
         };
         fake::plan(vec![Gateway { label: "nginx".into(), kind }], 1)
     }

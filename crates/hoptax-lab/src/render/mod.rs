@@ -59,6 +59,8 @@ pub struct Variables {
     pub streams: u32,
     /// Whether one of these load points uses HTTP/2.
     pub http2: bool,
+    /// Whether the gateway must speak HTTP/2 to upstreams.
+    pub upstream_http2: bool,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
     /// The plan's features, each with the values needed to render it. A feature that is off has no value or
@@ -161,6 +163,7 @@ impl Variables {
             connections: 100,
             streams: 1,
             http2: false,
+            upstream_http2: false,
             cpus: Vec::new(),
             features: FeatureVariables::default(),
             asked: Vec::new(),

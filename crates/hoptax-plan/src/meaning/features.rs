@@ -365,7 +365,9 @@ pub(super) fn expand(
     which: Matrix,
     upstream: &Upstream,
 ) -> Vec<Gateway> {
-    let GatewayKind::Pack { pack, workers, driver, .. } = &bare.kind else { return vec![bare.clone()] };
+    let GatewayKind::Pack { pack, workers, driver, upstream_http2, .. } = &bare.kind else {
+        return vec![bare.clone()];
+    };
     let known = reader.context.known.iter().find(|known| known.name == typed.name.value);
     let offered: Vec<Feature> = Feature::NAMES
         .iter()
@@ -414,6 +416,7 @@ pub(super) fn expand(
                 features,
                 instances,
                 driver: driver.clone(),
+                upstream_http2: *upstream_http2,
             },
         }
     };

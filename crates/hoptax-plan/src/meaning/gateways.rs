@@ -209,11 +209,47 @@ fn hop_h2(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> G
     GatewayKind::Http2Hop { upstream: version.unwrap_or(HttpVersion::Http2), delay: None }
 }
 
+/// Refuses the key `upstream_http` of gateways that are not started from a pack, except `hop-h2`.
 fn refuse_upstream_http(reader: &mut Reader<'_>, typed: &RawGateway) {
-    if let Some(version) = typed.upstream_http.as_ref().filter(|_| typed.name.value != "hop-h2") {
-        let message = format!("`upstream_http` is only for `hop-h2`, not for `{}`", typed.name.value);
+    let name = typed.name.value.as_str();
+    let has_none = name == EXTERNAL || HOPS.contains(&name) && name != "hop-h2";
+    if let Some(version) = typed.upstream_http.as_ref().filter(|_| has_none) {
+        let message = format!("`upstream_http` is only for packs and `hop-h2`, not for `{name}`");
         reader.fault(version.place, message, "remove `upstream_http`");
     }
+}
+
+/// Reads the key `upstream_http` of a gateway from a pack. True for HTTP/2; otherwise the pack's
+/// configuration decides.
+fn upstream_http2(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> bool {
+    let (Some(typed_version), Some(pack)) = (&typed.upstream_http, pack) else { return false };
+    let Some(version) = reader.unit(typed_version, http::version) else { return false };
+    let (name, place) = (&pack.name, typed_version.place);
+    let is_http2 = version == HttpVersion::Http2;
+    if typed.variant.as_ref().is_some_and(|variant| pack.proxy.contains_key(&variant.value)) {
+        let message = format!("`{name}` cannot choose the HTTP version for upstreams as a forward proxy");
+        reader.fault(place, message, "remove `upstream_http`, or `variant`");
+        return false;
+    }
+    if pack.upstream_http2 {
+        if version == HttpVersion::Http10 {
+            let message = format!("`{name}` does not speak HTTP/1.0 to upstreams");
+            reader.fault(place, message, "write 1.1 or 2");
+        }
+        return is_http2;
+    }
+    if is_http2 {
+        let reason = pack.unsupported.get("upstream_http2");
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        let able = reader.context.known.iter().filter(|pack| pack.upstream_http2);
+        let able: Vec<&str> = able.map(|pack| pack.name.as_str()).chain(["hop-h2"]).collect();
+        let help = format!("remove `upstream_http`; these can: {}", able.join(", "));
+        reader.fault(place, format!("`{name}` cannot speak HTTP/2 to upstreams{reason}"), help);
+    } else {
+        let message = format!("the HTTP version for upstreams cannot be chosen for `{name}`");
+        reader.fault(place, message, "remove `upstream_http`");
+    }
+    false
 }
 
 /// Refuses keys that are allowed only for a gateway that hoptax starts from a pack.
@@ -347,6 +383,7 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         features,
         // `versions` sets the driver.
         driver: PackDriver::Process,
+        upstream_http2: upstream_http2(reader, typed, known.as_ref()),
     }
 }
 

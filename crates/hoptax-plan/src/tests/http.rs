@@ -197,7 +197,7 @@ fn gateways_must_speak_the_version_of_the_load() {
         (
             "{ name: hop-l4, upstream_http: 2 }",
             "2",
-            "1:43 `upstream_http` is only for `hop-h2`, not for `hop-l4`; remove `upstream_http`",
+            "1:43 `upstream_http` is only for packs and `hop-h2`, not for `hop-l4`; remove `upstream_http`",
         ),
         ("{ name: hop-h2, variant: a }", "2", "1:37 `hop-h2` has no variants; remove `variant`"),
         ("{ name: hop-h2, workers: 2 }", "2", "1:37 `hop-h2` always has one worker; remove `workers`"),
@@ -219,6 +219,63 @@ fn hop_h2_has_an_upstream_version_and_delays() {
         GatewayKind::Http2Hop { upstream: HttpVersion::Http11, delay: Some(delay) },
     ];
     assert_eq!(kinds, expected);
+}
+
+#[test]
+fn packs_that_can_have_an_http2_upstream() {
+    let pack = |name: &str, upstream_http2, reasons: &[(&str, &str)]| PackInfo {
+        name: name.into(),
+        upstream_http2,
+        unsupported: reasons.iter().map(|(what, why)| ((*what).into(), (*why).into())).collect(),
+        variants: vec!["plain".into(), "forward".into()],
+        proxy: BTreeMap::from([("forward".to_owned(), ProxyForm::Forward)]),
+        ..PackInfo::default()
+    };
+    let known = vec![
+        pack("new", true, &[]),
+        pack("old", false, &[]),
+        pack("shy", false, &[("upstream_http2", "it has no such setting")]),
+    ];
+    let context = Context { known, ..context() };
+    let read = |gateways: &str| {
+        let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1 }}]\n");
+        parse("plans/x.yaml", &text, &[], &context)
+            .map(|plan| plan.gateways.iter().map(Gateway::has_http2_upstream).collect::<Vec<_>>())
+            .map_err(|PlanErrors(errors)| {
+                assert_eq!(errors.len(), 1, "{errors:?}");
+                format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
+            })
+    };
+    let all = "new, old, { name: new, label: new-h2, upstream_http: 2 }, { name: new, label: new-h1, \
+               variant: plain, upstream_http: 1.1 }";
+    assert_eq!(read(all), Ok(vec![false, false, true, false]));
+    for (gateway, expected) in [
+        (
+            "{ name: old, upstream_http: 2 }",
+            "1:40 `old` cannot speak HTTP/2 to upstreams; remove `upstream_http`; these can: new, hop-h2",
+        ),
+        (
+            "{ name: shy, upstream_http: 2 }",
+            "1:40 `shy` cannot speak HTTP/2 to upstreams: it has no such setting; remove `upstream_http`; \
+             these can: new, hop-h2",
+        ),
+        (
+            "{ name: old, upstream_http: 1.1 }",
+            "1:40 the HTTP version for upstreams cannot be chosen for `old`; remove `upstream_http`",
+        ),
+        (
+            "{ name: new, upstream_http: 1.0 }",
+            "1:40 `new` does not speak HTTP/1.0 to upstreams; write 1.1 or 2",
+        ),
+        ("{ name: new, upstream_http: 3 }", "1:40 HTTP version `3` is not supported; write 1.0, 1.1 or 2"),
+        (
+            "{ name: new, upstream_http: 2, variant: forward }",
+            "1:40 `new` cannot choose the HTTP version for upstreams as a forward proxy; remove \
+             `upstream_http`, or `variant`",
+        ),
+    ] {
+        assert_eq!(read(gateway).expect_err(gateway), expected);
+    }
 }
 
 #[test]

@@ -227,6 +227,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
             Some("exclusive") => ClientHttp2::Exclusive,
             _ => ClientHttp2::No,
         },
+        upstream_http2: member("upstream_http2").is_some(),
         always_tls: member("tls").is_some(),
         docker: member("docker").is_some(),
         image: None,

@@ -23,6 +23,15 @@ impl Gateway {
             _ => &[],
         }
     }
+
+    /// Whether the plan requires that the gateway speaks HTTP/2 to upstreams.
+    pub fn has_http2_upstream(&self) -> bool {
+        match self.kind {
+            GatewayKind::Pack { upstream_http2, .. } => upstream_http2,
+            GatewayKind::Http2Hop { upstream, .. } => upstream == HttpVersion::Http2,
+            _ => false,
+        }
+    }
 }
 
 /// How hoptax runs or reaches a gateway.
@@ -45,6 +54,10 @@ pub enum GatewayKind {
         /// Driver that runs the gateway.
         #[serde(default)]
         driver: PackDriver,
+        /// Whether the gateway speaks HTTP/2 to upstreams. Otherwise the pack's configuration decides, and
+        /// this is HTTP/1.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        upstream_http2: bool,
     },
     /// A built-in reference proxy.
     Hop(HopKind),
@@ -264,6 +277,26 @@ mod tests {
             (built.clone(), Some("main")),
         ] {
             assert_eq!(driver.version_name(), name, "{driver:?}");
+        }
+    }
+
+    #[test]
+    fn an_http2_upstream_is_kept_and_older_records_have_none() {
+        let older = r#"{"pack":{"pack":"envoy","workers":1,"features":[],"#.to_owned()
+            + r#""instances":null,"driver":"process"}}"#;
+        let kind: GatewayKind = serde_json::from_str(&older).expect("read");
+        assert_eq!(serde_json::to_string(&kind).expect("JSON"), older);
+        let gateway = |kind| Gateway { label: "envoy".into(), kind };
+        assert!(!gateway(kind).has_http2_upstream());
+        let kept = older.replace("}}", r#","upstream_http2":true}}"#);
+        let kind: GatewayKind = serde_json::from_str(&kept).expect("read");
+        assert_eq!(serde_json::to_string(&kind).expect("JSON"), kept);
+        assert!(gateway(kind).has_http2_upstream());
+        for (upstream, expected) in [(HttpVersion::Http11, false), (HttpVersion::Http2, true)] {
+            assert_eq!(
+                gateway(GatewayKind::Http2Hop { upstream, delay: None }).has_http2_upstream(),
+                expected
+            );
         }
     }
 

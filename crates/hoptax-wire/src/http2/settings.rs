@@ -154,6 +154,13 @@ pub(super) fn write(output: &mut Vec<u8>, config: &Config, role: Role) {
     frame::write(output, kind::SETTINGS, 0, 0, &payload[..length]);
 }
 
+/// Appends a SETTINGS frame that changes only the initial window of streams.
+pub(super) fn write_window(output: &mut Vec<u8>, window: u32) {
+    let [a, b] = INITIAL_WINDOW_SIZE.to_be_bytes();
+    let [c, d, e, f] = window.to_be_bytes();
+    frame::write(output, kind::SETTINGS, 0, 0, &[a, b, c, d, e, f]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -340,7 +340,7 @@ impl Preview {
 impl ContenderPreview {
     fn of(gateway: &Gateway) -> Self {
         let what = match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features, driver, .. } => {
+            GatewayKind::Pack { pack, workers, features, driver, upstream_http2, .. } => {
                 let workers =
                     if *workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
                 let with: String = features.iter().map(|feature| format!(", {feature}")).collect();
@@ -350,7 +350,8 @@ impl ContenderPreview {
                     PackDriver::Docker { image: Some(image) } => format!(", in a container of {image}"),
                     PackDriver::Version(version) => format!(", {version}"),
                 };
-                format!("pack {pack}, {workers}{with}{within}")
+                let http2 = if *upstream_http2 { ", HTTP/2 to upstreams" } else { "" };
+                format!("pack {pack}, {workers}{with}{http2}{within}")
             }
             GatewayKind::DelayingHop(delay)
             | GatewayKind::ForwardingHop { delay: Some(delay), .. }

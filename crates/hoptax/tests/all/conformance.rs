@@ -43,6 +43,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
             features: packs.get(name).expect("listed").required_features(),
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         },
     };
     let plan = running_plan(names.iter().map(gateway).collect());

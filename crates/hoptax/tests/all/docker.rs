@@ -80,6 +80,7 @@ fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
         features: vec![],
         instances: None,
         driver: PackDriver::Docker { image: None },
+        upstream_http2: false,
     };
     let plan = running_plan(vec![Gateway { label: "contained".into(), kind }]);
     let packs = PackSet::load(Some(&world.path().join("packs"))).expect("nothing wrong");
@@ -181,6 +182,7 @@ fn a_missing_image_is_reported_before_anything_starts() {
         features: vec![],
         instances: None,
         driver: PackDriver::Docker { image: Some(image.into()) },
+        upstream_http2: false,
     };
     let image = "hoptax-tests/nobody-has-this:1";
     let plan = running_plan(vec![Gateway { label: "absent".into(), kind: kind(image) }]);

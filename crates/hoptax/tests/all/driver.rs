@@ -101,6 +101,7 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
             features: vec![],
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let mut plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
         upstream_of(&mut plan).body = Body::Size(100_000);

@@ -65,6 +65,7 @@ impl World {
             features,
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let mut plan = running_plan(vec![Gateway { label: "featured".into(), kind }]);
         plan.profile = profile;

@@ -42,6 +42,7 @@ fn gateway(pack: &str, features: &[Feature]) -> Gateway {
         features,
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     Gateway { label: "under-test".into(), kind }
 }

@@ -273,8 +273,14 @@ const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 fn helper_starts_a_gateway_until_killed() {
     let pack = std::env::var(KILLED_PACK).expect("the name of a pack");
     let run = tempfile::tempdir().expect("a directory");
-    let kind =
-        GatewayKind::Pack { pack, workers: 2, features: vec![], instances: None, driver: Default::default() };
+    let kind = GatewayKind::Pack {
+        pack,
+        workers: 2,
+        features: vec![],
+        instances: None,
+        driver: Default::default(),
+        upstream_http2: false,
+    };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
     let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
@@ -325,6 +331,7 @@ fn nothing_outlives_a_killed_guard() {
             features: vec![],
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
         let packs = crate::world::packs();
@@ -359,6 +366,7 @@ fn a_killed_gateway_is_reported_with_its_last_log_line() {
         features: vec![],
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
     let packs = crate::world::packs();

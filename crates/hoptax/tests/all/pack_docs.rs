@@ -71,6 +71,7 @@ fn the_guides_pack_starts_and_answers_in_both_profiles() {
             features: vec![],
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let mut plan = running_plan(vec![Gateway { label: "guide".into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);

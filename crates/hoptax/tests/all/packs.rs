@@ -20,6 +20,7 @@ pub(crate) fn gateway(pack: &str, workers: u32) -> Gateway {
         features: vec![],
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     Gateway { label: format!("{pack}-under-test"), kind }
 }

@@ -55,6 +55,7 @@ fn outcome_of(
         features: features(words),
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     let mut plan = running_plan(vec![Gateway { label: "proved".into(), kind }]);
     let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };

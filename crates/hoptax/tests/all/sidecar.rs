@@ -33,6 +33,7 @@ fn sidecar(label: &str, pack: &str) -> Gateway {
         features: vec![],
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     Gateway { label: label.into(), kind }
 }

@@ -41,15 +41,24 @@ struct PackGateway<'p> {
     features: Vec<Feature>,
     instances: Option<u32>,
     driver: &'p PackDriver,
+    upstream_http2: bool,
 }
 
 impl<'p> PackGateway<'p> {
     fn of(gateway: &'p Gateway) -> Option<Self> {
-        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+        let GatewayKind::Pack { pack, workers, features, instances, driver, upstream_http2 } = &gateway.kind
+        else {
             return None;
         };
-        let (label, features) = (&gateway.label, features.clone());
-        Some(Self { label, pack, workers: *workers, features, instances: *instances, driver })
+        Some(Self {
+            label: &gateway.label,
+            pack,
+            workers: *workers,
+            features: features.clone(),
+            instances: *instances,
+            driver,
+            upstream_http2: *upstream_http2,
+        })
     }
 
     fn family(&self, all: &[Self]) -> Option<Family<'p>> {
@@ -70,7 +79,8 @@ impl<'p> PackGateway<'p> {
     }
 
     fn is_sibling(&self, other: &Self) -> bool {
-        (self.pack, self.workers, self.driver) == (other.pack, other.workers, other.driver)
+        (self.pack, self.workers, self.driver, self.upstream_http2)
+            == (other.pack, other.workers, other.driver, other.upstream_http2)
     }
 }
 
@@ -113,6 +123,7 @@ mod tests {
                     features: features.to_vec(),
                     instances: *instances,
                     driver: PackDriver::Process,
+                    upstream_http2: false,
                 },
             })
             .collect();

@@ -3,6 +3,7 @@
 use super::super::Code;
 use super::super::frame::{self, HEADER, MAX_PAYLOAD, flag, kind};
 use super::super::hpack::{self, Block};
+use super::super::settings::{self, DEFAULT_WINDOW, MAX_WINDOW};
 use super::{Connection, Sent};
 
 impl Connection {
@@ -131,6 +132,24 @@ impl Connection {
             self.receive_window += i64::from(increment);
             frame::write_window_update(output, 0, increment);
         }
+    }
+
+    /// Announces a larger window for the data that each stream receives, in bytes: at most 2^31-1. It also
+    /// applies to the open streams (RFC 9113, section 6.9.2). Windows never shrink: a smaller value is
+    /// ignored.
+    pub fn grow_window(&mut self, window: u32, output: &mut Vec<u8>) {
+        let window = window.min(MAX_WINDOW);
+        if window <= self.config.window {
+            return;
+        }
+        // Until our first settings are acknowledged, open streams have at least the initial window.
+        let least = if self.settings_acknowledged { 0 } else { DEFAULT_WINDOW };
+        let growth = i64::from(window.max(least)) - i64::from(self.config.window.max(least));
+        self.config.window = window;
+        for stream in self.streams.iter_mut() {
+            stream.receive_window += growth;
+        }
+        settings::write_window(output, window);
     }
 
     /// Sends PING. [`Step::Pong`](super::Step::Pong) returns the answer.

@@ -320,6 +320,7 @@ mod tests {
             features: vec![],
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
         let item = installed(&plan, &packs);

@@ -153,6 +153,9 @@ fn features(page: &mut String, pack: &Pack) {
     if manifest.http2 != ClientHttp2::No {
         offered.push_str("- HTTP/2 with clients\n");
     }
+    if manifest.upstream_http2 {
+        offered.push_str("- HTTP/2 to upstreams\n");
+    }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");
     }
@@ -161,7 +164,11 @@ fn features(page: &mut String, pack: &Pack) {
         let _ = writeln!(offered, "- forward proxy: variant {}", variants.join(" or "));
     }
     let others = manifest.unsupported.iter().filter(|(what, _)| !Feature::NAMES.contains(&what.as_str()));
-    missing.extend(others.map(|(what, reason)| (what.replace('_', " "), line(reason))));
+    let named = |what: &str| match what {
+        "upstream_http2" => "HTTP/2 to upstreams".to_owned(),
+        what => what.replace('_', " "),
+    };
+    missing.extend(others.map(|(what, reason)| (named(what), line(reason))));
     if !offered.is_empty() {
         let _ = writeln!(page, "## Features\n\n{offered}");
     }

@@ -30,6 +30,7 @@ fn nginx(pack: &str, features: Vec<Feature>) -> Gateway {
         features,
         instances: None,
         driver: PackDriver::Process,
+        upstream_http2: false,
     };
     Gateway { label: "gateway".into(), kind }
 }

@@ -30,6 +30,7 @@ fn pack(pack: &str, features: &[Feature]) -> Gateway {
         features: features.to_vec(),
         instances: None,
         driver: Default::default(),
+        upstream_http2: false,
     };
     Gateway { label: pack.into(), kind }
 }

@@ -55,6 +55,7 @@ impl Extra {
             features: features.to_vec(),
             instances: None,
             driver: Default::default(),
+            upstream_http2: false,
         };
         let mut plan = running_plan(vec![Gateway { label: LABEL.into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);

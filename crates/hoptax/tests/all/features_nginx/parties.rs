@@ -107,6 +107,7 @@ pub(super) fn driver(
                 features,
                 instances: None,
                 driver: Default::default(),
+                upstream_http2: false,
             },
         }
     };

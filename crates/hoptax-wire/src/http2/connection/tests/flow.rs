@@ -114,6 +114,32 @@ fn windows_are_given_back_at_once_or_by_the_caller() {
     }
 }
 
+/// A window that grows while a response arrives: before and after our settings are acknowledged.
+#[test]
+fn windows_can_grow_in_the_middle_of_a_stream() {
+    let acknowledgement = frame(kind::SETTINGS, flag::ACK, 0, &[]);
+    for is_acknowledged in [false, true] {
+        let mut output = Vec::new();
+        let config = Config { window: 1000, release: Release::ByCaller, ..Config::default() };
+        let mut client = Connection::client(config, &mut output);
+        feed(&mut client, &[&settings(&[])]);
+        let stream = client.request(0, false, &post(), &[], false, &mut output).expect("a stream");
+        if is_acknowledged {
+            feed(&mut client, &[&acknowledgement]);
+        }
+        output.clear();
+        client.grow_window(500, &mut output);
+        assert_eq!(output, [], "windows do not shrink");
+        client.grow_window(70_000, &mut output);
+        assert_eq!(output, settings(&[(4, 70_000)]));
+        if !is_acknowledged {
+            feed(&mut client, &[&acknowledgement]);
+        }
+        feed(&mut client, &[&acknowledgement]);
+        assert_eq!(client.streams.get(stream).map(|stream| stream.receive_window), Some(70_000));
+    }
+}
+
 /// Data that the caller never sees is given back too: padding, and data on streams that were reset.
 #[test]
 fn no_window_is_lost() {
