@@ -156,9 +156,10 @@ pub(super) fn write(output: &mut Vec<u8>, config: &Config, role: Role) {
 
 /// Appends a SETTINGS frame that changes only the initial window of streams.
 pub(super) fn write_window(output: &mut Vec<u8>, window: u32) {
-    let [a, b] = INITIAL_WINDOW_SIZE.to_be_bytes();
-    let [c, d, e, f] = window.to_be_bytes();
-    frame::write(output, kind::SETTINGS, 0, 0, &[a, b, c, d, e, f]);
+    let mut payload = [0; 6];
+    payload[..2].copy_from_slice(&INITIAL_WINDOW_SIZE.to_be_bytes());
+    payload[2..].copy_from_slice(&window.to_be_bytes());
+    frame::write(output, kind::SETTINGS, 0, 0, &payload);
 }
 
 #[cfg(test)]
