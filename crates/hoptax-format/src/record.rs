@@ -202,6 +202,10 @@ pub struct Http2Tally {
     pub window_stalled_ns: u64,
     /// Time in which requests of the measured time were in flight, summed over the streams, nanoseconds.
     pub stream_ns: u64,
+    /// Number of responses to requests of the measured time that ended after the response to a later request
+    /// of the same connection. Zero if a server answers the requests of a connection in their order.
+    #[serde(default)]
+    pub overtaken: u64,
 }
 
 /// How the connections were used. One connection here is one of the connections that the load requests. If it

@@ -91,6 +91,7 @@ impl Http2Tally {
         self.unprocessed += theirs.unprocessed;
         self.window_stalled_ns += theirs.window_stalled_ns;
         self.stream_ns += theirs.stream_ns;
+        self.overtaken += theirs.overtaken;
     }
 }
 

@@ -165,6 +165,7 @@ fn http2_counts_are_added_and_limits_are_the_smallest() {
             unprocessed: 5,
             window_stalled_ns: 6,
             stream_ns: 7,
+            overtaken: 8,
         };
         let mut part = record(&times(1_000), 1_000);
         let waits = record(&times(wait), 1_000).histograms.send_lag;
@@ -184,6 +185,7 @@ fn http2_counts_are_added_and_limits_are_the_smallest() {
         unprocessed: 15,
         window_stalled_ns: 18,
         stream_ns: 21,
+        overtaken: 24,
     };
     assert_eq!(sum.http2, Some(expected));
     let waits = [sum.histograms.connection_wait, sum.histograms.stream_wait, sum.histograms.window_wait];

@@ -29,6 +29,8 @@ pub(crate) struct Http2 {
     pub(crate) waiting: VecDeque<ExchangeId>,
     /// Number of exchanges whose request is on this connection and has no outcome yet.
     pub(crate) in_flight: u32,
+    /// The latest stream whose response is complete.
+    newest: u32,
     /// True if the connection gets no further request: the server has sent GOAWAY, or the connection has
     /// carried as many requests as it may.
     pub(crate) draining: bool,
@@ -80,6 +82,15 @@ impl Http2 {
         self.connection.as_ref().and_then(|connection| connection.peer().max_concurrent_streams)
     }
 
+    /// Called when the response on a stream is complete. Returns true if the response on a later stream was
+    /// complete before.
+    #[inline]
+    pub(crate) fn completed(&mut self, stream: u32) -> bool {
+        let is_overtaken = stream < self.newest;
+        self.newest = self.newest.max(stream);
+        is_overtaken
+    }
+
     /// Counts a stream that we want to reset at `now`. Returns false if the server could take another reset
     /// for an attack.
     pub(crate) fn may_cancel(&mut self, now: u64) -> bool {
@@ -102,6 +113,13 @@ mod tests {
         assert_eq!(allowed(&mut codec, SECOND), MOST_CANCELS as usize);
         assert_eq!(allowed(&mut codec, 2 * SECOND), 0);
         assert_eq!(allowed(&mut codec, CANCELS_IN + SECOND), MOST_CANCELS as usize);
+    }
+
+    #[test]
+    fn responses_after_that_of_a_later_stream_are_overtaken() {
+        let mut codec = Http2::default();
+        let overtaken = [3, 1, 5, 11, 7, 9, 13].map(|stream| codec.completed(stream));
+        assert_eq!(overtaken, [false, true, false, false, true, true, false]);
     }
 
     #[test]

@@ -374,6 +374,12 @@ impl Recorder {
         self.http2(|tally| tally.unprocessed += counts);
     }
 
+    /// Records a response to a request of the measured time that ended after that to a later request of the
+    /// same connection.
+    pub(crate) fn overtaken(&mut self) {
+        self.http2(|tally| tally.overtaken += 1);
+    }
+
     /// Records the number of streams that are open on a connection.
     #[inline]
     pub(crate) fn streams_open(&mut self, count: u32) {

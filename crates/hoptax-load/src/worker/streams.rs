@@ -409,6 +409,8 @@ impl<C: Codec> Worker<'_, C> {
         let connection_id = self.connection_of(id);
         let stream = self.exchanges[id.index()].stream.id;
         let has_rest = self.exchanges[id.index()].stream.rest.is_some();
+        let is_overtaken = codec_of(&mut self.connections, connection_id, present)
+            .is_some_and(|codec| codec.completed(stream));
         self.leave_stream(id, now);
         if has_rest {
             // The server does not need the rest of the request.
@@ -421,6 +423,9 @@ impl<C: Codec> Worker<'_, C> {
         let stamped = exchange.answer.stamped;
         self.active -= 1;
         let counts = self.recorder.completed(times, now, response);
+        if counts && is_overtaken {
+            self.recorder.overtaken();
+        }
         if self.setup.stamps {
             self.recorder.stamped(times, now, stamped);
         }

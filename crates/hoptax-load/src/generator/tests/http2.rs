@@ -110,6 +110,7 @@ fn each_connection_carries_as_many_requests_as_it_has_streams() {
     }
     let record = load(&until_done(2_000, multiplexed(&server, 1, 10)));
     assert_eq!(tally(&record).most_streams, 10, "a closed loop keeps all streams busy");
+    assert_eq!(tally(&record).overtaken, 0, "the server answers in order");
 }
 
 #[test]
@@ -130,6 +131,7 @@ fn responses_in_another_order_belong_to_their_requests() {
     let record = load(&until_done(400, LoadSpec { targets, ..multiplexed(&server, 1, 4) }));
     assert_eq!(record.counts.ok, 400, "{:?}", record.counts);
     assert_eq!(record.targets.iter().map(|target| target.completed).sum::<u64>(), 400);
+    assert_eq!(tally(&record).overtaken, 300, "three of four");
 }
 
 #[test]
