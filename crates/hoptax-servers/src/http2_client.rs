@@ -2,17 +2,9 @@
 
 use crate::answer::Answer;
 use crate::request_error::{Awaited, RequestError};
+use crate::transport::Transport;
 use hoptax_wire::http1::{self, RequestDecoder, RequestStep};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Section, Sections, Step, request_fields};
-
-/// A transport that carries the bytes of a connection.
-pub(crate) trait Transport {
-    /// Sends all bytes.
-    fn send(&mut self, bytes: &[u8]) -> Result<(), RequestError>;
-
-    /// Receives some bytes. Returns 0 if the server has closed the connection.
-    fn receive(&mut self, piece: &mut [u8], awaited: Awaited) -> Result<usize, RequestError>;
-}
 
 /// An HTTP/2 connection of a client.
 pub(crate) struct Http2 {
@@ -139,7 +131,8 @@ impl Http2 {
     }
 }
 
-fn read_head(head: &Section, answer: &mut Answer) {
+/// Copies the head of a response.
+pub(crate) fn read_head(head: &Section, answer: &mut Answer) {
     answer.status = head.status();
     for (name, value) in head.fields().iter().filter(|(name, _)| !name.starts_with(b":")) {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();

@@ -3,9 +3,11 @@
 //! sent over HTTP/2.
 
 pub use crate::answer::Answer;
-use crate::http2_client::{Http2, Transport};
+use crate::http2_client::Http2;
+use crate::http2_session::Http2Session;
 use crate::request_error::{Awaited, RequestError};
 use crate::socket::Socket;
+use crate::transport::Transport;
 use hoptax_format::Address;
 use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{HttpVersion, ProxyProtocol, TlsSpec};
@@ -14,6 +16,7 @@ use hoptax_load::tls::{client_config, of_proxy};
 use hoptax_load::tunnel::{self, TunnelAnswer};
 use hoptax_plan::units;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
+use hoptax_wire::http2::Config;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -171,6 +174,19 @@ impl HttpClient<'_> {
     /// If connecting fails, or the TLS settings are wrong.
     pub fn connect(&self) -> anyhow::Result<HttpConnection> {
         self.connect_by(&Deadline::after(self.timeout))
+    }
+
+    /// Opens a connection over HTTP/2 of which the caller chooses the frames. `authority` is that of all
+    /// requests. Each wait takes at most the client's time limit.
+    ///
+    /// # Errors
+    /// If connecting fails, or the TLS settings are wrong.
+    pub fn session(&self, config: Config, authority: &str) -> anyhow::Result<Http2Session> {
+        let deadline = Deadline::after(self.timeout);
+        let client = Self { http2: true, ..self.clone() };
+        let HttpConnection { plain, stream, .. } = client.connect_by(&deadline)?;
+        let wire = Box::new(Wire { plain, stream, deadline });
+        Ok(Http2Session::new(config, self.tls.is_some(), authority, self.timeout, wire))
     }
 
     fn connect_by(&self, deadline: &Deadline) -> anyhow::Result<HttpConnection> {
@@ -342,6 +358,33 @@ impl Transport for Transfer<'_> {
                 }
             }
         }
+    }
+}
+
+/// A connection with a time limit.
+struct Wire {
+    plain: Socket,
+    stream: Box<dyn Stream>,
+    deadline: Deadline,
+}
+
+impl Wire {
+    fn transfer(&mut self) -> Transfer<'_> {
+        Transfer { plain: &self.plain, stream: &mut self.stream, deadline: &self.deadline }
+    }
+}
+
+impl Transport for Wire {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
+        self.transfer().send(bytes)
+    }
+
+    fn receive(&mut self, piece: &mut [u8], awaited: Awaited) -> Result<usize, RequestError> {
+        self.transfer().receive(piece, awaited)
+    }
+
+    fn set_limit(&mut self, limit: Duration) {
+        self.deadline = Deadline::after(limit);
     }
 }
 

@@ -6,10 +6,12 @@
 mod answer;
 pub mod hop;
 mod http2_client;
+pub mod http2_session;
 pub mod http_client;
 pub mod ledger;
 mod net;
 pub mod readiness;
 pub mod request_error;
 mod socket;
+pub mod transport;
 pub mod upstream;
