@@ -2,7 +2,8 @@
 
 use crate::http_client::HttpClient;
 use crate::request_error::{Awaited, RequestError};
-use hoptax_format::spec::TlsSpec;
+use hoptax_format::spec::{HttpVersion, TlsSpec};
+use hoptax_wire::http1::{Version, request_head};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub struct Probe {
     pub accepting: SocketAddr,
     /// Time limit for the whole wait.
     pub timeout: Duration,
+    /// Whether a request without TLS is sent over HTTP/2, because the port speaks nothing else.
+    pub http2: bool,
     /// The request over TLS; absent for a GET without TLS.
     pub over_tls: Option<OverTls>,
 }
@@ -54,11 +57,22 @@ impl OverTls {
     /// Sends the request once and returns the status.
     fn ask(&self, address: SocketAddr) -> Result<u16, RequestError> {
         let client = HttpClient { tls: Some(&self.tls), ..HttpClient::plain(address, ATTEMPT_TIMEOUT) };
-        client.send(&self.request, false).map(|answer| answer.status).map_err(|error| {
-            let other = |other| RequestError::Other(std::io::Error::other(format!("{other:#}")));
-            error.downcast().unwrap_or_else(other)
-        })
+        client.send(&self.request, false).map(|answer| answer.status).map_err(as_request_error)
     }
+}
+
+/// Sends one GET over HTTP/2 by prior knowledge and returns the status.
+fn ask_over_http2(address: SocketAddr, path: &str) -> Result<u16, RequestError> {
+    let host = address.to_string();
+    let request = request_head(Version::Http11, "GET", path, [("host", host.as_str())], None);
+    let request = request.map_err(|bad| RequestError::Http2(bad.to_string()))?;
+    let client = HttpClient::plain(address, ATTEMPT_TIMEOUT).speaking(HttpVersion::Http2);
+    client.status(&request).map_err(as_request_error)
+}
+
+fn as_request_error(error: anyhow::Error) -> RequestError {
+    let other = |other| RequestError::Other(std::io::Error::other(format!("{other:#}")));
+    error.downcast().unwrap_or_else(other)
 }
 
 /// Why the service did not become ready.
@@ -95,8 +109,9 @@ fn attempt(probe: &Probe) -> Result<(), String> {
     let scheme = if probe.over_tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}{}", probe.address, probe.path);
     let status = match &probe.over_tls {
-        None => ask(probe.address, &probe.path, ATTEMPT_TIMEOUT),
         Some(over_tls) => over_tls.ask(probe.address),
+        None if probe.http2 => ask_over_http2(probe.address, &probe.path),
+        None => ask(probe.address, &probe.path, ATTEMPT_TIMEOUT),
     };
     let status = status.map_err(|error| match error.is_refused() {
         true => format!("nothing listens on {}", probe.address),
@@ -182,6 +197,7 @@ fn status(answer: &[u8]) -> Result<u16, RequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_wire::http2::{Block, Config, Connection, Sections, Step, response_fields};
     use std::net::TcpListener;
 
     /// Answers each connection with the next element of `answers`. After the last element, answers all
@@ -202,7 +218,8 @@ mod tests {
 
     fn probe(address: SocketAddr) -> Probe {
         let timeout = Duration::from_secs(20);
-        Probe { address, path: "/ready".into(), status: 200, accepting: address, timeout, over_tls: None }
+        let path = "/ready".into();
+        Probe { address, path, status: 200, accepting: address, timeout, http2: false, over_tls: None }
     }
 
     #[test]
@@ -222,6 +239,39 @@ mod tests {
         let nobody = hoptax_host::ports::local(nobody);
         let once = Probe { timeout: Duration::ZERO, ..probe(nobody) };
         assert_eq!(wait(&once, || false), Err(NotReady::TimedOut(format!("nothing listens on {nobody}"))));
+    }
+
+    #[test]
+    fn a_port_that_speaks_only_http2_is_asked_over_http2() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("known");
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("accepted");
+                let mut output = Vec::new();
+                let mut server = Connection::server(Config::default(), &mut output);
+                let _ = stream.write_all(&output);
+                let ok = Block::plain(&response_fields(200, [], Some(0)).expect("valid"));
+                let (mut input, mut sections, mut piece) = (Vec::new(), Sections::new(), [0; 512]);
+                // A client of HTTP/1 violates the protocol.
+                while let Ok((consumed, step)) = server.advance(&input, &mut sections, &mut output) {
+                    input.drain(..consumed);
+                    if let Step::Head { stream, .. } = step {
+                        server.send_head(stream.id, &ok, &[], true, &mut output);
+                    }
+                    let _ = stream.write_all(&std::mem::take(&mut output));
+                    if step == Step::NeedMore {
+                        match stream.read(&mut piece) {
+                            Ok(0) | Err(_) => break,
+                            Ok(count) => input.extend_from_slice(&piece[..count]),
+                        }
+                    }
+                }
+            }
+        });
+        assert_eq!(wait(&Probe { http2: true, ..probe(address) }, || false), Ok(()));
+        let by_http1 = wait(&Probe { timeout: Duration::ZERO, ..probe(address) }, || false);
+        assert!(matches!(by_http1, Err(NotReady::TimedOut(_))), "{by_http1:?}");
     }
 
     #[test]

@@ -106,17 +106,10 @@ fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), Pack
     Ok(())
 }
 
-/// Renders the pack for a load over HTTP/2, with and without TLS. Refuses a readiness request to a port that
-/// may not speak HTTP/1.
+/// Renders the pack for a load over HTTP/2, with and without TLS.
 fn check_http2(pack: &Pack) -> Result<(), PackError> {
-    match (pack.manifest().http2, pack.manifest().ready.port) {
-        (ClientHttp2::No, _) => return Ok(()),
-        (ClientHttp2::Exclusive, ReadyPort::Main) => {
-            let message = "`http2: exclusive` needs `ready.port: admin`, because hoptax asks in HTTP/1.1";
-            let help = Some("answer /ready on the admin port".into());
-            return Err(pack.refuse("http2:", message.to_owned(), help));
-        }
-        (ClientHttp2::Shared | ClientHttp2::Exclusive, _) => {}
+    if pack.manifest().http2 == ClientHttp2::No {
+        return Ok(());
     }
     let offers_tls = pack.manifest().features.iter().any(|name| name == Feature::Tls.name());
     for features in [Some(Vec::new()), offers_tls.then(|| vec![Feature::Tls])].into_iter().flatten() {

@@ -76,11 +76,6 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
-            "access_log: file\nhttp2: exclusive\n",
-            &["gateway.yaml:8: `http2: exclusive` needs `ready.port: admin`"],
-        ),
-        (
-            "access_log: file\n",
             "access_log: file\nhttp2: both\n",
             &["gateway.yaml:8", "both", "shared", "exclusive"],
         ),

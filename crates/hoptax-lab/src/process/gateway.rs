@@ -21,7 +21,8 @@ use hoptax_host::namespace::{Interception, Namespace};
 use hoptax_host::ports::{LOOPBACK, Ports, local};
 use hoptax_host::private;
 use hoptax_plan::{
-    AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream, units,
+    AccessLog, ClientHttp2, Feature, Gateway, GatewayKind, PackDriver, Profile, ProgramVersion, Upstream,
+    units,
 };
 use hoptax_record::{Counter, Failure, Setting, Stage, digest};
 use hoptax_servers::readiness::{self, NotReady, Probe};
@@ -613,8 +614,15 @@ impl Attempt<'_> {
             status: ready.status,
             accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
+            http2: self.speaks_only_http2() && ready.port == ReadyPort::Main,
             over_tls: ready::over_tls(ready, &self.change(), &rendered.ready_path)?,
         })
+    }
+
+    /// Whether the port for traffic does not accept HTTP/1.
+    fn speaks_only_http2(&self) -> bool {
+        let is_exclusive = self.pack.manifest().http2 == ClientHttp2::Exclusive;
+        is_exclusive && self.driver.http2 && !self.features.contains(&Feature::Tls)
     }
 
     fn await_ready(&self, guarded: &mut Guarded, probe: &Probe) -> Result<(), Failure> {

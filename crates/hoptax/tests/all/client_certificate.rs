@@ -136,6 +136,7 @@ fn start(
         status: 200,
         accepting: local(port),
         timeout: PATIENCE,
+        http2: false,
         over_tls: None,
     };
     let ready = readiness::wait(&probe, || gateway.child.try_wait().is_ok_and(|ended| ended.is_some()));

@@ -428,6 +428,7 @@ fn envoy_verifies_its_tls_upstream() {
             status: 200,
             accepting: local(port),
             timeout: PATIENCE,
+            http2: false,
             over_tls: None,
         };
         let ready = readiness::wait(&probe, || envoy.try_wait().is_ok_and(|ended| ended.is_some()));
