@@ -1,5 +1,5 @@
-//! Compares the time that a gateway adds at the median between several places. A place is a generator or a
-//! host that sends requests.
+//! Compares the time that a gateway adds between several places. A place is a generator or a host that sends
+//! requests, or a load point.
 
 use crate::trials::trial::Trial;
 use hoptax_stats::{Drawn, Draws, Estimate, Rounds, Statistic, Units};
@@ -10,16 +10,17 @@ use std::collections::BTreeSet;
 pub(crate) struct Contrast {
     /// Indices of the two places.
     pub(crate) pair: [usize; 2],
-    /// Added p50 at each place, µs.
-    pub(crate) added_p50: [f64; 2],
-    /// Added p50 at the second place − added p50 at the first place, µs, over the rounds that all places
+    /// Added time at each place, µs.
+    pub(crate) added: [f64; 2],
+    /// Added time at the second place − added time at the first place, µs, over the rounds that all places
     /// have.
     pub(crate) difference: Estimate,
 }
 
-/// Compares every two places. Each place has its trials via the gateway and its trials of direct. A draw
-/// takes whole rounds, so a disturbance that affects all places in a round cancels.
-pub(crate) fn contrasts(places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
+/// Compares this statistic of the response times of every two places. Each place has its trials via the
+/// gateway and its trials of direct. A draw takes whole rounds, so a disturbance that affects all places in a
+/// round cancels.
+pub(crate) fn contrasts(statistic: Statistic, places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
     let rounds = |trials: &&[Trial<'_>]| -> BTreeSet<u32> {
         trials.iter().filter(|trial| !trial.response_time.is_empty()).map(Trial::round).collect()
     };
@@ -35,7 +36,7 @@ pub(crate) fn contrasts(places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
     let taxes: Vec<Option<Drawn<'_>>> = rounds
         .iter()
         .map(|[via, direct]| {
-            let (via, direct) = (via.reader(Statistic::P50)?, direct.reader(Statistic::P50)?);
+            let (via, direct) = (via.reader(statistic)?, direct.reader(statistic)?);
             Drawn::new(&units, &draws, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
         })
         .collect();
@@ -43,7 +44,7 @@ pub(crate) fn contrasts(places: &[[&[Trial<'_>]; 2]]) -> Vec<Contrast> {
         let (one, other) = (taxes[first].as_ref()?, taxes[second].as_ref()?);
         Some(Contrast {
             pair: [first, second],
-            added_p50: [one.whole(), other.whole()],
+            added: [one.whole(), other.whole()],
             difference: other.minus(one),
         })
     };

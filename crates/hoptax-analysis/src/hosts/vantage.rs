@@ -8,6 +8,7 @@ use hoptax_plan::LoadPoint;
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, Difference, Load, SameLoad, View};
 use hoptax_record::{DIRECT, Role};
+use hoptax_stats::Statistic;
 
 /// Names of the hosts that send a load, in the order of the record. In a run on one host, there are none.
 pub(crate) fn generators(run: &RunRecord, load: usize) -> Vec<&str> {
@@ -88,7 +89,7 @@ fn views(
         let seen: Vec<Seen<'_, '_>> = loads.iter().filter_map(|load| seen(gateway, *load)).collect();
         let sides: Vec<[&[Trial<'_>]; 2]> =
             seen.iter().map(|one| [&one.via.1[..], &one.direct.1[..]]).collect();
-        let contrasts = contrasts(&sides);
+        let contrasts = contrasts(Statistic::P50, &sides);
         let more = |index: usize| {
             let contrast = contrasts.iter().find(|one| one.pair == [0, index])?;
             Some(scatters.of(gateway).widen(contrast.difference))

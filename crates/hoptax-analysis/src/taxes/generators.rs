@@ -108,10 +108,10 @@ pub(crate) fn disagreements(via: &[Trial<'_>], direct: &[Trial<'_>]) -> Vec<Disa
     let sides: Vec<[&[Trial<'_>]; 2]> = sides.iter().map(|[via, direct]| [&via[..], &direct[..]]).collect();
     let named = |one: Contrast| Disagreement {
         pair: one.pair.map(|index| names[index].clone()),
-        added_p50: one.added_p50,
+        added_p50: one.added,
         difference: one.difference,
     };
-    contrasts(&sides).into_iter().map(named).collect()
+    contrasts(Statistic::P50, &sides).into_iter().map(named).collect()
 }
 
 #[cfg(test)]
