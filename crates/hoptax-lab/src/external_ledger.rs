@@ -22,6 +22,7 @@ pub struct ExternalLedger {
     address: Address,
     /// Credentials to send with each request for the counters.
     change: Change,
+    version: HttpVersion,
     request: Vec<u8>,
     /// URL, for messages.
     place: String,
@@ -49,7 +50,14 @@ impl ExternalLedger {
             selectors: ledger.select.iter().map(selector).collect::<anyhow::Result<_>>()?,
             typed: ledger.select.clone(),
             change,
+            version: HttpVersion::Http11,
         })
+    }
+
+    /// The same reader, which sends its requests in `version`.
+    #[must_use]
+    pub fn speaking(self, version: HttpVersion) -> Self {
+        Self { version, ..self }
     }
 
     /// The current count of requests. A selector that matches nothing counts as 0 if another selector
@@ -58,7 +66,7 @@ impl ExternalLedger {
     /// # Errors
     /// If there is no response, or no selector matches.
     pub fn read(&self) -> anyhow::Result<Ledger> {
-        let client = self.change.client(self.address.clone(), TIMEOUT);
+        let client = self.change.client(self.address.clone(), TIMEOUT).speaking(self.version);
         let place = &self.place;
         let answer = client
             .send(&self.request, false)
@@ -85,6 +93,9 @@ impl ExternalLedger {
 mod tests {
     use super::*;
     use hoptax_plan::selector::SelectorKind;
+    use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen};
+    use hoptax_servers::ledger;
+    use hoptax_servers::upstream::{Placement, RunningUpstream};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
 
@@ -120,6 +131,34 @@ mod tests {
         let ledger = count.read().map_err(|error| format!("{error:#}"))?;
         assert!(ledger.requests_only);
         Ok(ledger.instances[0].requests)
+    }
+
+    #[test]
+    fn counters_are_read_over_http2_if_the_loads_use_it() {
+        let settings = BuiltInUpstream {
+            instances: 1,
+            status: 200,
+            headers: Vec::new(),
+            body: Body::Text("requests 12\n".into()),
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port: None,
+            listen: Listen::Ports,
+            answers: Vec::new(),
+        };
+        let upstream = RunningUpstream::start(&settings, &Placement::default()).expect("starts");
+        let source = LedgerSource {
+            url: None,
+            path: "/metrics".into(),
+            kind: SelectorKind::Prometheus,
+            select: vec!["requests".into()],
+        };
+        let address = upstream.ready().instances[0].clone();
+        let count = ExternalLedger::new(&source, address, Change::default()).expect("right");
+        let read = count.speaking(HttpVersion::Http2).read().expect("answered");
+        assert_eq!(read.instances[0].requests, 12);
+        let own = ledger::fetch(upstream.ready().control).expect("a ledger");
+        assert_eq!(own.instances[0].http_version, BTreeMap::from([("2".to_owned(), 1)]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
 use crate::{Facts, Observed, Service};
 use hoptax_format::Address;
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::{Watched, listeners, log_files};
 use hoptax_load::names::{self, Use};
 use hoptax_plan::units::{self, origin};
@@ -116,7 +117,8 @@ pub(super) fn attach(
     let count = match ledger {
         None => None,
         Some(ledger) => {
-            Some(open_ledger(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?)
+            let count = open_ledger(ledger, address, &change, probe.version());
+            Some(count.map_err(|error| fail(format!("{error:#}")))?)
         }
     };
     let found_process = found.filter(|_| process.is_some());
@@ -137,10 +139,16 @@ pub(super) fn attach(
     }))
 }
 
-/// Opens the ledger and reads it once, so that an unreadable ledger is reported before any trial.
-fn open_ledger(ledger: &LedgerSource, upstream: &Address, change: &Change) -> anyhow::Result<ExternalLedger> {
+/// Opens the ledger and reads it once, so that an unreadable ledger is reported before any trial. A ledger at
+/// the upstream's own address is read over `version`, because the port may speak nothing else.
+fn open_ledger(
+    ledger: &LedgerSource,
+    upstream: &Address,
+    change: &Change,
+    version: HttpVersion,
+) -> anyhow::Result<ExternalLedger> {
     let count = match &ledger.url {
-        None => ExternalLedger::new(ledger, upstream.clone(), change.clone())?,
+        None => ExternalLedger::new(ledger, upstream.clone(), change.clone())?.speaking(version),
         Some(url) => {
             let address = first(url).map_err(anyhow::Error::msg)?;
             ExternalLedger::new(ledger, address, Change::default())?

@@ -53,6 +53,11 @@ impl Probe {
         Self { target: TargetSpec::only("GET", path, Vec::new(), Vec::new()), ..probe }
     }
 
+    /// The version of HTTP in which services are asked.
+    pub(super) fn version(&self) -> HttpVersion {
+        self.version
+    }
+
     /// Sends the request to the service at `url`. Any status is right.
     ///
     /// # Errors
