@@ -2,9 +2,9 @@
 """Tests whether hoptax measures a known tax correctly: of hops that add an exact time, and of hops that add nothing.
 
 Two contenders add nothing. An external gateway with the upstream's own address adds nothing to direct. The second of
-two identical hops adds nothing to the first. A `hop-l7` with a known delay adds exactly this delay to a `hop-l7`
-without a delay that is measured in the same rounds. This benchmark starts ordinary runs with `hoptax run`, and
-evaluates their reports.
+two identical hops adds nothing to the first. A hop with a known delay adds exactly this delay to a hop without a delay
+that is measured in the same rounds. The hops are `hop-l7`, or with `--streams` `hop-h2` under loads of HTTP/2. This
+benchmark starts ordinary runs with `hoptax run`, and evaluates their reports.
 """
 
 import json
@@ -21,6 +21,7 @@ PERCENTILES = ("p50", "p99")
 # For each label: (delay as in a plan, µs added at p50, µs added at p99). None means that no exact value is expected,
 # because the percentile lies at the edge of the delayed share.
 KNOWN = {
+    "in-0.05ms-spin": ("{ in: 50us, how: spin }", 50, 50),
     "in-0.1ms-spin": ("{ in: 100us, how: spin }", 100, 100),
     "out-0.1ms-spin": ("{ out: 100us, how: spin }", 100, 100),
     "in-0.5ms-sleep": ("{ in: 500us }", 500, 500),
@@ -32,6 +33,8 @@ KNOWN = {
     "1-percent-10ms": ("{ in: 10ms, share: 1% }", 0, None),
     "5-percent-10ms": ("{ in: 10ms, share: 5% }", 0, 10_000),
 }
+# The goal for the error: at most this many µs, or this share of the truth if that is more.
+GOAL_US, GOAL_SHARE = 5, 0.01
 
 
 def hoptax(*arguments):
@@ -42,15 +45,21 @@ def hoptax(*arguments):
     return json.loads(ran.stdout)
 
 
+def hop(arguments, label, more=""):
+    """A hop as in a plan."""
+    return f"{{ name: {'hop-h2' if arguments.streams else 'hop-l7'}, label: \"{label}\"{more} }}"
+
+
 def measured(hops, arguments, seed, read):
     """Measures these hops, and the upstream as an external gateway. `read(directory, report)` extracts the figures."""
     with tempfile.TemporaryDirectory(prefix="hoptax-known-tax-") as below:
         port = free_port()
         plan = Path(below, "known-tax.yaml")
+        http = f"http: 2, streams: {arguments.streams}, " if arguments.streams else ""
         gateways = [f"{{ name: external, label: {SAME}, url: \"http://127.0.0.1:{port}\" }}", *hops]
         plan.write_text(
             f"upstream: {{ port: {port}, body: 64B }}\ngateways:\n" + "".join(f"  - {gateway}\n" for gateway in gateways)
-            + f"load:\n  - {{ loop: open, rate: {arguments.rate}/s, arrivals: jitter, connections: 8, "
+            + f"load:\n  - {{ loop: open, rate: {arguments.rate}/s, arrivals: jitter, connections: 8, {http}"
               f"duration: {arguments.seconds}s }}\ntrials: {arguments.rounds}\nwarmup: 200ms\nseed: {seed}\n")
         disturbance = Disturbance()
         ran = subprocess.run([HOPTAX, "run", plan, "--out", below, "--accept-void"], capture_output=True, text=True)
@@ -80,13 +89,13 @@ def covers(interval, truth):
 
 def nothing(record, arguments):
     """Measures hops that add nothing. Counts how often hoptax reports a tax."""
-    hops = [f"{{ name: hop-l7, label: {BARE} }}", f"{{ name: hop-l7, label: {TWIN} }}"]
+    hops = [hop(arguments, BARE), hop(arguments, TWIN)]
     read = lambda directory, report: {"same": of_same(report), "twin": against_bare(directory, TWIN)}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.zero)]
     rows = [["adds exactly nothing", "", "not distinguishable", "interval covers 0", "estimate µs", "half-width µs"]]
     for name, of, clear, where in (
             ("the upstream's own address, against direct", "same", lambda found: found["distinguishable"], lambda found: found),
-            ("a second bare hop-l7, against the first", "twin", lambda found: found["verdict"] != "not distinguishable",
+            ("a second bare hop, against the first", "twin", lambda found: found["verdict"] != "not distinguishable",
              lambda found: found["difference"])):
         for percentile in PERCENTILES:
             said = [run[of][percentile] for run in runs]
@@ -103,20 +112,23 @@ def nothing(record, arguments):
 
 def known(record, arguments):
     """Measures known delays. Counts how often the interval contains the true value, and how often a tax is reported."""
-    hops = [f"{{ name: hop-l7, label: {BARE} }}",
-            *(f"{{ name: hop-l7, label: \"{label}\", delay: {delay} }}" for label, (delay, *_) in KNOWN.items())]
-    read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in KNOWN}}
+    delays = {label: KNOWN[label] for label in arguments.delays.split(",")}
+    hops = [hop(arguments, BARE), *(hop(arguments, label, f", delay: {delay}") for label, (delay, *_) in delays.items())]
+    read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in delays}}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.known)]
-    rows = [["delay in hop-l7", "", "truth µs", "interval covers it", "distinguishable", "error µs", "half-width µs"]]
-    for label, (_, *truths) in KNOWN.items():
+    goal = f"error within {GOAL_US} µs or {GOAL_SHARE:.0%}"
+    rows = [["delay in the hop", "", "truth µs", "interval covers it", "distinguishable", goal, "error µs", "half-width µs"]]
+    for label, (_, *truths) in delays.items():
         for percentile, truth in zip(PERCENTILES, truths):
             if truth is None:
                 continue
             said = [run["hops"][label][percentile] for run in runs]
+            errors = [one["difference"]["estimate"] - truth for one in said]
             rows.append([label, percentile, f"{truth:,}",
                          f"{sum(covers(one['difference'], truth) for one in said)} of {len(said)}",
                          f"{sum(one['verdict'] != 'not distinguishable' for one in said)} of {len(said)}",
-                         spread([one["difference"]["estimate"] - truth for one in said], 1),
+                         f"{sum(abs(error) <= max(GOAL_US, GOAL_SHARE * truth) for error in errors)} of {len(errors)}",
+                         spread(errors, 1),
                          spread([(one["difference"]["high"] - one["difference"]["low"]) / 2 for one in said
                                  if one["difference"]["low"] is not None], 1)])
     steal = spread([run["steal"] for run in runs], 1)
@@ -129,6 +141,8 @@ def main():
     parser = options(__doc__, rounds=5, seconds=1)
     parser.add_argument("--rate", type=int, default=300, help="requests per second (default %(default)s)")
     parser.add_argument("--zero", type=int, default=20, help="runs in which nothing is added (default %(default)s)")
+    parser.add_argument("--streams", type=int, help="measure hop-h2 over HTTP/2 with this many streams per connection")
+    parser.add_argument("--delays", default=",".join(KNOWN), help="known delays, from %(default)s")
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()
     record = Record("known-tax", "Known taxes: what hoptax reports", arguments)

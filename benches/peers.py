@@ -43,7 +43,7 @@ class Tool:
         return scheme in ("http", "https")
 
     # Each tool also defines the methods of this list that it supports:
-    # multiplexed(url, connections, streams, seconds) -> as closed(), on HTTP/2 with so many streams per connection.
+    # multiplexed(url, connections, streams, seconds) -> as closed(), on HTTP/2 with this many streams per connection.
     # closed(url, connections, seconds) -> (command, environment) for a closed loop that sends as fast as possible.
     # claimed(ran) -> number of requests that the tool reports.
     # mean(ran) -> mean response time that the tool reports, µs; None if it reports none.
@@ -54,8 +54,10 @@ class Tool:
 class Hoptax(Tool):
     get = "make build"
 
-    def __init__(self, name="hoptax", program=HOPTAX):
+    def __init__(self, name="hoptax", program=HOPTAX, streams=None):
+        """`streams` is the number of streams per connection. None means HTTP/1.1."""
         self.name, self.program = name, str(program)
+        self.http = [] if streams is None else ["--http", "2", "--streams", streams]
 
     @property
     def path(self):
@@ -70,16 +72,15 @@ class Hoptax(Tool):
 
     def closed(self, url, connections, seconds):
         insecure = ["-k"] if url.startswith("https") else []
-        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure], {}
+        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure, *self.http], {}
 
     def multiplexed(self, url, connections, streams, seconds):
-        command, environment = self.closed(url, connections, seconds)
-        return [*command, "--http", "2", "--streams", streams], environment
+        return Hoptax(self.name, self.program, streams).closed(url, connections, seconds)
 
     def open(self, url, rate, connections, seconds):
         # Every tool is pinned to the client's CPU. With --cpus, hoptax knows that it has this CPU to itself.
-        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "-r", f"{rate}/s", "--json",
-                "--cpus", CLIENT_CPU], {}
+        command, environment = self.closed(url, connections, seconds)
+        return [*command, "-r", f"{rate}/s", "--cpus", CLIENT_CPU], environment
 
     def claimed(self, ran):
         return json.loads(ran.text)["counts"]["completed"]
@@ -91,7 +92,7 @@ class Hoptax(Tool):
         case = json.loads(ran.text)
         of = lambda member: {name: case[member][name]["estimate"] for name in (*PERCENTILES, "mean", "max")}
         return {"rate": case["throughput"]["estimate"], "count": case["counts"]["completed"], **of("response_time"),
-                "send_lag": of("send_lag")}
+                "send_lag": of("send_lag"), "sent_share": case["counts"]["sent"] / case["counts"]["scheduled"]}
 
 
 class Wrk(Tool):
@@ -198,6 +199,9 @@ class Oha(Tool):
     def closed(self, url, connections, seconds):
         return [*self.common(connections, seconds), "--insecure", url], {}
 
+    def multiplexed(self, url, connections, streams, seconds):
+        return [*self.common(connections, seconds), "--http2", "-p", streams, "--insecure", url], {}
+
     def open(self, url, rate, connections, seconds):
         # -w: at the end, wait for requests in flight instead of counting them as errors.
         return [*self.common(connections, seconds), "-w", "-q", rate, "--latency-correction", url], {}
@@ -251,8 +255,34 @@ export function handleSummary(data) { return { stdout: JSON.stringify(data.metri
                 "max": values["max"] * 1e3, **{name: values[f"p({name[1:]})"] * 1e3 for name in PERCENTILES}}
 
 
+class Vegeta(Tool):
+    name, program, version_arguments = "vegeta", "vegeta", ("-version",)
+    get = "go install github.com/tsenart/vegeta/v12@v12.13.0"
+
+    def multiplexed(self, url, connections, streams, seconds):
+        if connections > 1:
+            raise Failed("opens only one connection to a server that allows enough streams")
+        self.targets, self.results = tempfile.NamedTemporaryFile("w"), tempfile.NamedTemporaryFile()
+        self.targets.write(f"GET {url}\n")
+        self.targets.flush()
+        return [self.path, "-cpus=1", "attack", f"-targets={self.targets.name}", f"-output={self.results.name}", "-rate=0",
+                f"-workers={streams}", f"-max-workers={streams}", f"-duration={seconds}s", "-max-body=0",
+                "-insecure" if url.startswith("https") else "-h2c"], {}
+
+    def report(self):
+        ran = subprocess.run([self.path, "report", "-type=json", self.results.name], capture_output=True, text=True)
+        return json.loads(ran.stdout)
+
+    def claimed(self, ran):
+        return self.report()["requests"]
+
+    def mean(self, ran):
+        return self.report()["latencies"]["mean"] / 1e3
+
+
 HOPTAX_TOOL = Hoptax()
 CLOSED = (Wrk(), H2load(), Ab(), Hey(), Fortio(), Oha(), K6())
+MULTIPLEXED = (H2load(), Oha(), Vegeta())
 OPEN = (Fortio(), Oha(), K6())
 
 

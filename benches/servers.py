@@ -1,4 +1,7 @@
-"""Servers of the benchmarks: nginx with one worker, plain and with TLS, and `hoptax upstream`. Both count their requests."""
+"""Servers of the benchmarks: nginx and nghttpd with one worker, and `hoptax upstream`, each plain and with TLS.
+
+All count their requests, except nghttpd.
+"""
 
 import contextlib
 import http.client
@@ -43,6 +46,13 @@ def ask(connection, path):
         raise Failed(f"the server did not report its count: {failure!r}") from failure
 
 
+def identity(directory):
+    """Writes `cert.pem` and `key.pem` for 127.0.0.1 into a directory."""
+    subprocess.run([find("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", directory / "key.pem", "-out", directory / "cert.pem"], check=True, capture_output=True)
+
+
 class Nginx:
     """A running nginx, with its URLs (`url("http")`, `url("https")`), its `pid` and its counts."""
 
@@ -63,15 +73,16 @@ class Nginx:
 
 
 @contextlib.contextmanager
-def nginx(size, cpu=SERVER_CPU):
-    """nginx with one worker. /b has a body of `size` bytes. Above 1 KiB, the body is a file in memory."""
+def nginx(size, cpu=SERVER_CPU, requests=1_000_000_000):
+    """nginx with one worker. /b has a body of `size` bytes. Above 1 KiB, the body is a file in memory.
+
+    nginx ends a connection after `requests` requests.
+    """
     directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     plain, tls, plain2, tls2, status = (free_port() for _ in range(5))
     (directory / "body").write_text("x" * size)
     answer = f'return 200 "{"x" * size}";' if size <= 1024 else f"alias {directory}/body;"
-    subprocess.run([find("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-                    "-keyout", directory / "key.pem", "-out", directory / "cert.pem"], check=True, capture_output=True)
+    identity(directory)
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in
                          ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (directory / "nginx.conf").write_text(f"""
@@ -79,8 +90,8 @@ def nginx(size, cpu=SERVER_CPU):
 pid {directory}/nginx.pid; error_log {directory}/error.log;
 events {{ worker_connections 18000; }}
 http {{
-    access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; default_type text/plain; {temporary}
-    sendfile on; tcp_nopush on; open_file_cache max=16; etag off;
+    access_log off; keepalive_requests {requests}; keepalive_timeout 1h; default_type text/plain; {temporary}
+    http2_max_concurrent_streams 1000; sendfile on; tcp_nopush on; open_file_cache max=16; etag off;
     server {{
         listen 127.0.0.1:{plain} backlog=4096; listen 127.0.0.1:{tls} ssl backlog=4096;
         listen 127.0.0.1:{plain2} http2 backlog=4096; listen 127.0.0.1:{tls2} ssl http2 backlog=4096;
@@ -102,11 +113,41 @@ http {{
         shutil.rmtree(directory, ignore_errors=True)
 
 
+class Nghttpd:
+    """A running nghttpd with its URLs. It speaks only HTTP/2, and does not count its requests."""
+
+    count = None
+
+    def __init__(self, ports):
+        self.ports = ports
+
+    def url(self, scheme, http2=True):
+        return f"{scheme}://127.0.0.1:{self.ports[scheme]}/b"
+
+
+@contextlib.contextmanager
+def nghttpd(size, cpu=SERVER_CPU):
+    """nghttpd with one worker: a process without TLS and one with TLS. /b has a body of `size` bytes."""
+    if not find("nghttpd"):
+        raise SystemExit("nghttpd is not installed; install it with: apt install nghttp2-server")
+    with tempfile.TemporaryDirectory(prefix="hoptax-bench-") as below, contextlib.ExitStack() as stack:
+        directory, ports = Path(below), {"http": free_port(), "https": free_port()}
+        (directory / "b").write_text("x" * size)
+        identity(directory)
+        for last in (["--no-tls", ports["http"]], [ports["https"], directory / "key.pem", directory / "cert.pem"]):
+            command = [find("nghttpd"), "-a", "127.0.0.1", "-n", 1, "-m", 1000, "-d", directory, *last]
+            server = subprocess.Popen(list(map(str, command)), preexec_fn=pinned(cpu), stdout=subprocess.DEVNULL)
+            stack.callback(stop, server)
+        for port in ports.values():
+            wait_for(port)
+        yield Nghttpd(ports)
+
+
 class Upstream:
     """A running `hoptax upstream`, with its `url`, its `pid` and its ledger."""
 
     def __init__(self, ready, pid):
-        self.address, self.pid = ready["instances"][0], pid
+        self.ready, self.address, self.pid = ready, ready["instances"][0], pid
         self.url = f"http://{self.address}/"
         self.control = http.client.HTTPConnection(ready["control"], timeout=20)
 
@@ -117,10 +158,26 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def upstream(*arguments, cpu=SERVER_CPU, program=HOPTAX):
+def upstream(*arguments, cpu=SERVER_CPU, program=HOPTAX, environment=None):
     """Runs `hoptax upstream` with these options."""
-    server = subprocess.Popen([program, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
+    server = subprocess.Popen([program, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE,
+                              env={**os.environ, **(environment or {})})
     try:
         yield Upstream(json.loads(server.stdout.readline()), server.pid)
     finally:
         stop(server)
+
+
+@contextlib.contextmanager
+def hoptax(size, cpu=SERVER_CPU):
+    """`hoptax upstream`, plain and with TLS. Its `url` is a function, as nginx's."""
+    with tempfile.TemporaryDirectory(prefix="hoptax-bench-") as below:
+        identity(Path(below))
+        pem = "".join(Path(below, name).read_text() for name in ("cert.pem", "key.pem"))
+        with upstream("--body", f"{size}B", "--tls", cpu=cpu, environment={"HOPTAX_UPSTREAM_IDENTITY": pem}) as server:
+            addresses = {"http": server.address, "https": server.ready["tls_instances"][0]}
+            server.url = lambda scheme, http2=False: f"{scheme}://{addresses[scheme]}/"
+            yield server
+
+
+SERVERS = {"nginx": nginx, "nghttpd": nghttpd, "hoptax": hoptax}

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import fmean, stdev
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import builds
 import common
@@ -48,6 +49,19 @@ class Steady(unittest.TestCase):
         self.assertIsNone(client_cpu.steady([], 10))
         self.assertIsNone(client_cpu.steady([(index / 10, 0.1, 0, 10) for index in range(9)], 10))
         self.assertIsNone(client_cpu.steady([(index / 10, index, 10 * index, 10) for index in range(3)], 10))
+
+
+class Points(unittest.TestCase):
+    def test_a_point_has_connections_and_streams(self):
+        self.assertEqual(client_cpu.pairs("1x10,100x1"), [(1, 10), (100, 1)])
+
+    def test_the_peers_count_also_what_they_gave_up_if_the_server_does_not_count(self):
+        said = "requests: 100 total\ntime for request: 1us 2us 3us\n"
+        ran = SimpleNamespace(text=said, errors="", cpu=0.5, wall=1.0, samples=[])
+        server = SimpleNamespace(count=None, url=lambda scheme, http2: "")
+        with patch.object(client_cpu, "client", lambda *_, **__: ran):
+            turn = client_cpu.turn(peers.H2load(), server, "http", 2, 10, 1)
+        self.assertEqual((turn["requests"], turn["claimed"], turn["per_cpu_second"]), (120, 100, 240))
 
 
 class Rate(unittest.TestCase):
