@@ -93,8 +93,9 @@ def hosts(generators, has_upstream=True):
 
 
 def plan(arguments, name, more):
+    http = f", http: 2, streams: {arguments.streams}" if arguments.streams else ""
     return (f"name: {name}\ngateways: [nginx]\nload:\n  - {{ loop: open, rate: {arguments.rate}/s, connections: "
-            f"{arguments.connections} }}\ntime: {arguments.seconds:g}s\n"
+            f"{arguments.connections}{http} }}\ntime: {arguments.seconds:g}s\n"
             + (f"upstream: {{ delay: exponential({arguments.delay:g}ms) }}\n" if arguments.delay else "") + more)
 
 
@@ -205,6 +206,7 @@ def main():
     parser.add_argument("what", choices=["tax", "generators", "connections"])
     parser.add_argument("--rate", type=int, default=1000, help="requests per second (default %(default)s)")
     parser.add_argument("--connections", type=int, default=32, help="(default %(default)s)")
+    parser.add_argument("--streams", type=int, help="with tax and generators: measure HTTP/2 with this many streams per connection")
     parser.add_argument("--delay", type=float, help="mean delay of the upstream, ms: longer than generators that share a CPU wait "
                         "for it (default: none)")
     parser.add_argument("--seconds", type=float, default=20, help="rounds of each run, or a trial's load (default %(default)s)")

@@ -18,7 +18,7 @@ needs a JavaScript virtual machine for each connection.
 
 The 45,000 connections are opened by three processes with 15,000 connections each. Each process has its own source
 address, if hoptax supports this. Each process also has its own upstream process, because a process is limited to 20,000
-descriptors.
+descriptors. With `--streams`, all connections use HTTP/2.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 
 from common import CLIENT_CPU, Disturbance, Failed, Record, client, options, pinned, spread, stop, summary, table
-from peers import CLOSED, HOPTAX_TOOL, Fortio, present
+from peers import CLOSED, MULTIPLEXED, Fortio, Hoptax, present
 from servers import upstream
 
 CONNECTIONS = (1, 1_000, 15_000)
@@ -52,8 +52,10 @@ def available():
     return int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1))
 
 
-def closed(tool, url, connections, seconds):
+def closed(tool, url, connections, streams, seconds):
     """The usual command of a tool, with settings that suit the tool better in this benchmark."""
+    if streams:
+        return tool.multiplexed(url, connections, streams, seconds)
     command, environment = tool.closed(url, connections, seconds)
     if isinstance(tool, Fortio):
         # By default, fortio has a buffer of 128 KiB per connection. Responses have only 1 KiB, so a smaller buffer is
@@ -62,11 +64,11 @@ def closed(tool, url, connections, seconds):
     return command, environment
 
 
-def turn(tool, connections, seconds):
+def turn(tool, connections, streams, seconds):
     """Measures one turn of a tool, with its own upstream."""
     with upstream("--delay", f"{DELAY_S}s") as server:
         before = server.count()
-        command, environment = closed(tool, server.url, connections, seconds)
+        command, environment = closed(tool, server.url, connections, streams, seconds)
 
         def watch(pid):
             resident, peak = memory(pid)
@@ -111,7 +113,7 @@ def point(record, tools, arguments, connections, found):
             if tool.name in skipped or len(failures.get(tool.name, ())) >= 2:
                 continue
             try:
-                found.setdefault((tool.name, connections), []).append(turn(tool, connections, seconds))
+                found.setdefault((tool.name, connections), []).append(turn(tool, connections, arguments.streams, seconds))
             except Failed as failure:
                 failures.setdefault(tool.name, []).append(str(failure))
     rows = [["tool", "steady MiB", "peak MiB", "KiB per additional connection", "remarks"]]
@@ -129,7 +131,7 @@ def point(record, tools, arguments, connections, found):
             f"failed {len(failures[tool.name])} times: {failures[tool.name][0]}" if tool.name in failures else ""]))])
     record.say(f"\n{connections:,} connections, {arguments.rounds} rounds of {seconds} s ({time.monotonic() - begun:.0f} s)\n"
                f"{table(rows)}")
-    record.add({"what": "tools", "connections": connections, "failures": failures,
+    record.add({"what": "tools", "connections": connections, "streams": arguments.streams, "failures": failures,
                 "slope_kib": {name: summary(values) for name, values in slopes.items()},
                 "turns": {tool.name: found.get((tool.name, connections), []) for tool in tools}})
 
@@ -197,17 +199,19 @@ def main():
                         help="numbers in ascending order, separated by commas, or none")
     parser.add_argument("--many", default="3x15000", help="processes and connections of each, or none (default %(default)s)")
     parser.add_argument("--many-rounds", type=int, default=3, help="rounds of --many (default %(default)s)")
+    parser.add_argument("--streams", type=int, help="measure HTTP/2 with this many streams per connection")
     arguments = parser.parse_args()
+    ours, peers = Hoptax(streams=arguments.streams), MULTIPLEXED if arguments.streams else CLOSED
     record = Record("memory", "Resident memory by connections: hoptax load and its peers", arguments,
-                    [tool for tool in CLOSED if tool.path])
-    tools = present((HOPTAX_TOOL, *CLOSED), arguments.tools, record.say)
+                    [tool for tool in peers if tool.path])
+    tools = present((ours, *peers), arguments.tools, record.say)
     found = {}
     if arguments.connections != "none":
         for connections in map(int, arguments.connections.split(",")):
             point(record, tools, arguments, connections, found)
     if arguments.many != "none":
         processes, each = map(int, arguments.many.split("x"))
-        many(record, arguments, HOPTAX_TOOL, processes, each)
+        many(record, arguments, ours, processes, each)
 
 
 if __name__ == "__main__":

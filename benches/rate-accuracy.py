@@ -18,6 +18,8 @@ eighth of the requests are due during the stall, and wait for its end. The respo
 length of the stall minus (1 - q) × 8 s, or about zero if this is negative: 0.92 s at p99, 0.2 s at p90, about zero at
 p50. The mean is stall² / 2 / 8 s. The tools' results are compared with these values. The values are computed from the
 actual length of the stall.
+
+With `--streams`, only hoptax is measured, over HTTP/2. The ping remains on HTTP/1.1.
 """
 
 import json
@@ -30,7 +32,7 @@ import time
 from pathlib import Path
 
 from common import Disturbance, Failed, Record, client, options, spread, summary, table
-from peers import OPEN, Fortio, HOPTAX_TOOL, Tool, present, understood
+from peers import OPEN, Fortio, Hoptax, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
@@ -146,10 +148,10 @@ def report_failures(record, failures):
         record.say(f"  {name} failed {len(said)} times: {said[0]}")
 
 
-def long_run(record, arguments, bare):
+def long_run(record, arguments, tool, bare):
     """Measures the achieved rate over the whole run, and the send lag, at 5,000/s over 30 s."""
     rate, seconds = 5_000, arguments.long
-    rounds, failures = rounds_of(record, arguments, (HOPTAX_TOOL,), bare, rate, seconds)
+    rounds, failures = rounds_of(record, arguments, (tool,), bare, rate, seconds)
     said = [turns["hoptax"] for turns in rounds if "hoptax" in turns]
     off = [rate_error({"rate": turn_["claimed_rate"]}, rate) for turn_ in said]
     lag = {at: [turn_["send_lag"][at] for turn_ in said] for at in ("p50", "p99", "max")}
@@ -236,17 +238,19 @@ def main():
     parser.add_argument("--delays", default=",".join(DELAYS), help="delays, from %(default)s")
     parser.add_argument("--long", type=int, default=30, help="seconds of the run at 5,000/s; 0 skips it (default %(default)s)")
     parser.add_argument("--stalls", default="100,2000", help="connections during a stall, separated by commas, or none")
+    parser.add_argument("--streams", type=int, help="measure HTTP/2 with this many streams per connection")
     arguments = parser.parse_args()
     numbers = lambda text: [] if text == "none" else [int(number) for number in text.split(",")]
     record = Record("rate-accuracy", "Rate accuracy and lateness against a known delay: hoptax load and its peers, one CPU each",
                     arguments, [tool for tool in OPEN if tool.path])
-    tools = present((HOPTAX_TOOL, *OPEN), arguments.tools, record.say)
+    ours = Hoptax(streams=arguments.streams)
+    tools = present((ours, *(() if arguments.streams else OPEN)), arguments.tools, record.say)
     with upstream() as bare:
         for rate in numbers(arguments.rates):
             for delay in arguments.delays.split(","):
                 point(record, arguments, tools, bare, rate, delay)
         if arguments.long:
-            long_run(record, arguments, bare)
+            long_run(record, arguments, ours, bare)
     # For times up to a second, fortio's histogram buckets are finer if the resolution is 1 ms than if it is 10 µs.
     tools = [Fortio("0.001") if isinstance(tool, Fortio) else tool for tool in tools]
     for connections in numbers(arguments.stalls):
