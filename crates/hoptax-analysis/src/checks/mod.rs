@@ -24,6 +24,7 @@ mod finding;
 mod gateway_died;
 mod generator_saturated;
 mod generators_disagree;
+mod head_of_line;
 mod herd;
 mod hidden_limit;
 mod host_changed;

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 55] = [
+const ALL: [Registered; 56] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -27,6 +27,7 @@ const ALL: [Registered; 55] = [
     Registered { rule: streams_capped::rule, check: streams_capped::check, place: 50 },
     Registered { rule: streams_refused::rule, check: streams_refused::check, place: 51 },
     Registered { rule: window_stalled::rule, check: window_stalled::check, place: 52 },
+    Registered { rule: head_of_line::rule, check: head_of_line::check, place: 56 },
     Registered { rule: abuse_guard::rule, check: abuse_guard::check, place: 53 },
     Registered { rule: connections_recycled::rule, check: connections_recycled::check, place: 54 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
