@@ -154,8 +154,15 @@ warmup: 100ms
 }
 
 /// Findings that are planted here. The report may contain others.
-const PLANTED: [&str; 5] =
-    ["abuse-guard", "connections-recycled", "streams-capped", "streams-refused", "window-stalled"];
+const PLANTED: [&str; 7] = [
+    "abuse-guard",
+    "connections-recycled",
+    "head-of-line",
+    "streams-capped",
+    "streams-refused",
+    "window-stalled",
+    "workers-starved",
+];
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
@@ -165,6 +172,34 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
     });
     let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
     codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+}
+
+/// Runs a plan in which these servers take the place of gateways. `rest` contains the load.
+fn measured_through(servers: &[(&str, Wrong)], upstream: Wrong, rest: &str) -> Json {
+    let upstream = StreamServer::start(upstream);
+    let servers: Vec<(&str, StreamServer)> =
+        servers.iter().map(|(label, wrong)| (*label, StreamServer::start(*wrong))).collect();
+    let gateways: String = servers
+        .iter()
+        .map(|(label, server)| {
+            format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url())
+        })
+        .collect();
+    let url = upstream.url();
+    measured(&format!(
+        "name: planted\nupstream: {{ url: \"{url}\" }}\ngateways:\n{gateways}warmup: 0s\n{rest}"
+    ))
+}
+
+/// The evidence of a finding about a gateway.
+fn evidence<'a>(report: &'a Json, code: &str, gateway: &str) -> &'a Json {
+    let findings = report["findings"].as_array().expect("findings");
+    let is_of = |finding: &&Json| {
+        let case = finding["case"].as_str().unwrap_or_default();
+        finding["code"] == code && case.starts_with(&format!("{gateway},"))
+    };
+    let found = findings.iter().find(is_of);
+    &found.unwrap_or_else(|| panic!("{code} of {gateway}: {findings:?}"))["evidence"]
 }
 
 #[test]
@@ -179,32 +214,76 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         ("annoyed", Wrong { is_annoyed: true, ..recycles }, &["abuse-guard"]),
         ("narrow", Wrong { window: Some((4096, Duration::from_millis(1))), ..right() }, &["window-stalled"]),
     ];
-    let upstream = StreamServer::start(right());
-    let servers: Vec<(&str, StreamServer)> =
-        plants.iter().map(|(label, wrong, _)| (*label, StreamServer::start(*wrong))).collect();
-    let gateways: String = servers
-        .iter()
-        .map(|(label, server)| {
-            format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url())
-        })
-        .collect();
-    let plan = format!(
-        "name: planted
-upstream: {{ url: \"{}\" }}
-gateways:
-{gateways}target: {{ method: PUT, path: /, body: {{ size: 16KiB }} }}
-load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]
+    let servers: Vec<(&str, Wrong)> = plants.iter().map(|(label, wrong, _)| (*label, *wrong)).collect();
+    let report = measured_through(
+        &servers,
+        right(),
+        "target: { method: PUT, path: /, body: { size: 16KiB } }
+load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]
 trials: 2
-warmup: 0s
 ",
-        upstream.url()
     );
-    let report = measured(&plan);
     for (label, _, expected) in &plants {
         let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
         assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
     }
     assert_eq!(found(&report, "direct"), BTreeSet::new());
+}
+
+/// Every twentieth response is slow. One server sends the others meanwhile, and one makes them wait.
+const SLOW: Wrong = Wrong {
+    streams: None,
+    refuse_every: None,
+    go_away_after: None,
+    is_annoyed: false,
+    window: None,
+    slow_every: Some((20, Duration::from_millis(20))),
+    in_order: false,
+};
+
+#[test]
+fn responses_that_wait_for_a_slow_one_are_found() {
+    let servers = [("overtakes", SLOW), ("orderly", Wrong { in_order: true, ..SLOW })];
+    let load = "load: [{ loop: closed, connections: 1, http: 2, streams: 8, duration: 600ms }]\ntrials: 3\n";
+    let report = measured_through(&servers, SLOW, load);
+    assert_eq!(found(&report, "orderly"), BTreeSet::from(["head-of-line".to_owned()]));
+    assert_eq!(found(&report, "overtakes"), BTreeSet::new());
+    let evidence = evidence(&report, "head-of-line", "orderly");
+    let share = |name: &str| evidence[name].as_f64().unwrap_or_else(|| panic!("{name}: {evidence}"));
+    assert!((0.03..=0.05).contains(&share("overtaken_of_direct")), "{evidence}");
+    assert!(share("overtaken") < 0.001, "{evidence}");
+}
+
+/// The same number of requests in flight, on one connection and on eight.
+#[test]
+fn streams_that_wait_for_each_other_are_found_at_equal_loads() {
+    let servers = [("orderly", Wrong { in_order: true, ..SLOW })];
+    let load = "load:
+  - { loop: closed, connections: 1, http: 2, streams: 8, duration: 500ms }
+  - { loop: closed, connections: 8, http: 2, duration: 500ms }
+trials: 4
+";
+    let report = measured_through(&servers, SLOW, load);
+    let evidence = evidence(&report, "head-of-line", "orderly");
+    let difference = evidence["difference_us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
+    assert!((10_000.0..60_000.0).contains(&difference), "{evidence}");
+    assert_eq!(evidence["compared_with"], "orderly, closed loop, 8 connections, HTTP/2");
+}
+
+/// One connection is served by one of nginx's four workers.
+#[test]
+fn workers_without_a_connection_are_found() {
+    let report = measured(
+        "name: starved
+gateways: [{ name: nginx, workers: 4 }, { name: nginx, label: single, workers: 1 }]
+load: [{ loop: closed, connections: 1, http: 2, streams: 32, duration: 500ms }]
+trials: 2
+warmup: 100ms
+",
+    );
+    assert_eq!(found(&report, "nginx"), BTreeSet::from(["workers-starved".to_owned()]));
+    assert_eq!(found(&report, "single"), BTreeSet::new());
+    assert_eq!(evidence(&report, "workers-starved", "nginx")["idle_workers"], 3);
 }
 
 /// A server without HTTP/2 is an error that says so.

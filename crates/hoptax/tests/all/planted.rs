@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 54] = [
+const PLANTS: [(&str, Where); 56] = [
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -462,6 +462,7 @@ const PLANTS: [(&str, Where); 54] = [
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
     ("generators-disagree", Generated("generators on one machine have the same path to the gateway")),
+    ("head-of-line", Real("http2_runs.rs")),
     ("herd", Generated("the waiting time of simultaneous requests depends on the machine")),
     ("hidden-limit", Real("probes.rs")),
     ("host-changed", Generated("a test cannot change its host")),
@@ -495,6 +496,7 @@ const PLANTS: [(&str, Where); 54] = [
     ("upstream-not-reused", Real("findings.rs")),
     ("upstream-saturated", Real("planted.rs")),
     ("window-stalled", Real("http2_runs.rs")),
+    ("workers-starved", Real("http2_runs.rs")),
     ("workers-unequal", Real("planted.rs")),
 ];
 

@@ -1,11 +1,12 @@
 //! An HTTP/2 server for tests, by prior knowledge. It can misbehave. It has one thread per connection.
 
 use hoptax_wire::http2::{Block, Code, Config, Connection, Release, Sections, Step, response_fields};
-use std::io::{Read as _, Write as _};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a server misbehaves.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,6 +21,10 @@ pub(crate) struct Wrong {
     pub(crate) is_annoyed: bool,
     /// Window for bodies, and the delay before it is given back.
     pub(crate) window: Option<(u32, Duration)>,
+    /// Answers every request with this number on its connection after this delay.
+    pub(crate) slow_every: Option<(u32, Duration)>,
+    /// Answers the requests of a connection in their order, so that those behind a slow one wait.
+    pub(crate) in_order: bool,
 }
 
 /// A running server. It accepts no more connections when it is dropped.
@@ -73,6 +78,7 @@ fn serve(mut socket: TcpStream, wrong: Wrong) {
     let (ok, mut sections, mut input) = (Block::plain(&fields), Sections::new(), Vec::new());
     let (mut requests, mut is_leaving) = (0_u32, false);
     let mut piece = [0; 16 * 1024];
+    let mut late: VecDeque<(Instant, u32)> = VecDeque::new();
     loop {
         let Ok((consumed, step)) = connection.advance(&input, &mut sections, &mut output) else { return };
         let mut ended = None;
@@ -94,9 +100,26 @@ fn serve(mut socket: TcpStream, wrong: Wrong) {
             }
             _ => {}
         }
+        let delay = wrong.slow_every.filter(|(every, _)| requests.is_multiple_of(*every));
+        if let (Some(stream), Some((_, delay))) = (ended, delay) {
+            if wrong.in_order {
+                if socket.write_all(&output).is_err() {
+                    return;
+                }
+                output.clear();
+                std::thread::sleep(delay);
+            } else {
+                late.push_back((Instant::now() + delay, stream));
+                ended = None;
+            }
+        }
+        // All delays are equal, so the first one ends first.
+        while let Some((_, stream)) = late.front().filter(|(due, _)| *due <= Instant::now()).copied() {
+            late.pop_front();
+            answer(&mut connection, stream, &ok, &mut output);
+        }
         if let Some(stream) = ended {
-            connection.send_head(stream, &ok, &[], false, &mut output);
-            connection.send_data(stream, b"ok", true, &mut output);
+            answer(&mut connection, stream, &ok, &mut output);
         }
         input.drain(..consumed);
         if !is_leaving && wrong.go_away_after.is_some_and(|after| requests >= after) {
@@ -114,9 +137,18 @@ fn serve(mut socket: TcpStream, wrong: Wrong) {
         if is_leaving && connection.open_streams() == 0 {
             return;
         }
+        let until_due = late.front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
+        // A timeout of zero is an error.
+        let _ = socket.set_read_timeout(until_due.map(|time| time.max(Duration::from_millis(1))));
         match socket.read(&mut piece) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Ok(0) | Err(_) => return,
             Ok(count) => input.extend_from_slice(&piece[..count]),
         }
     }
+}
+
+fn answer(connection: &mut Connection, stream: u32, head: &Block, output: &mut Vec<u8>) {
+    connection.send_head(stream, head, &[], false, output);
+    connection.send_data(stream, b"ok", true, output);
 }
