@@ -147,6 +147,22 @@ need_varnish() {
     install_packages varnish-modules || missing+=("vsthrottle (install the package varnish-modules)")
 }
 
+# Installs a package whose service would take a port. Debian asks policy-rc.d whether it may start a service; 101 means no.
+need_without_service() { # need_without_service COMMAND PACKAGE; the service has the command's name
+    have "$1" && return
+    echo "set-up: installing $2"
+    (
+        policy=/usr/sbin/policy-rc.d
+        if have apt-get && [ ! -e "$policy" ]; then
+            trap 'as_root rm -f "$policy"' EXIT
+            printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
+        fi
+        install_packages "$2"
+        [ ! -d /run/systemd/system ] || as_root systemctl disable --now "$1"
+    ) >>"$log" 2>&1
+    have "$1" || missing+=("$1 (install the package $2)")
+}
+
 # Runs the tests of the Python package.
 need_pytest() {
     python3 -c 'import pytest' >/dev/null 2>&1 || have pytest || have pytest-3 && return
@@ -222,6 +238,8 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need apache2 apache2
     need_varnish
     need traffic_server trafficserver
+    need_without_service nghttpx nghttp2-proxy
+    need_without_service h2o h2o
     need wrk wrk
     need_prometheus
     need_sshd
