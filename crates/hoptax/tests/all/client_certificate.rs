@@ -21,7 +21,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 
-const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
+const PACKS: [&str; 8] =
+    ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver", "nghttpx"];
 
 /// TLS configuration for one TLS version. It requires a client certificate that `made`'s authority signed.
 fn strict(

@@ -1,7 +1,7 @@
-//! Varnish, Traffic Server, Spring Cloud Gateway, Express Gateway and Traefik. Real requests prove each
-//! feature of these gateways.
+//! Varnish, Traffic Server, nghttpx, h2o, Spring Cloud Gateway, Express Gateway and Traefik. Real requests
+//! prove each feature of these gateways.
 //!
-//! Varnish and Traffic Server are installed wherever the tests run. Building the others takes minutes (`make
+//! The first four are installed wherever the tests run. Building the others takes minutes (`make
 //! gateways-extra`). If they are missing, their tests are skipped.
 
 mod every_gateway;
@@ -151,6 +151,34 @@ fn trafficserver_is_a_hop() {
 fn trafficserver_has_its_features() {
     if !is_missing("trafficserver") {
         prove_every_feature("trafficserver");
+    }
+}
+
+#[test]
+fn nghttpx_is_a_hop() {
+    if !is_missing("nghttpx") {
+        assert_bare_route_works("nghttpx");
+    }
+}
+
+#[test]
+fn nghttpx_has_its_features() {
+    if !is_missing("nghttpx") {
+        prove_every_feature("nghttpx");
+    }
+}
+
+#[test]
+fn h2o_is_a_hop() {
+    if !is_missing("h2o") {
+        assert_bare_route_works("h2o");
+    }
+}
+
+#[test]
+fn h2o_has_its_features() {
+    if !is_missing("h2o") {
+        prove_every_feature("h2o");
     }
 }
 

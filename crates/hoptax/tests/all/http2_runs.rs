@@ -50,12 +50,13 @@ gateways:
   - nginx
   - haproxy
   - envoy
+  - h2o
 load: [{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }]
 trials: 2
 warmup: 100ms
 ",
     );
-    assert_eq!(cases(&report).len(), 14);
+    assert_eq!(cases(&report).len(), 16);
     is_clean(&report, &["hop-l4", "hop-h2"]);
 }
 
@@ -90,6 +91,7 @@ gateways:
   - { name: nginx, features: [tls, key-auth] }
   - { name: haproxy, features: [tls, key-auth] }
   - { name: envoy, features: [tls, key-auth] }
+  - { name: h2o, features: [tls, key-auth] }
 load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
 trials: 2
 warmup: 100ms
@@ -106,7 +108,7 @@ warmup: 100ms
 /// HTTP/1 on a port with HTTP/2, and Varnish has no TLS.
 #[test]
 fn further_gateways_are_measured_over_http2() {
-    let installed: Vec<&str> = ["apache", "caddy", "varnish", "trafficserver", "nginx-lua"]
+    let installed: Vec<&str> = ["apache", "caddy", "varnish", "trafficserver", "nghttpx", "nginx-lua"]
         .into_iter()
         .filter(|pack| !is_missing(pack))
         .collect();

@@ -112,8 +112,13 @@ fn envoy_answers_in_both_profiles() {
 }
 
 #[test]
+fn nghttpx_answers_in_both_profiles() {
+    answers_through_real_upstreams("nghttpx");
+}
+
+#[test]
 fn equalised_gateways_keep_their_upstream_connections() {
-    for pack in ["nginx", "nginx-lua", "haproxy", "envoy"] {
+    for pack in ["nginx", "nginx-lua", "haproxy", "envoy", "nghttpx", "h2o"] {
         if is_missing(pack) {
             continue;
         }

@@ -198,7 +198,7 @@ timeout: 20s
 /// Direct sends no header, or the built-in upstream would answer 400.
 #[test]
 fn packs_with_the_feature_are_measured_and_direct_is_not_changed() {
-    let packs: Vec<&str> = ["nginx", "haproxy", "envoy", "apache", "varnish", "trafficserver"]
+    let packs: Vec<&str> = ["nginx", "haproxy", "envoy", "apache", "varnish", "trafficserver", "nghttpx"]
         .into_iter()
         .filter(|pack| !is_missing(pack))
         .collect();

@@ -177,7 +177,7 @@ fn assert_kept_secret(world: &World, directory: &Path) {
 
 #[test]
 fn gateways_use_the_plans_client_certificate() {
-    let packs = ["nginx", "haproxy", "envoy", "caddy", "apache", "trafficserver", "nginx-lua"];
+    let packs = ["nginx", "haproxy", "envoy", "caddy", "apache", "trafficserver", "nghttpx", "nginx-lua"];
     if packs.iter().any(|pack| is_missing(pack)) {
         return;
     }

@@ -20,7 +20,7 @@ const LOAD: &str =
     "load: [{ loop: closed, connections: 4, requests: 200, duration: 60s }]\ntrials: 1\nwarmup: 50ms\n";
 
 /// Packs of gateways that can forward to a Unix socket.
-const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "varnish"];
+const PACKS: [&str; 8] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "nghttpx", "varnish"];
 
 fn curl(arguments: &[&str]) -> Output {
     Command::new("curl")

@@ -9,8 +9,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Packs that the set-up always installs. Other packs are measured if they are installed.
-const INSTALLED: [&str; 8] =
-    ["apache", "caddy", "envoy", "haproxy", "nginx", "nginx-lua", "trafficserver", "varnish"];
+const INSTALLED: [&str; 10] = [
+    "apache",
+    "caddy",
+    "envoy",
+    "h2o",
+    "haproxy",
+    "nghttpx",
+    "nginx",
+    "nginx-lua",
+    "trafficserver",
+    "varnish",
+];
 
 fn plan() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/every-gateway.yaml")
