@@ -41,6 +41,9 @@ pub(super) struct Counts {
     pub(super) bytes_out: Count,
     /// Token reviews, also counted as requests.
     pub(super) reviews: Count,
+    /// Delayed responses to verification paths, and those whose client went away before.
+    pub(super) delayed: Count,
+    pub(super) abandoned: Count,
     pub(super) streams: StreamCounts,
     /// Streams that clients reset before they had the whole response.
     pub(super) cancels: Count,

@@ -19,7 +19,7 @@ mod switch;
 
 pub use answer::bytes;
 pub use control::send_order;
-pub use special::{LONG_HEADER, MARK, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
+pub use special::{LONG_HEADER, MARK, RESPONSE_REMOVED, TOKEN_REVIEW_PATH, TRAILER};
 pub use switch::Order;
 
 use super::net::{self, Listener};

@@ -10,7 +10,7 @@ use hoptax_format::clock;
 use hoptax_plan::units;
 use hoptax_record::Digest;
 use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};
-use hoptax_wire::http2::{Block, Section, response_fields};
+use hoptax_wire::http2::{Block, FieldList, OutField, Section, response_fields};
 use serde_json::json;
 
 /// A path that contains this text is a verification path.
@@ -25,6 +25,12 @@ pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
 
 /// Path at which the upstream answers token reviews, as a Kubernetes API server does.
 pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+/// Trailer of the response to `trailers`.
+pub const TRAILER: (&str, &str) = ("x-hoptax-trailer", "by-upstream");
+
+/// Header of the interim response to `hints`.
+const HINT: (&str, &str) = ("link", "</style.css>; rel=preload; as=style");
 
 const LARGEST: usize = 64 << 20;
 
@@ -46,6 +52,10 @@ enum Asked {
     Chunked(usize),
     Header(usize),
     Slow(u64),
+    Trailers,
+    Hints,
+    Early,
+    GoAway,
     Close,
     CloseMidway,
     TokenReview,
@@ -63,6 +73,7 @@ pub(super) struct Special {
     keep_alive: bool,
     is_head: bool,
     headers: Vec<(String, String)>,
+    trailers: Vec<(String, String)>,
     body_bytes: u64,
     digest: Digest,
     body: Vec<u8>,
@@ -75,6 +86,9 @@ pub(super) struct InstanceFacts<'a> {
     pub(super) tls: Option<(String, String)>,
     /// Number of token reviews that the whole upstream has received.
     pub(super) reviews: u64,
+    /// Numbers of delayed responses of the whole upstream, and of those whose client went away before.
+    pub(super) delayed: u64,
+    pub(super) abandoned: u64,
     /// Secret that signs valid tokens. Without a secret, no token is valid.
     pub(super) token_secret: Option<&'a str>,
 }
@@ -97,12 +111,37 @@ pub(super) struct Response {
     has_length: bool,
     /// True if the connection or the stream closes after half of the body.
     pub(super) is_cut: bool,
+    /// Whether 103 Early Hints precedes the response.
+    has_hints: bool,
+    /// Whether [`TRAILER`] follows the body. Its length is then not announced.
+    has_trailer: bool,
+    /// True if the connection accepts no further request.
+    pub(super) ends_connection: bool,
+}
+
+/// A response as it is sent over HTTP/2.
+#[derive(Debug)]
+pub(super) struct StreamResponse {
+    pub(super) interim: Option<Block>,
+    pub(super) head: Block,
+    /// The part of the body that is sent.
+    pub(super) body: Vec<u8>,
+    pub(super) trailers: Option<Block>,
 }
 
 impl Response {
     fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
-        Self { status, headers, body, has_length: true, is_cut: false }
+        Self {
+            status,
+            headers,
+            body,
+            has_length: true,
+            is_cut: false,
+            has_hints: false,
+            has_trailer: false,
+            ends_connection: false,
+        }
     }
 
     fn text(status: u16, body: String) -> Self {
@@ -170,6 +209,10 @@ fn asked(target: &str) -> Asked {
             .and_then(|long| u64::try_from(long.as_nanos()).ok())
             .filter(|&long| long <= LONGEST_NS)
             .map(Asked::Slow),
+        "trailers" => Some(Asked::Trailers),
+        "hints" => Some(Asked::Hints),
+        "early" => Some(Asked::Early),
+        "goaway" => Some(Asked::GoAway),
         "close" => Some(Asked::Close),
         "close-midway" => Some(Asked::CloseMidway),
         _ => None,
@@ -196,6 +239,7 @@ impl Special {
             keep_alive: head.keep_alive,
             is_head: head.is_head,
             headers,
+            trailers: Vec::new(),
             body_bytes: 0,
             digest: Digest::default(),
             body: Vec::new(),
@@ -220,6 +264,7 @@ impl Special {
             version: None,
             keep_alive: true,
             is_head: head.method() == b"HEAD",
+            trailers: Vec::new(),
             body_bytes: 0,
             digest: Digest::default(),
             body: Vec::new(),
@@ -234,6 +279,25 @@ impl Special {
     /// False if the client closes the connection after this request.
     pub(super) fn keep_alive(&self) -> bool {
         self.keep_alive
+    }
+
+    /// True if the response does not wait for the end of the request.
+    pub(super) fn is_early(&self) -> bool {
+        self.asked == Asked::Early
+    }
+
+    /// Adds the trailers of a request over HTTP/2.
+    pub(super) fn stream_trailers(&mut self, fields: &FieldList) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.trailers.extend(fields.iter().map(|(name, value)| (text(name), text(value))));
+    }
+
+    /// Adds the trailers of a request over HTTP/1. `end` begins with its last chunk.
+    pub(super) fn http1_trailers(&mut self, end: &[u8]) {
+        let end = String::from_utf8_lossy(end);
+        let fields = end.lines().filter_map(|line| line.split_once(':'));
+        self.trailers
+            .extend(fields.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())));
     }
 
     pub(super) fn is_review(&self) -> bool {
@@ -266,13 +330,23 @@ impl Special {
                 delay_ns = delay;
                 Response::text(200, "slow\n".to_owned())
             }
+            Asked::Trailers => {
+                let mut response = Response::text(200, "trailers follow\n".to_owned());
+                response.headers.push(("trailer", TRAILER.0.to_owned()));
+                Response { has_length: false, has_trailer: true, ..response }
+            }
+            Asked::Hints => Response { has_hints: true, ..Response::text(200, "after hints\n".to_owned()) },
+            Asked::Early => Response::text(200, "early\n".to_owned()),
+            Asked::GoAway => {
+                Response { ends_connection: true, ..Response::text(200, "the last response\n".to_owned()) }
+            }
             Asked::Close => return Outcome { response: None, delay_ns },
             Asked::CloseMidway => Response { is_cut: true, ..Response::filled(MIDWAY) },
             Asked::TokenReview => self.review(facts.token_secret),
             Asked::Unknown => Response::text(
                 404,
-                "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and \
-                close-midway\n"
+                "known paths are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, trailers, \
+                hints, early, goaway, close and close-midway\n"
                     .to_owned(),
             ),
         };
@@ -283,7 +357,7 @@ impl Special {
     pub(super) fn http1(&self, response: &Response) -> Vec<u8> {
         let version = self.version.unwrap_or(Version::Http11);
         let is_chunked = !response.has_length && version == Version::Http11;
-        let connection = match (version, self.keep_alive) {
+        let connection = match (version, self.keep_alive && !response.ends_connection) {
             (Version::Http11, true) => None,
             (Version::Http10, true) => Some(("connection", "keep-alive")),
             (_, false) => Some(("connection", "close")),
@@ -294,6 +368,10 @@ impl Special {
             if is_chunked { None } else { response.has_body().then_some(response.body.len() as u64) };
         let mut bytes =
             response_head(Version::Http11, response.status, headers, length).expect("headers of our own");
+        if response.has_hints && version == Version::Http11 {
+            let hints = response_head(Version::Http11, 103, [HINT], None).expect("a header of our own");
+            bytes.splice(..0, hints);
+        }
         let body = &response.body[..response.sent(self.is_head)];
         if !is_chunked {
             bytes.extend_from_slice(body);
@@ -304,18 +382,28 @@ impl Special {
         bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
         if !self.is_head {
             chunked(&mut bytes, body, CHUNK);
+            if response.has_trailer {
+                // The trailers precede the last empty line.
+                bytes.truncate(bytes.len() - 2);
+                bytes.extend_from_slice(format!("{}: {}\r\n\r\n", TRAILER.0, TRAILER.1).as_bytes());
+            }
         }
         bytes
     }
 
-    /// Encodes a response for HTTP/2: the head, and the part of the body that is sent.
-    pub(super) fn http2(&self, response: Response) -> (Block, Vec<u8>) {
+    /// Encodes a response for HTTP/2.
+    pub(super) fn http2(&self, response: Response) -> StreamResponse {
         let fields = response_fields(response.status, response.headers(), response.length());
-        let block = Block::plain(&fields.expect("headers of our own"));
+        let head = Block::plain(&fields.expect("headers of our own"));
+        let interim = response.has_hints.then(|| {
+            Block::plain(&response_fields(103, [HINT], None).expect("a header of our own"))
+        });
+        let trailer = || OutField { name: TRAILER.0.into(), value: TRAILER.1.into() };
+        let trailers = (response.has_trailer && !self.is_head).then(|| Block::plain(&[trailer()]));
         let sent = response.sent(self.is_head);
         let mut body = response.body;
         body.truncate(sent);
-        (block, body)
+        StreamResponse { interim, head, body, trailers }
     }
 
     fn echo(&self, facts: &InstanceFacts<'_>) -> serde_json::Value {
@@ -326,11 +414,14 @@ impl Special {
             "path": self.target,
             "protocol": self.version.map_or("HTTP/2", Version::as_str),
             "headers": self.headers,
+            "trailers": self.trailers,
             "body_bytes": self.body_bytes,
             "body_digest": self.digest.text(),
             "instance": facts.instance,
             "tls": tls,
             "token_reviews": facts.reviews,
+            "delayed": facts.delayed,
+            "abandoned": facts.abandoned,
         })
     }
 

@@ -54,9 +54,14 @@ impl Server<'_> {
                 Ok(RequestStep::Head { consumed, head }) => {
                     let body_is_missing = at + consumed == input.len();
                     if is_special(&input[at..][head.target.clone()]) {
-                        let whole = &input[at..at + consumed];
-                        connection.special = Some(Box::new(Special::new(&head, whole)));
-                        self.send_continue(token, &head, body_is_missing);
+                        let special = Box::new(Special::new(&head, &input[at..at + consumed]));
+                        if special.is_early() {
+                            let tls = io.tls(token);
+                            self.answer_special(token, &special, tls);
+                        } else {
+                            connection.special = Some(special);
+                            self.send_continue(token, &head, body_is_missing);
+                        }
                     } else {
                         self.head(token, &head, &input[at..], body_is_missing);
                     }
@@ -91,7 +96,8 @@ impl Server<'_> {
                                 self.reply(token, Reply::Answer(answer, now), delay);
                             }
                         }
-                    } else if let Some(special) = connection.special.take() {
+                    } else if let Some(mut special) = connection.special.take() {
+                        special.http1_trailers(&input[at - consumed..at]);
                         let tls = io.tls(token);
                         self.answer_special(token, &special, tls);
                     }
@@ -148,9 +154,12 @@ impl Server<'_> {
 
     fn answer_special(&mut self, token: Token, special: &Special, tls: Option<(String, String)>) {
         let outcome = self.special_outcome(special, tls);
-        let is_cut = outcome.response.as_ref().is_none_or(|response| response.is_cut);
-        if is_cut || !special.keep_alive() {
-            self.connections[token.index()].state = State::Last;
+        let is_last =
+            outcome.response.as_ref().is_none_or(|response| response.is_cut || response.ends_connection);
+        if is_last || !special.keep_alive() {
+            // The client may still be sending the body of a request that was answered early.
+            let state = if special.is_early() { State::Discarding } else { State::Last };
+            self.connections[token.index()].state = state;
         }
         if let Some(response) = outcome.response {
             let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());

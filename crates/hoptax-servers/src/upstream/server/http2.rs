@@ -3,7 +3,7 @@
 
 use super::super::answer::StreamAnswerTo;
 use super::super::sockets::Sockets;
-use super::super::special::{Special, is_special};
+use super::super::special::{Special, StreamResponse, is_special};
 use super::state::{HIGH_WATER, Server, State};
 use super::streams::{Http2, Named, Prepared, Shared, Stage, StreamTimer, named};
 use hoptax_format::clock;
@@ -70,7 +70,7 @@ impl Server<'_> {
                 Step::NeedMore => return at + consumed,
                 Step::Head { stream, end } => {
                     let exchange = self.stream_head(http2, stream.id);
-                    if end {
+                    if end || is_early(http2, exchange) {
                         self.request_ended(io, token, http2, exchange, now);
                     } else if at + consumed == input.len() {
                         self.send_continue_on(http2, stream.id);
@@ -84,10 +84,19 @@ impl Server<'_> {
                         self.request_ended(io, token, http2, named(stream), now);
                     }
                 }
-                Step::Trailers { stream } => self.request_ended(io, token, http2, named(stream), now),
+                Step::Trailers { stream } => {
+                    if let Some(special) = http2.get(named(stream)).and_then(|found| found.special.as_mut()) {
+                        special.stream_trailers(self.shared.sections.trailers.fields());
+                    }
+                    self.request_ended(io, token, http2, named(stream), now);
+                }
                 Step::Writable { stream } => http2.queue(named(stream)),
                 Step::Reset { stream, .. } => {
                     self.counts.cancels.add(1);
+                    let exchange = http2.get(named(stream));
+                    if exchange.is_some_and(|exchange| exchange.is_delayed_special()) {
+                        self.counts.abandoned.add(1);
+                    }
                     http2.end(named(stream));
                 }
                 Step::Failed { stream, .. } => http2.end(named(stream)),
@@ -135,18 +144,25 @@ impl Server<'_> {
     /// Called when the whole request has been read. Requests are counted now, so that the count includes
     /// requests whose response is delayed or whose client gives up.
     fn request_ended(&mut self, io: &impl Sockets, token: Token, http2: &mut Http2, named: Named, now: u64) {
-        let Some(exchange) = http2.get(named) else { return };
+        // A request that was answered early ends later.
+        let Some(exchange) = http2.get(named).filter(|found| found.prepared.is_none()) else { return };
         exchange.received = now;
         let delay = if let Some(special) = exchange.special.take() {
             let outcome = self.special_outcome(&special, io.tls(token));
+            let mut goes_away = false;
             exchange.prepared = Some(Box::new(match outcome.response {
                 Some(response) => {
+                    goes_away = response.ends_connection;
                     let is_cut = response.is_cut;
-                    let (block, body) = special.http2(response);
-                    Prepared { block: Some(block), body, is_cut }
+                    let StreamResponse { interim, head, body, trailers } = special.http2(response);
+                    Prepared { interim, block: Some(head), body, trailers, is_cut }
                 }
-                None => Prepared { block: None, body: Vec::new(), is_cut: true },
+                None => Prepared { is_cut: true, ..Prepared::default() },
             }));
+            if goes_away && !http2.going_away {
+                http2.going_away = true;
+                http2.connection.go_away(Code::NO_ERROR, &mut self.shared.output);
+            }
             outcome.delay_ns
         } else {
             self.counts.http2.add(1);
@@ -155,7 +171,9 @@ impl Server<'_> {
         if delay == 0 {
             return http2.queue(named);
         }
-        exchange.stage = Stage::Delayed;
+        if let Some(exchange) = http2.get(named) {
+            exchange.stage = Stage::Delayed;
+        }
         let generation = self.connections[token.index()].generation;
         let due = clock::now() + delay;
         self.shared.timers.push(Reverse(StreamTimer { due, token, generation, exchange: named }));
@@ -240,7 +258,9 @@ impl Server<'_> {
                 (Some(block), body, false)
             }
         };
-        let is_stamped = self.answers.are_stamped() && exchange.prepared.is_none();
+        let prepared = exchange.prepared.as_ref();
+        let trailers = prepared.and_then(|prepared| prepared.trailers.as_ref());
+        let is_stamped = self.answers.are_stamped() && prepared.is_none();
         if !mem::replace(&mut exchange.has_sent_head, true)
             && let Some(block) = block
         {
@@ -249,7 +269,10 @@ impl Server<'_> {
             }
             let Shared { stamp, output, .. } = &mut self.shared;
             let varying = if is_stamped { stamp.as_slice() } else { &[] };
-            let end = body.is_empty() && !is_cut;
+            let end = body.is_empty() && !is_cut && trailers.is_none();
+            if let Some(interim) = prepared.and_then(|prepared| prepared.interim.as_ref()) {
+                http2.connection.send_head(stream, interim, &[], false, output);
+            }
             http2.connection.send_head(stream, block, varying, end, output);
             if end {
                 return http2.end(named);
@@ -259,7 +282,8 @@ impl Server<'_> {
         let part = &rest[..rest.len().min(TURN)];
         let is_last = part.len() == rest.len();
         let output = &mut self.shared.output;
-        match http2.connection.send_data(stream, part, is_last && !is_cut, output) {
+        let end = is_last && !is_cut && trailers.is_none();
+        match http2.connection.send_data(stream, part, end, output) {
             Some(sent) if sent < part.len() => {
                 exchange.sent += sent;
                 exchange.stage = Stage::Blocked;
@@ -269,7 +293,9 @@ impl Server<'_> {
                 http2.ready.push_back(named);
             }
             _ => {
-                if is_cut {
+                if let Some(trailers) = trailers {
+                    http2.connection.send_head(stream, trailers, &[], true, output);
+                } else if is_cut {
                     http2.connection.reset(stream, Code::INTERNAL_ERROR, output);
                 }
                 http2.end(named);
@@ -333,4 +359,10 @@ impl Server<'_> {
             output.clear();
         }
     }
+}
+
+/// True if the response to a request does not wait for the request's end.
+fn is_early(http2: &mut Http2, exchange: Named) -> bool {
+    let special = http2.get(exchange).and_then(|found| found.special.as_ref());
+    special.is_some_and(|special| special.is_early())
 }

@@ -154,6 +154,7 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     }
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        self.count_abandoned(token);
         if result.is_err() {
             self.forget(token);
             return AfterEnd::Close;

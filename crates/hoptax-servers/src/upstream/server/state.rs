@@ -1,7 +1,7 @@
 //! The state of an instance and of its connections.
 
 use super::super::answer::{AnswerTo, Answers};
-use super::super::counts::Counts;
+use super::super::counts::{Count, Counts};
 use super::super::delay::Behaviour;
 use super::super::rules::{Chosen, Rules};
 use super::super::sockets::Sockets;
@@ -174,12 +174,31 @@ impl<'a> Server<'a> {
     pub(super) fn special_outcome(&self, special: &Special, tls: Option<(String, String)>) -> Outcome {
         special.version().map_or(&self.counts.http2, |version| self.counts.requests(version)).add(1);
         self.counts.reviews.add(u64::from(special.is_review()));
-        special.answer(&InstanceFacts {
+        let sum = |count: fn(&Counts) -> &Count| {
+            self.all_counts.iter().map(|counts| count(counts).get()).sum::<u64>()
+        };
+        let outcome = special.answer(&InstanceFacts {
             instance: self.instance,
             tls,
-            reviews: self.all_counts.iter().map(|counts| counts.reviews.get()).sum(),
+            reviews: sum(|counts| &counts.reviews),
+            delayed: sum(|counts| &counts.delayed),
+            abandoned: sum(|counts| &counts.abandoned),
             token_secret: self.token_secret,
-        })
+        });
+        self.counts.delayed.add(u64::from(outcome.delay_ns > 0));
+        outcome
+    }
+
+    /// Counts the delayed responses to verification paths whose client goes away.
+    pub(super) fn count_abandoned(&self, token: Token) {
+        let connection = &self.connections[token.index()];
+        if connection.peer_ended {
+            return;
+        }
+        let exchanges = connection.http2.iter().flat_map(|http2| &http2.exchanges);
+        let on_streams = exchanges.filter(|exchange| exchange.is_delayed_special()).count();
+        let in_line = connection.line.iter().filter(|(_, reply)| matches!(reply, Reply::Prepared(_))).count();
+        self.counts.abandoned.add((on_streams + in_line) as u64);
     }
 
     pub(super) fn free(&mut self, reply: Reply) {

@@ -107,11 +107,22 @@ pub(super) struct Exchange {
     pub(super) sent: usize,
 }
 
+impl Exchange {
+    /// True if the response to a verification path is not due yet.
+    pub(super) fn is_delayed_special(&self) -> bool {
+        self.stage == Stage::Delayed && self.prepared.is_some()
+    }
+}
+
 /// The response to a verification path.
+#[derive(Default)]
 pub(super) struct Prepared {
+    /// The head of 103 Early Hints.
+    pub(super) interim: Option<Block>,
     /// If absent, the stream is reset without a response.
     pub(super) block: Option<Block>,
     pub(super) body: Vec<u8>,
+    pub(super) trailers: Option<Block>,
     /// True if the stream is reset after the body.
     pub(super) is_cut: bool,
 }
