@@ -1,22 +1,23 @@
 //! `connections-recycled`: the gateway ends connections after some requests, and direct does not.
 
+use super::keepalive_lost::LOST;
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-recycled";
-/// Limit for GOAWAY frames ÷ requests.
+/// Limit for ended connections ÷ requests.
 const RECYCLED: f64 = 1e-4;
-/// Smallest number of GOAWAY frames. Fewer can be those of a single reload.
+/// Smallest number of ended connections. Fewer can be those of a single reload.
 const FEWEST: u64 = 5;
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: "warning; a note if no request was on such a connection".into(),
         when: format!(
-            "a gateway ends connections of HTTP/2 (GOAWAY) more often than once in {} requests, and direct \
-             does not",
+            "a gateway ends connections (GOAWAY, `Connection: close`) more often than once in {} requests, \
+             and direct does not. With HTTP/1, `keepalive-lost` is raised instead if there are many",
             grouped((1.0 / RECYCLED).round())
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
@@ -30,49 +31,92 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
 }
 
-/// GOAWAY frames, requests sent again, and requests, in trials without events. ENHANCE_YOUR_CALM has its own
-/// finding.
-fn counts((_, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
-    let mut sum: Option<(u64, u64, u64)> = None;
-    for trial in trials.iter().filter(|trial| trial.record.events.is_empty()) {
-        let http2 = trial.load.http2.as_ref()?;
-        let (goaways, again, sent) = sum.unwrap_or_default();
-        let usual = http2.goaways.saturating_sub(http2.calmed);
-        sum = Some((goaways + usual, again + http2.unprocessed, sent + trial.load.lifetime.sent));
+/// Connections that the server ended, in trials without events.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ended {
+    connections: u64,
+    /// Requests on these connections that the server had not processed.
+    unprocessed: u64,
+    requests: u64,
+    is_http2: bool,
+}
+
+impl Ended {
+    fn of((_, trials): Measured<'_>) -> Self {
+        let mut sum = Self::default();
+        for trial in trials.iter().filter(|trial| trial.record.events.is_empty()) {
+            let load = trial.load;
+            let (connections, unprocessed, requests) = match &load.http2 {
+                // ENHANCE_YOUR_CALM has its own finding.
+                Some(http2) => {
+                    (http2.goaways.saturating_sub(http2.calmed), http2.unprocessed, load.lifetime.sent)
+                }
+                // Connections whose request failed are those of `errors`.
+                None => (
+                    load.connections.closed_by_peer.saturating_sub(load.counts.resets),
+                    load.connections.closed_on_reuse,
+                    load.counts.sent,
+                ),
+            };
+            sum.connections += connections;
+            sum.unprocessed += unprocessed;
+            sum.requests += requests;
+            sum.is_http2 |= load.http2.is_some();
+        }
+        sum
     }
-    sum
+
+    fn is_often(&self) -> bool {
+        let share = share(self.connections as f64, self.requests as f64);
+        let is_lost = !self.is_http2 && share.is_some_and(|share| share > LOST);
+        self.connections >= FEWEST && share.is_some_and(|share| share > RECYCLED) && !is_lost
+    }
 }
 
 fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let (goaways, again, sent) = counts(via)?;
-    let is_often = |goaways: u64, sent: u64| {
-        goaways >= FEWEST && share(goaways as f64, sent as f64).is_some_and(|share| share > RECYCLED)
-    };
-    let of_direct = counts(direct).is_some_and(|(goaways, _, sent)| is_often(goaways, sent));
-    if !is_often(goaways, sent) || of_direct {
+    let ended = Ended::of(via);
+    if !ended.is_often() || Ended::of(direct).is_often() {
         return None;
     }
+    let Ended { connections, unprocessed, requests, is_http2 } = ended;
+    let each = requests as f64 / connections as f64;
+    let how = if is_http2 { " (GOAWAY)" } else { "" };
+    let effect = match (is_http2, unprocessed) {
+        (true, _) => format!(
+            "and {unprocessed} requests that the gateway had not processed were sent again. They are among \
+             the slowest."
+        ),
+        (false, 0) => "and no request was lost.".to_owned(),
+        (false, _) => {
+            format!("and {unprocessed} requests were on such a connection. They failed or were sent again.")
+        }
+    };
     Some(Finding {
         code: CODE,
-        severity: Severity::Warning,
+        severity: if unprocessed > 0 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(Figures::Tails),
         case: Some(via.0.case.clone()),
         evidence: evidence([
-            ("goaways", goaways.into()),
-            ("sent", sent.into()),
-            ("sent_again", again.into()),
-            ("requests_per_goaway", (sent as f64 / goaways as f64).into()),
+            ("ended", connections.into()),
+            ("sent", requests.into()),
+            ("unprocessed", unprocessed.into()),
+            ("requests_per_connection", each.into()),
         ]),
         message: format!(
-            "The gateway ended a connection (GOAWAY) once in {} requests, and direct did not. Requests then \
-             wait for another connection, and {again} requests that the gateway had not processed were sent \
-             again. They are among the slowest.",
-            grouped((sent as f64 / goaways as f64).round())
+            "The gateway ended a connection{how} once in {} requests, and direct did not. Requests then wait \
+             for another connection, {effect}",
+            grouped(each.round())
         ),
         advice: "Raise the number of requests per connection (nginx: `keepalive_requests`), or report this \
                  as a cost of the gateway."
             .into(),
     })
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "recycled from {} ended connections" word(FEWEST);
+    METHODOLOGY "and {} per 10,000 requests" word((RECYCLED * 1e4).round());
 }
 
 #[cfg(test)]
@@ -93,8 +137,27 @@ mod tests {
         run.push(ended(via("nginx", 0), 3)).push(ended(via("nginx", 1), 3));
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
-        assert_eq!(findings[0].evidence["sent_again"], 2);
+        assert_eq!(findings[0].evidence["unprocessed"], 2);
         insta::assert_snapshot!(texts(&findings));
+    }
+
+    #[test]
+    fn raised_over_http1_as_a_note_unless_requests_are_lost() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first()).push(via("nginx", 0).opened(10, 10));
+        run.push(via("races", 0).opened(10, 10).closed_after_first(0, 2).retried(2));
+        let findings = raised(&run, CODE);
+        let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Warning, Severity::Note]);
+        insta::assert_snapshot!(texts(&findings));
+    }
+
+    #[test]
+    fn not_raised_over_http1_if_connections_fail_or_keepalive_is_lost() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first()).push(via("broken", 0).errors(10).opened(10, 10));
+        run.push(via("closes", 0).opened(1000, 1000)).push(via("once", 0).opened(4, 4));
+        assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]

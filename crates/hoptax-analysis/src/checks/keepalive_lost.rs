@@ -14,7 +14,7 @@ use hoptax_stats::share;
 const CODE: &str = "keepalive-lost";
 /// Limit for extra connections ÷ requests. By default, servers close a connection after 100 requests (Apache
 /// httpd) or 1,000 requests (nginx), which costs almost nothing. This limit is twice Apache's share.
-const LOST: f64 = 0.02;
+pub(super) const LOST: f64 = 0.02;
 /// Limit for extra connections ÷ requests. Above this limit, most requests need a new connection.
 const MOST: f64 = 0.5;
 /// Limit for connections that ended after their first answer ÷ extra connections. From this limit on, the
