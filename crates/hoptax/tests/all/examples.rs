@@ -61,11 +61,12 @@ warmup: 100ms
 
 /// Gateways of each example plan that are run: at least one for each feature of the plan. If a plan has none
 /// here, all its gateways are run. Other tests run every gateway with each of these features.
-const GATEWAYS: [(&str, &str); 11] = [
+const GATEWAYS: [(&str, &str); 12] = [
     ("capacity", "nginx"),
     ("cold-start", "nginx"),
     ("events", "nginx,envoy"),
     ("http2", "haproxy"),
+    ("http2-matrix", "nghttpx,nghttpx-h2"),
     ("istio-sidecar", "sidecar-tuned"),
     ("kong-suite", "nginx.key-auth,haproxy.500x4-routes,envoy.10x10-routes"),
     ("kong-suite-changes", "haproxy"),
