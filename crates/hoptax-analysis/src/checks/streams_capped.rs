@@ -74,6 +74,11 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "a median wait for a stream above {} of the response time" percent(WAITS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;

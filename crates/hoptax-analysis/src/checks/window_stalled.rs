@@ -68,6 +68,11 @@ fn window_p99(case: &Case) -> Option<f64> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "windows empty for more than {} of the time" percent(STALLED);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
