@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 56] = [
+const ALL: [Registered; 58] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -33,6 +33,8 @@ const ALL: [Registered; 56] = [
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },
+    Registered { rule: protocol_downgraded::rule, check: protocol_downgraded::check, place: 57 },
+    Registered { rule: upstream_not_multiplexed::rule, check: upstream_not_multiplexed::check, place: 58 },
     Registered { rule: amplification::rule, check: amplification::check, place: 29 },
     Registered { rule: cached_answers::rule, check: cached_answers::check, place: 44 },
     Registered { rule: balance::rule, check: balance::check, place: 30 },

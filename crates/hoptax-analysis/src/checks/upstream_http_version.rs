@@ -3,6 +3,7 @@
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use hoptax_format::spec::HttpVersion;
+use hoptax_plan::Gateway;
 use hoptax_stats::share;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .gateways()
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
+        .filter(|case| !is_planned(subject, &case.gateway))
         .collect();
     // If clients use HTTP/1.0 or HTTP/2, gateways still choose their own version for upstream requests. In
     // that case, gateways are compared with each other instead of with direct.
@@ -50,8 +52,13 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
 }
 
 /// True if the gateway forwards the clients' bytes unchanged.
-fn passes_on(subject: &Subject<'_>, label: &str) -> bool {
+pub(super) fn passes_on(subject: &Subject<'_>, label: &str) -> bool {
     subject.run.contenders.iter().any(|contender| contender.label == label && contender.kind == "hop-l4")
+}
+
+/// True if the plan requires HTTP/2 to upstreams of this gateway. `protocol-downgraded` then checks it.
+fn is_planned(subject: &Subject<'_>, label: &str) -> bool {
+    subject.gateway(label).is_some_and(Gateway::has_http2_upstream)
 }
 
 /// The version that most upstream requests used.
@@ -99,7 +106,7 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
-    use crate::fixture::{Run, closed_point, via};
+    use crate::fixture::{Run, closed_point, features, via};
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -121,6 +128,16 @@ mod tests {
         run.push(via("haproxy", 0)).push(via("nginx", 0));
         assert_eq!(raised(&run, CODE), [], "each uses 1.1 towards the upstream");
         run.push(via("old", 0).upstream_versions(&[("1.0", 1000)]));
+        assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_a_version_of_the_plan() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.record.plan.gateways = vec![features::with_http2_upstream("haproxy")];
+        run.push(via("haproxy", 0).upstream_versions(&[("2", 1000)]));
+        assert_eq!(raised(&run, CODE), []);
+        run.record.plan.gateways.clear();
         assert_eq!(raised(&run, CODE).len(), 1);
     }
 

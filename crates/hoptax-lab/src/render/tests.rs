@@ -285,6 +285,57 @@ fn http2_is_switched_on_for_loads_that_use_it() {
 }
 
 #[test]
+fn http2_to_upstreams_is_switched_on_for_gateways_of_the_plan() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let rendered = |name: &str, profile, upstream_http2, features: &[Feature]| {
+        let sample = Variables { profile, upstream_http2, ..sample() };
+        let variables = sample.with_sample_features(features.to_vec());
+        let made = render(packs.get(name).expect("embedded"), &variables).expect("nothing wrong");
+        let is_reported = made.settings.iter().any(|one| one.reason.contains("`upstream_http: 2`"));
+        let files: String = made.files.iter().map(|file| file.text.as_str()).collect();
+        (files, is_reported)
+    };
+    for (name, features, directive) in [
+        ("haproxy", &[][..], "    server upstream1 127.0.0.1:20003 proto h2"),
+        ("haproxy", &[Feature::UpstreamTls], " alpn h2"),
+        ("envoy", &[], "http2_protocol_options: {"),
+        ("envoy", &[Feature::UpstreamTls], "alpn_protocols: [h2]\n"),
+        ("apache", &[], "    ProxyPass / h2c://127.0.0.1:20003/"),
+        ("apache", &[Feature::UpstreamTls], "    ProxyPass / h2://127.0.0.1:20003/"),
+        ("caddy", &[], "\t\t\tversions h2c 2\n"),
+        ("traefik", &[], "url: \"h2c://127.0.0.1:20003\""),
+        ("traefik", &[Feature::UpstreamTls], "url: \"https://127.0.0.1:20003\""),
+        ("tyk", &[], "\"target_url\": \"h2c://127.0.0.1:20003/\""),
+        ("yarp", &[], "\"Version\": \"2\""),
+        ("ocelot", &[], "\"DownstreamHttpVersion\": \"2.0\""),
+    ] {
+        for profile in [Profile::Stock, Profile::Equalised] {
+            let (on, is_reported) = rendered(name, profile, true, features);
+            assert!(on.contains(directive) && is_reported, "{name} {profile:?}: {on}");
+            assert!(!on.contains("disableHTTP2"), "{name}: {on}");
+            let (off, is_reported) = rendered(name, profile, false, features);
+            assert!(off != on && !is_reported, "{name} {profile:?}: {off}");
+        }
+    }
+    for pack in packs.iter() {
+        let manifest = pack.manifest();
+        let has_reason = manifest.unsupported.contains_key("upstream_http2");
+        assert_ne!(manifest.upstream_http2, has_reason, "{}: it can, or says why not", pack.name());
+    }
+    // 100 connections may share one, with as many streams as there are requests in flight.
+    let shared = |connections| {
+        let variables = Variables { connections, upstream_http2: true, ..sample() };
+        let made = render(packs.get("haproxy").expect("embedded"), &variables).expect("nothing wrong");
+        made.files[0].text.lines().find_map(|line| {
+            line.trim().strip_prefix("tune.h2.max-concurrent-streams ").map(str::to_owned)
+        })
+    };
+    assert_eq!(shared(100), None);
+    assert_eq!(shared(101).as_deref(), Some("101"));
+    assert_eq!(shared(5000).as_deref(), Some("1000"));
+}
+
+#[test]
 fn connections_are_limited_by_descriptors() {
     let packs = PackSet::load(None).expect("nothing wrong");
     let text = |name: &str, connections| {

@@ -85,6 +85,7 @@ mod tls;
 mod token_review;
 mod unix_upstream;
 mod upstream;
+mod upstream_leg;
 mod versions;
 mod warm_up;
 mod wire;

@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 56] = [
+const PLANTS: [(&str, Where); 58] = [
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -478,6 +478,7 @@ const PLANTS: [(&str, Where); 56] = [
     ("not-ready", Generated("no gateway here is ready in only some of its starts")),
     ("not-settled", Generated("the load of a test is too short to tell")),
     ("ports-exhausted", Generated("exhausted ports would affect every test on the machine")),
+    ("protocol-downgraded", Real("upstream_leg.rs")),
     ("queued", Real("own_gateway.rs")),
     ("quiet-differs", Generated("only the hypervisor can cause steal")),
     ("rate-missed", Real("planted.rs")),
@@ -493,6 +494,7 @@ const PLANTS: [(&str, Where); 56] = [
     ("unpinned-version", Real("findings.rs")),
     ("unsteady", Real("planted.rs")),
     ("upstream-http-version", Real("findings.rs")),
+    ("upstream-not-multiplexed", Real("upstream_leg.rs")),
     ("upstream-not-reused", Real("findings.rs")),
     ("upstream-saturated", Real("planted.rs")),
     ("window-stalled", Real("http2_runs.rs")),

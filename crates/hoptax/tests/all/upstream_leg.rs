@@ -1,0 +1,159 @@
+//! HTTP/2 to the upstream: through real gateways, with planted faults, and refused where a pack cannot.
+
+use crate::run::{report, run, run_directory, text};
+use crate::support::{Json, Scratch, hoptax};
+use crate::world::is_missing;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Packs of installed gateways that can speak HTTP/2 to upstreams, and whether requests share connections.
+const PACKS: [(&str, bool); 5] =
+    [("haproxy", true), ("envoy", true), ("caddy", true), ("nghttpx", true), ("apache", false)];
+
+/// The findings about this leg. The report may contain others.
+const FINDINGS: [&str; 2] = ["protocol-downgraded", "upstream-not-multiplexed"];
+
+fn measured(plan: &str, arguments: &[&str]) -> Json {
+    let scratch = Scratch::new();
+    let mut all = vec!["--accept-void"];
+    all.extend(arguments);
+    let output = run(&scratch, plan, &all);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    report(&run_directory(&scratch))
+}
+
+/// The cases of a gateway. Each must have been measured, without a failed request.
+fn cases<'r>(report: &'r Json, gateway: &str) -> Vec<&'r Json> {
+    let all = report["cases"].as_array().expect("cases").iter();
+    let cases: Vec<&Json> = all.filter(|case| case["gateway"] == gateway).collect();
+    assert!(!cases.is_empty(), "{gateway}");
+    for case in &cases {
+        assert!(case["trials"].as_u64() > Some(0), "{}: {}", case["case"], case["failed"]);
+        assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}: {}", case["case"], case["counts"]);
+    }
+    cases
+}
+
+fn versions(case: &Json) -> Vec<&str> {
+    case["ledger"]["http_version"].as_object().expect("counts").keys().map(String::as_str).collect()
+}
+
+fn found(case: &Json) -> BTreeSet<&str> {
+    let codes = case["findings"].as_array().expect("codes").iter().filter_map(Json::as_str);
+    codes.filter(|code| FINDINGS.contains(code)).collect()
+}
+
+/// Both load points have eight requests in flight.
+#[test]
+fn gateways_speak_http2_to_the_upstream_if_the_plan_asks_for_it() {
+    let installed: Vec<(&str, bool)> = PACKS.into_iter().filter(|(pack, _)| !is_missing(pack)).collect();
+    for tls in [false, true] {
+        let with = if tls { ", features: [upstream-tls]" } else { "" };
+        let entry = |pack: &str| {
+            let plain = format!("  - {{ name: {pack}{with} }}\n");
+            plain + &format!("  - {{ name: {pack}, label: {pack}-2, upstream_http: 2{with} }}\n")
+        };
+        let gateways: String = installed.iter().map(|(pack, _)| entry(pack)).collect();
+        let report = measured(
+            &format!(
+                "name: upstream-leg
+gateways:
+{gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
+load:
+  - {{ loop: closed, connections: 8, duration: 300ms }}
+  - {{ loop: closed, connections: 2, http: 2, streams: 4, duration: 300ms }}
+trials: 2
+warmup: 100ms
+"
+            ),
+            &[],
+        );
+        for (pack, shares) in &installed {
+            for case in cases(&report, pack) {
+                assert_eq!(versions(case), ["1.1"], "{}", case["case"]);
+                assert_eq!(found(case), BTreeSet::new(), "{}", case["case"]);
+            }
+            for case in cases(&report, &format!("{pack}-2")) {
+                let name = &case["case"];
+                assert_eq!(versions(case), ["2"], "{name}");
+                let per_request = case["ledger"]["connections_per_request"].as_f64().expect("counted");
+                assert!(per_request < 0.5, "{name}: {per_request} connections per request");
+                let alone = (!shares).then_some("upstream-not-multiplexed");
+                let expected: BTreeSet<&str> = alone.into_iter().collect();
+                assert_eq!(found(case), expected, "{name}: {}", case["ledger"]);
+            }
+        }
+    }
+}
+
+/// Copies the pack haproxy with another name and a changed template.
+fn changed_haproxy(packs: &Path, name: &str, old: &str, new: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/haproxy");
+    let to = packs.join(name);
+    std::fs::create_dir_all(&to).expect("made");
+    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+    }
+    let named = format!("name: {name}\n");
+    for (file, old, new) in
+        [("gateway.yaml", "name: haproxy\n", named.as_str()), ("haproxy.cfg.j2", old, new)]
+    {
+        let path = to.join(file);
+        let before = std::fs::read_to_string(&path).expect("text");
+        assert!(before.contains(old), "{file} lacks `{old}`");
+        std::fs::write(path, before.replacen(old, new, 1)).expect("written");
+    }
+}
+
+#[test]
+fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() {
+    if is_missing("haproxy") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let packs = scratch.path().join("packs");
+    // The pack claims HTTP/2, but its server line has only a weight.
+    changed_haproxy(&packs, "downgraded", r#"else "proto h2""#, r#"else "weight 1""#);
+    changed_haproxy(&packs, "lonely", "http-reuse always", "http-reuse never");
+    let report = measured(
+        "name: planted
+gateways:
+  - { name: haproxy, upstream_http: 2 }
+  - { name: downgraded, upstream_http: 2 }
+  - { name: lonely, upstream_http: 2 }
+load: [{ loop: closed, connections: 16, duration: 300ms }]
+trials: 2
+warmup: 100ms
+",
+        &["--packs", packs.to_str().expect("text")],
+    );
+    let expected: [(&str, &[&str]); 4] = [
+        ("direct", &[]),
+        ("haproxy", &[]),
+        ("downgraded", &["protocol-downgraded"]),
+        ("lonely", &["upstream-not-multiplexed"]),
+    ];
+    for (gateway, codes) in expected {
+        for case in cases(&report, gateway) {
+            let expected: BTreeSet<&str> = codes.iter().copied().collect();
+            assert_eq!(found(case), expected, "{gateway}: {}", case["ledger"]);
+        }
+    }
+}
+
+#[test]
+fn check_refuses_a_pack_that_cannot_and_shows_what_the_others_do() {
+    let scratch = Scratch::new();
+    let checked = |gateway: &str| {
+        let plan = format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n");
+        let output = hoptax().arg("check").arg(scratch.file("plan.yaml", &plan)).output().expect("it runs");
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let (code, said) = checked("{ name: nginx, upstream_http: 2 }");
+    assert_eq!(code, Some(2), "{said}");
+    for part in ["`nginx` cannot speak HTTP/2 to upstreams: nginx before 1.29.4", "haproxy", "hop-h2"] {
+        assert!(said.contains(part), "`{part}`: {said}");
+    }
+    let (_, said) = checked("{ name: haproxy, upstream_http: 2 }");
+    assert!(said.contains("HTTP/2 to upstreams"), "{said}");
+}
