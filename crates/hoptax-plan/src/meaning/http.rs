@@ -40,13 +40,14 @@ pub(super) fn fits(version: HttpVersion, streams: u32) -> bool {
     version == HttpVersion::Http2 || streams == 1
 }
 
-/// Checks that each version and each number of streams has a load point, and that there are not too many
-/// requests in flight.
+/// Checks that each version and each number of streams has a load point, that there are not too many requests
+/// in flight, and that a connection may carry as many requests as it has streams.
 pub(super) fn check_streams(
     reader: &mut Reader<'_>,
     versions: &[Placed<HttpVersion>],
     streams: &[Placed<u32>],
     connections: &[Placed<u32>],
+    keepalive: &[Placed<Option<u32>>],
 ) {
     let many = streams.iter().find(|streams| streams.value > 1);
     let has_one = streams.iter().any(|streams| streams.value <= 1);
@@ -85,6 +86,18 @@ pub(super) fn check_streams(
                 "{most_connections} connections × {most_streams} streams are {in_flight} requests in flight"
             ),
             format!("use fewer: at most {MOST_IN_FLIGHT} are allowed"),
+        );
+    }
+    let limits = keepalive.iter().filter_map(|typed| Some((typed.place, typed.value?)));
+    let least = limits.min_by_key(|(_, requests)| *requests);
+    if let Some((place, requests)) = least.filter(|(_, requests)| *requests < most_streams)
+        && versions.iter().any(|version| version.value == HttpVersion::Http2)
+    {
+        let counted = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
+        reader.fault(
+            place,
+            format!("`keepalive` allows {counted} on a connection, but `streams` is {most_streams}"),
+            format!("write at least {most_streams}, or use fewer `streams`"),
         );
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn read(
         axes.check_search(reader);
         retry::check(reader, &axes.retry, targets);
         http::check_targets(reader, &axes.http, targets);
-        http::check_streams(reader, &axes.http, &axes.streams, &axes.connections);
+        http::check_streams(reader, &axes.http, &axes.streams, &axes.connections, &axes.keepalive);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(

@@ -84,10 +84,21 @@ fn streams_need_http2_and_have_limits() {
             "3:63 1001 connections × 1000 streams are 1001000 requests in flight; use fewer: at most 1000000 \
              are allowed",
         ),
+        (
+            "loop: closed, connections: 1, http: 2, streams: 8, keepalive: off",
+            "3:69 `keepalive` allows 1 request on a connection, but `streams` is 8; write at least 8, or use \
+             fewer `streams`",
+        ),
+        (
+            "loop: closed, connections: 1, http: 2, streams: [1, 8], keepalive: [100, 7]",
+            "3:80 `keepalive` allows 7 requests on a connection, but `streams` is 8; write at least 8, or \
+             use fewer `streams`",
+        ),
     ] {
         assert_eq!(faults(&entry(load)), [expected], "{load}");
     }
     good(&entry("loop: closed, connections: 10000000, http: 2"));
+    good(&entry("loop: closed, connections: 1, http: 2, streams: 8, keepalive: 8"));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(in super::super) enum Late {
     /// No connection was free. The rate times the service time needs this many connections with all their
     /// streams.
     NoConnection { has: u32, needs: f64, streams: u32 },
+    /// The server allows fewer streams than requested, so requests waited for one.
+    FewStreams,
     /// Requests failed.
     Failures,
     /// Requests were in flight when the measured time ended.
@@ -40,8 +42,11 @@ pub(super) fn of(
     if !matches!(spec.shape, Shape::Open { .. }) || seconds <= 0.0 || due == 0.0 {
         return None;
     }
-    let needs = due / seconds * times.service_time.mean() / 1e9 / f64::from(spec.streams);
-    let no_connection = Late::NoConnection { has: spec.connections, needs, streams: spec.streams };
+    let allowed = record.http2.and_then(|http2| http2.stream_limit).unwrap_or(u32::MAX);
+    let streams = spec.streams.min(allowed).max(1);
+    let is_capped = streams < spec.streams;
+    let needs = due / seconds * times.service_time.mean() / 1e9 / f64::from(streams);
+    let no_connection = Late::NoConnection { has: spec.connections, needs, streams };
     let waited = record.occupancy.as_ref().map_or(0, |occupancy| occupancy.waited) as f64;
     let is_generator = is_busy(record).is_some() || paused(record).is_some();
     let first_of = |causes: &[(bool, Late)]| {
@@ -74,8 +79,11 @@ pub(super) fn of(
         return None;
     }
     let late = times.send_lag.len() - times.send_lag.count_between(0, limit as u64);
-    let late =
-        first_of(&[(is_generator, Late::Generator), (waited >= EXPLAINS * late as f64, no_connection)]);
+    let late = first_of(&[
+        (is_generator, Late::Generator),
+        (waited >= EXPLAINS * late as f64, no_connection),
+        (is_capped, Late::FewStreams),
+    ]);
     Some(Doubt::SentLate { p99_ns, late })
 }
 
@@ -98,6 +106,7 @@ impl Late {
                     2 * u64::from(has)
                 )
             }
+            Self::FewStreams => "The server allows too few streams: see below.".to_owned(),
             Self::Failures => "Most of the missing requests failed: see below.".to_owned(),
             Self::Unfinished => {
                 "The others were answered after the measured time. Measure for longer (-d) than responses \

@@ -66,6 +66,7 @@ impl fmt::Display for Doubt {
             Self::SentLate { p99_ns, late } => {
                 let cause = match late {
                     Late::NoConnection { .. } => ", because no connection was free",
+                    Late::FewStreams => ", because no stream was free",
                     Late::Unknown => ", although a connection was free",
                     _ => "",
                 };

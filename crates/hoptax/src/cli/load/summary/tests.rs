@@ -302,6 +302,12 @@ fn warnings_have_advice() {
         &flat(&summary(&open, &late)),
         &["! 1 % of the requests were sent more than 2.00 ms after they were due", "--cpus"],
     );
+    let multiplexed = LoadSpec { http: HttpVersion::Http2, streams: 8, ..open };
+    late.http2 = Some(Http2Tally { stream_limit: Some(5), ..Http2Tally::default() });
+    says(
+        &flat(&summary(&multiplexed, &late)),
+        &["they were due, because no stream was free.", "! The server allows 5 streams on a connection"],
+    );
 }
 
 /// Connections with these numbers of responses.

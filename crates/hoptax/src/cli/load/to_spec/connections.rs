@@ -54,7 +54,8 @@ pub(super) fn addresses(
 /// Checks the number of streams.
 ///
 /// # Errors
-/// If there are several streams without HTTP/2, or too many requests in flight.
+/// If there are several streams without HTTP/2, too many requests in flight, or more streams than requests
+/// that a connection may carry.
 pub(super) fn check_streams(args: &Args) -> Result<(), BadInput> {
     let (streams, connections) = (args.connection.streams, args.load.connections);
     if streams == 1 {
@@ -71,6 +72,17 @@ pub(super) fn check_streams(args: &Args) -> Result<(), BadInput> {
         return Err(BadInput(format!(
             "{connections} connections with --streams {streams} are {in_flight} requests in flight; use at \
              most {MOST_IN_FLIGHT}"
+        )));
+    }
+    let (most, option) = match (args.connection.no_keepalive, args.connection.requests_per_connection) {
+        (true, _) => (1, "--no-keepalive".to_owned()),
+        (false, Some(most)) => (most, format!("--requests-per-connection {most}")),
+        (false, None) => return Ok(()),
+    };
+    if most < streams {
+        return Err(BadInput(format!(
+            "with {option}, a connection never has the {streams} requests in flight of --streams {streams}; \
+             use at most --streams {most}, or leave out {option}"
         )));
     }
     Ok(())

@@ -252,6 +252,11 @@ fn wrong_connection_options_are_errors() {
             "load http://127.0.0.1/ --http 2 --streams 1k -c 1001",
             "are 1001000 requests in flight; use at most 1000000",
         ),
+        (
+            "load http://127.0.0.1/ --http 2 --streams 8 --requests-per-connection 7",
+            "use at most --streams 7, or leave out --requests-per-connection 7",
+        ),
+        ("load http://127.0.0.1/ --http 2 --streams 2 --no-keepalive", "or leave out --no-keepalive"),
         ("load http://127.0.0.1/ --http 2 -b x --chunked", "--http 2 has no chunked bodies"),
         ("load http://127.0.0.1/ --http 2 --proxy http://127.0.0.1:1", "add --proxy-tunnel"),
         ("load http://127.0.0.1/ --requests-per-connection 0", "use at least 1"),
@@ -414,6 +419,9 @@ fn tls_options_apply_to_an_https_proxy() {
     let tunnel = spec("http://a.test/", "--proxy-tunnel --server-name other.test");
     let to_proxy = tunnel.tunnel.expect("a tunnel").tls;
     assert_eq!((tunnel.tls, name(&to_proxy).as_deref()), (None, Some("other.test")));
+    // The proxy is asked for the tunnel in HTTP/1.1.
+    let carrying_http2 = spec("http://a.test/", "--proxy-tunnel --http 2").tunnel.expect("a tunnel");
+    assert_eq!(carrying_http2.tls.expect("TLS to the proxy").alpn, ["http/1.1"]);
     // If both use TLS, the name and ALPN are for the server.
     let both = spec("https://a.test/", "-k --server-name other.test --alpn none --tls 1.3");
     let to_proxy = both.tunnel.expect("a tunnel").tls.expect("TLS to the proxy");

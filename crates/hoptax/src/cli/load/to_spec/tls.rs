@@ -42,7 +42,14 @@ pub(super) fn settings(
     let server = url.tls.then(|| spec(args, connection, &url.host)).transpose()?;
     let proxy = match (proxy, &server) {
         (None, _) => None,
-        (Some(proxy), None) => Some(spec(args, connection, &proxy.host)?),
+        (Some(proxy), None) => {
+            let mut spec = spec(args, connection, &proxy.host)?;
+            if connection.http == HttpVersion::Http2 {
+                // The tunnel carries HTTP/2, but the request for the tunnel is HTTP/1.1.
+                spec.alpn = vec![HTTP_11.to_owned()];
+            }
+            Some(spec)
+        }
         (Some(proxy), Some(server)) => Some(TlsSpec {
             server_name: server_name(&proxy.host)?,
             client_certificate: None,
