@@ -266,7 +266,7 @@ const sweepChart = (index, metric) => (theme, width) => {
         );
       })
       .filter(Boolean);
-  const unit = sweep.axis === "rate" ? "requests/s" : "connections";
+  const unit = sweep.axis === "rate" ? "requests/s" : sweep.axis;
   return {
     option: {
       grid: { left: 4, right: 14, top: 10, bottom: 4, containLabel: true },

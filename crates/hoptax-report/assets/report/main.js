@@ -96,7 +96,7 @@ const multiply = (host) => {
   };
   if (host.dataset.each === "sweep") {
     page.sweeps.forEach((sweep, index) => {
-      host.append(element("h3", {}, `By ${sweep.axis === "rate" ? "rate" : "number of connections"}: ${sweep.label}`));
+      host.append(element("h3", {}, `By ${sweep.axis === "rate" ? "rate" : `number of ${sweep.axis}`}: ${sweep.label}`));
       Object.entries(OVER_LOAD).forEach(([metric, one]) => clone(one.title, sweepChart(index, metric)));
     });
   } else if (host.dataset.each === "version") {

@@ -30,15 +30,15 @@ pub enum Chart {
     Percentiles,
     /// Throughput and response time over time.
     Time,
-    /// Median response time, for each number of connections or each rate.
+    /// Median response time, for each number of connections or streams, or each rate.
     SweepP50,
-    /// Response time at the 99th percentile, for each number of connections or each rate.
+    /// Response time at the 99th percentile, for each number of connections or streams, or each rate.
     SweepP99,
-    /// Throughput, for each number of connections or each rate.
+    /// Throughput, for each number of connections or streams, or each rate.
     SweepThroughput,
-    /// CPU time per request, for each number of connections or each rate.
+    /// CPU time per request, for each number of connections or streams, or each rate.
     SweepCpu,
-    /// Memory, for each number of connections or each rate.
+    /// Memory, for each number of connections or streams, or each rate.
     SweepMemory,
     /// Response time and rate of each trial of a search.
     Frontier,
@@ -173,7 +173,7 @@ impl Chart {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
             Self::Percentiles | Self::Time => "a trial with responses",
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
-                "load points that differ only in connections or only in rate"
+                "load points that differ only in connections, only in streams or only in rate"
             }
             Self::Frontier | Self::Capacity => "a search for a capacity",
             Self::Prices => "a gateway measured with and without features",
@@ -210,7 +210,7 @@ impl Chart {
         Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
     }
 
-    /// Computes a chart with the number of connections or the rate on its horizontal axis.
+    /// Computes a chart with the number of connections, of streams, or the rate on its horizontal axis.
     fn over(self, model: &Model, sweep: &Sweep) -> Option<Panel> {
         let unit = match self {
             Self::SweepThroughput => Unit::Rate,

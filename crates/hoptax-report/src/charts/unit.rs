@@ -8,7 +8,7 @@ use crate::words::format::{Scale, number};
 pub(super) enum Unit {
     /// Time, µs.
     Time,
-    /// Requests/s, or connections.
+    /// Requests/s, connections, or streams.
     Rate,
     Bytes,
 }

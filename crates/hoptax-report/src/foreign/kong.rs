@@ -86,12 +86,13 @@ struct Sweep {
 }
 
 /// The properties that can be used as an axis. They must be whole numbers, because the charts round them.
-const SWEEPS: [Sweep; 2] = [
+const SWEEPS: [Sweep; 3] = [
     Sweep { title: "connections", of: |load| Some(u64::from(load.connections)) },
     Sweep {
         title: "rate, requests/s",
         of: |load| load.rate.filter(|rate| rate.fract() == 0.0).map(|rate| rate as u64),
     },
+    Sweep { title: "streams", of: |load| Some(u64::from(load.streams)) },
 ];
 
 fn sweep(cases: &[Pooled]) -> Option<Sweep> {
@@ -105,7 +106,7 @@ fn sweep(cases: &[Pooled]) -> Option<Sweep> {
                 .filter(|(other, _)| *other != at)
                 .map(|(_, sweep)| (sweep.of)(load))
                 .collect();
-            let how = (load.http, load.streams, load.requests_per_connection, load.retry, load.from.clone());
+            let how = (load.http, load.requests_per_connection, load.retry, load.from.clone());
             (others, load.kind, load.arrivals, how, load.stages.is_some())
         };
         loads.windows(2).all(|pair| rest(pair[0]) == rest(pair[1]))
@@ -123,6 +124,7 @@ fn sweep(cases: &[Pooled]) -> Option<Sweep> {
 mod tests {
     use super::*;
     use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+    use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
     use serde_json::{Value, json};
 
@@ -180,6 +182,8 @@ mod tests {
         let told = drawn(&over(vec![open_point(500.0, 8, 5), open_point(1000.0, 8, 5)]));
         assert_eq!(told["options"]["xaxis_title"], "rate, requests/s");
         assert_eq!(told["data"][3]["suite"], 1000);
+        let of = |streams| LoadPoint { http: HttpVersion::Http2, streams, ..closed_point(2, 5) };
+        assert_eq!(drawn(&over(vec![of(1), of(10)]))["options"]["xaxis_title"], "streams");
     }
 
     #[test]

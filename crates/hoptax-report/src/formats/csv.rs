@@ -1,8 +1,9 @@
 //! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in
-//! µs.
+//! µs. There is a column of streams if a load uses HTTP/2.
 
 use crate::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
+use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
 use serde::Serialize;
@@ -14,20 +15,27 @@ pub fn csv(model: &Model) -> String {
         let rows = crate::sections::starts::csv_rows(model);
         return rows.iter().map(|cells| line(cells.iter().map(String::as_str))).collect();
     }
-    let mut text = line(headings().iter().map(String::as_str));
-    let headings = headings().len();
+    let has_streams = has_streams(model);
+    let headings = headings(has_streams);
+    let mut text = line(headings.iter().map(String::as_str));
     let rows = model
         .cases
         .iter()
-        .map(|case| cells(model, case))
-        .chain(model.capacity.iter().map(|one| of_capacity(one, headings)));
+        .map(|case| cells(model, case, has_streams))
+        .chain(model.capacity.iter().map(|one| of_capacity(one, headings.len(), has_streams)));
     for cells in rows {
         text.push_str(&line(cells.iter().map(String::as_str)));
     }
     text
 }
 
-fn headings() -> Vec<String> {
+fn has_streams(model: &Model) -> bool {
+    let loads = model.cases.iter().map(|case| &case.load);
+    let mut loads = loads.chain(model.capacity.iter().map(|one| &one.load));
+    loads.any(|load| load.http == HttpVersion::Http2)
+}
+
+fn headings(has_streams: bool) -> Vec<String> {
     let mut names: Vec<String> = [
         "gateway",
         "load",
@@ -41,6 +49,9 @@ fn headings() -> Vec<String> {
     ]
     .map(String::from)
     .into();
+    if has_streams {
+        names.insert(STREAMS, "streams".into());
+    }
     let mut figure = |name: &str| {
         names.extend([name.to_string(), format!("{name}_low"), format!("{name}_high")]);
     };
@@ -90,14 +101,17 @@ fn headings() -> Vec<String> {
     names
 }
 
+/// Place of the column of streams, after that of connections.
+const STREAMS: usize = 4;
+
 /// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
     ["objective", "capacity", "capacity_low", "capacity_high", "capacity_below", "capacity_limited_by"];
 
 /// The line of a capacity: gateway and load, then empty cells, then the columns of [`CAPACITY`].
-fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
+fn of_capacity(one: &Capacity, headings: usize, has_streams: bool) -> Vec<String> {
     let trials = one.rate.as_ref().map(|rate| rate.trials.to_string()).unwrap_or_default();
-    let mut cells = about(&one.gateway, &one.load);
+    let mut cells = about(&one.gateway, &one.load, has_streams);
     cells.push(trials);
     cells.push(one.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default());
     cells.resize(headings - CAPACITY.len(), String::new());
@@ -109,8 +123,8 @@ fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
 }
 
 /// The first cells of a line, which contain gateway and load.
-fn about(gateway: &str, load: &Load) -> Vec<String> {
-    vec![
+fn about(gateway: &str, load: &Load, has_streams: bool) -> Vec<String> {
+    let mut cells = vec![
         gateway.to_owned(),
         load.label.clone(),
         load.kind.to_string(),
@@ -118,7 +132,11 @@ fn about(gateway: &str, load: &Load) -> Vec<String> {
         optional(load.rate),
         name(&load.http),
         optional(load.requests_per_connection),
-    ]
+    ];
+    if has_streams {
+        cells.insert(STREAMS, load.streams.to_string());
+    }
+    cells
 }
 
 fn three(estimate: Option<&Estimate>) -> [String; 3] {
@@ -143,8 +161,8 @@ fn four(difference: Option<&Difference>) -> Vec<String> {
     cells
 }
 
-fn cells(model: &Model, case: &Case) -> Vec<String> {
-    let mut cells = about(&case.gateway, &case.load);
+fn cells(model: &Model, case: &Case, has_streams: bool) -> Vec<String> {
+    let mut cells = about(&case.gateway, &case.load, has_streams);
     cells.push(case.trials.to_string());
     cells.push(case.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default());
     let mut figure = |estimate: Option<&Estimate>| cells.extend(three(estimate));
@@ -214,7 +232,9 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, via};
+    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use hoptax_format::spec::HttpVersion;
+    use hoptax_plan::LoadPoint;
 
     #[test]
     fn every_line_has_the_cells_of_the_headings() {
@@ -235,6 +255,18 @@ mod tests {
         failing.push(via("nginx", 0).errors(7).failed_check("status 503", 2));
         assert!(super::csv(&failing.model()).contains(",reset-before-response=7,2,"));
         assert!(!text.contains("NaN") && !text.contains("inf"));
+    }
+
+    #[test]
+    fn streams_have_a_column_only_with_http2() {
+        let text = super::csv(&Run::steady(2, 100, &[("nginx", 150)]).model());
+        assert!(text.starts_with("gateway,load,loop,connections,rate,http,"), "{text}");
+        let of = |streams| LoadPoint { http: HttpVersion::Http2, streams, ..closed_point(2, 1) };
+        let mut run = Run::with_load(vec![of(1), of(8)]);
+        run.push(via("direct", 0).first()).push(via("direct", 0).first().at_load(1));
+        let text = super::csv(&run.model());
+        assert!(text.starts_with("gateway,load,loop,connections,streams,rate,http,"), "{text}");
+        assert!(text.contains(",closed,2,1,,2,") && text.contains(",closed,2,8,,2,"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Says what changes with the load. The answer comes from one load point. At another load point, the order of
 //! gateways may be different, or their taxes may be many times as large. Load points are compared only if
-//! they differ in nothing but the number of connections, or in nothing but the rate.
+//! they differ in nothing but the number of connections, of streams, or the rate.
 
 use crate::words::format::{Scale, number};
 use crate::words::sweeps::{Sweep, sweeps};
@@ -84,9 +84,11 @@ impl<'a> Course<'a> {
             .iter()
             .position(|index| *index == load)
             .map_or(0.0, |place| self.sweep.at[place]);
+        let plural = if at == 1.0 { "" } else { "s" };
         match self.sweep.axis {
             "rate" => format!("{}/s", number(at)),
-            _ => format!("{at} connection{}", if at == 1.0 { "" } else { "s" }),
+            "streams" => format!("{at} stream{plural}"),
+            _ => format!("{at} connection{plural}"),
         }
     }
 

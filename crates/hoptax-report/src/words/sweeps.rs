@@ -1,12 +1,13 @@
-//! Sweeps: groups of load points that differ only in the number of connections, or only in the rate.
+//! Sweeps: groups of load points that differ only in the number of connections, of streams, or in the rate.
 
 use hoptax_analysis::Load;
+use hoptax_format::spec::HttpVersion;
 use serde::Serialize;
 
 /// A group of load points that a chart connects with lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Sweep {
-    /// The property in which the load points differ: `connections` or `rate`.
+    /// The property in which the load points differ: `connections`, `rate` or `streams`.
     pub(crate) axis: &'static str,
     /// The properties that all load points share, in words.
     pub(crate) label: String,
@@ -19,13 +20,19 @@ pub(crate) struct Sweep {
 pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
     let mut sweeps = Vec::new();
     let connections = |load: &Load| Some(f64::from(load.connections));
-    collect(loads, "connections", connections, |load| (load.rate, None), &mut sweeps);
-    collect(loads, "rate", |load| load.rate, |load| (None, Some(load.connections)), &mut sweeps);
+    let streams = |load: &Load| (load.http == HttpVersion::Http2).then(|| f64::from(load.streams));
+    let others = |load: &Load| -> Rest { (load.rate, None, Some(load.streams)) };
+    collect(loads, "connections", connections, others, &mut sweeps);
+    let others = |load: &Load| -> Rest { (None, Some(load.connections), Some(load.streams)) };
+    collect(loads, "rate", |load| load.rate, others, &mut sweeps);
+    let others = |load: &Load| -> Rest { (load.rate, Some(load.connections), None) };
+    collect(loads, "streams", streams, others, &mut sweeps);
     sweeps.sort_by_key(|sweep| std::cmp::Reverse(sweep.loads.len()));
     sweeps
 }
 
-type Rest = (Option<f64>, Option<u32>);
+/// Rate, connections and streams of a load point, without the property in which a sweep differs.
+type Rest = (Option<f64>, Option<u32>, Option<u32>);
 
 /// Groups load points that differ only in the property that `of` returns. The other properties, which `rest`
 /// returns, must be equal.
@@ -39,8 +46,8 @@ fn collect(
     let alike = |one: &Load, other: &Load| {
         (one.kind, one.arrivals, &one.stages, one.duration_s)
             == (other.kind, other.arrivals, &other.stages, other.duration_s)
-            && (one.requests, one.requests_per_connection, one.streams, one.http, one.retry)
-                == (other.requests, other.requests_per_connection, other.streams, other.http, other.retry)
+            && (one.requests, one.requests_per_connection, one.http, one.retry)
+                == (other.requests, other.requests_per_connection, other.http, other.retry)
             && (rest(one), &one.from) == (rest(other), &other.from)
     };
     let mut taken: Vec<usize> = Vec::new();
@@ -65,6 +72,9 @@ fn collect(
 
 /// The label without the property in which the load points differ: `open loop, 1,000 requests/s`.
 fn common(load: &Load, axis: &str) -> String {
+    if axis == "streams" {
+        return load.label.replace(&format!(" × {} streams", load.streams), "");
+    }
     let word = if axis == "connections" { "connection" } else { "/s" };
     let mut parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();
     let streams = format!("{} streams", load.streams);
@@ -79,7 +89,6 @@ mod tests {
     use super::*;
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{Run, closed_point, open_point};
-    use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -109,9 +118,11 @@ mod tests {
                 ("connections", &[5, 0], &[1.0, 32.0]),
                 ("connections", &[8, 9], &[1.0, 9.0]),
                 ("rate", &[4, 3], &[500.0, 1000.0]),
+                ("streams", &[10, 9], &[1.0, 8.0]),
             ]
         );
         assert_eq!(found[2].label, "closed loop, HTTP/2, 8 streams");
+        assert_eq!(found[4].label, "closed loop, 9 connections, HTTP/2");
         assert!(!found[0].label.contains("connections") && found[0].label.contains("open"), "{found:?}");
         assert!(!found[3].label.contains("/s") && found[3].label.contains("8 connections"), "{found:?}");
     }
