@@ -1,5 +1,5 @@
-//! `hoptax load --spec -` against the real nginx: mixes, templates and checks. The tests compare the results
-//! with the requests that nginx received.
+//! `hoptax load --spec -` against the real nginx, in HTTP/1.1 and HTTP/2: mixes, templates and checks. The
+//! tests compare the results with the requests that nginx received.
 
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
@@ -13,7 +13,11 @@ use std::process::{Child, Command, Stdio};
 
 pub(crate) const REQUESTS: u64 = 900;
 
-/// nginx on a Unix socket. It answers with the path and the token of the request, and logs each request.
+/// HTTP versions, and streams on each connection.
+const VERSIONS: [(&str, u32); 2] = [("1.1", 1), ("2", 4)];
+
+/// nginx on a Unix socket for HTTP/1.1, and on one for HTTP/2. It answers with the path and the token of the
+/// request, and logs each request.
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
@@ -33,26 +37,36 @@ impl Nginx {
                  events {{ worker_connections 256; }}\n\
                  http {{\n{temporary}  default_type text/plain;\n  log_format seen \
                  '$request_method|$request_uri|$http_authorization|$content_length';\n  access_log \
-                 {path}/access.log seen;\n  server {{\n    listen unix:{path}/socket;\n    location / {{ \
+                 {path}/access.log seen;\n  server {{\n    listen unix:{path}/socket;\n    listen \
+                 unix:{path}/socket-2 http2;\n    location / {{ \
                  add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }}\n    \
                  location /gone {{ return 410 gone; }}\n  }}\n}}\n"
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
         let nginx = Self { process, scratch };
-        wait_until("nginx listens", PATIENCE, || UnixStream::connect(nginx.socket()).is_ok());
+        // nginx opens its sockets in the order of its configuration.
+        wait_until("nginx listens", PATIENCE, || UnixStream::connect(nginx.socket_of("2")).is_ok());
         nginx
     }
 
     pub(crate) fn socket(&self) -> String {
-        self.scratch.path().join("socket").display().to_string()
+        self.socket_of("1.1")
     }
 
-    fn load(&self, targets: &Value, files: &Value) -> Value {
+    /// The socket for this HTTP version.
+    fn socket_of(&self, http: &str) -> String {
+        let name = if http == "2" { "socket-2" } else { "socket" };
+        self.scratch.path().join(name).display().to_string()
+    }
+
+    fn load(&self, (http, streams): (&str, u32), targets: &Value, files: &Value) -> Value {
         let limit = 60_000_000_000_u64;
         let spec = json!({
             "schema": 2,
-            "addresses": [format!("unix:{}", self.scratch.path().join("socket").display())],
+            "http": http,
+            "streams": streams,
+            "addresses": [format!("unix:{}", self.socket_of(http))],
             "targets": targets,
             "files": files,
             "shape": {"loop": "closed"},
@@ -111,9 +125,12 @@ fn target(name: &str, weight: u32, method: &str, path: &str, headers: Value) -> 
 
 #[test]
 fn nginx_sees_each_number_once_and_every_line() {
-    if is_missing("nginx") {
-        return;
+    if !is_missing("nginx") {
+        VERSIONS.into_iter().for_each(sees_each_number_once);
     }
+}
+
+fn sees_each_number_once(version: (&str, u32)) {
     let nginx = Nginx::start();
     let authorization = json!([["authorization", "Basic {{base64 user-{{seq}}:{{line tokens.txt}}}}"]]);
     let mut order = target("order", 2, "POST", "/orders/{{seq}}?t={{line tokens.txt}}", authorization);
@@ -121,7 +138,7 @@ fn nginx_sees_each_number_once_and_every_line() {
     order["body_is_template"] = true.into();
     let item = target("item", 1, "GET", "/items/{{random 1 3}}", json!([]));
     let tokens: String = (0..100).map(|index| format!("token{index}\n")).collect();
-    let record = nginx.load(&json!([order, item]), &json!({"tokens.txt": tokens}));
+    let record = nginx.load(version, &json!([order, item]), &json!({"tokens.txt": tokens}));
 
     let (mut numbers, mut lines, mut items) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
     let (mut orders, mut seen_items) = (0, 0);
@@ -150,9 +167,12 @@ fn nginx_sees_each_number_once_and_every_line() {
 
 #[test]
 fn nginxs_answers_are_checked() {
-    if is_missing("nginx") {
-        return;
+    if !is_missing("nginx") {
+        VERSIONS.into_iter().for_each(answers_are_checked);
     }
+}
+
+fn answers_are_checked(version: (&str, u32)) {
     let nginx = Nginx::start();
     let token = json!([["x-token", "{{line tokens.txt}}"]]);
     let mut good = target("good", 1, "GET", "/good", token.clone());
@@ -166,7 +186,8 @@ fn nginxs_answers_are_checked() {
     let mut other = target("other", 1, "GET", "/other", token);
     other["checks"] = json!([{"body-equals": "/other token1"}]);
     let gone = target("gone", 1, "GET", "/gone", json!([]));
-    let record = nginx.load(&json!([good, other, gone]), &json!({"tokens.txt": "token0\r\ntoken1\r\n"}));
+    let tokens = json!({"tokens.txt": "token0\r\ntoken1\r\n"});
+    let record = nginx.load(version, &json!([good, other, gone]), &tokens);
 
     let counts = &record["counts"];
     let of = |index: usize, member: &str| record["targets"][index][member].as_u64().expect("a number");
