@@ -155,8 +155,8 @@ impl ProcessDriver {
         for upstream in upstreams {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
-        if let Some(version) = upstream {
-            let version = if version == HttpVersion::Http2 { "2" } else { "1.1" };
+        let version = upstream.map(|version| if version == HttpVersion::Http2 { "2" } else { "1.1" });
+        if let Some(version) = version {
             arguments.extend(["--upstream-http".into(), version.into()]);
         }
         let asked = proxy.and_then(|form| Some((form, self.upstream_behind_proxy(upstreams)?)));
@@ -191,7 +191,11 @@ impl ProcessDriver {
             started.facts.change.ask_proxy(*form, &Login::default(), (host, *port), &self.upstream_login);
         }
         started.facts.workers = Some(1);
-        started.facts.settings = delay.into_iter().map(planted).collect();
+        let spoken = |version: &str| Setting {
+            setting: format!("--upstream-http {version}"),
+            reason: "HTTP version for upstreams; the default is 2".to_owned(),
+        };
+        started.facts.settings = version.map(spoken).into_iter().chain(delay.map(planted)).collect();
         Ok(Box::new(started))
     }
 
