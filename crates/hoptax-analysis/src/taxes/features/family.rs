@@ -109,7 +109,7 @@ fn parts<'p>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Run;
+    use crate::fixture::{Run, features};
 
     fn found(gateways: &[(&str, u32, &[Feature], Option<u32>)]) -> Vec<(String, String, Option<String>)> {
         let mut plan = Run::closed(1).record.plan;
@@ -134,6 +134,15 @@ mod tests {
 
     const KEY: &[Feature] = &[Feature::KeyAuth];
     const TLS: &[Feature] = &[Feature::Tls];
+
+    #[test]
+    fn gateways_with_another_version_to_upstreams_are_not_compared() {
+        let mut plan = Run::closed(1).record.plan;
+        plan.gateways = vec![features::with_http2_upstream("other"), features::gateway("keyed", KEY)];
+        assert!(families(&plan).is_empty());
+        plan.gateways.push(features::gateway("bare", &[]));
+        assert_eq!(families(&plan).iter().map(|one| one.bare).collect::<Vec<_>>(), ["bare"]);
+    }
 
     #[test]
     fn a_pair_knows_its_parts_and_its_bare_sibling() {
