@@ -68,6 +68,11 @@ fn load_and_curl_go_through_it_in_both_forms() {
         // takes connections from its pool, which already has one.
         assert!(if tunnel { opened == 5 } else { opened <= 5 }, "{tunnel}: {opened}");
     }
+    let before = counted(&upstream);
+    let output = load(&url, proxy, &["--proxy-tunnel", "--http", "2", "--streams", "4"]);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let after = counted(&upstream);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (50, 5), "a tunnel carries HTTP/2 too");
 }
 
 #[test]

@@ -89,6 +89,12 @@ fn load_uses_tls_to_the_proxy_as_curl_does() {
                 assert_eq!(connections(&upstream) - opened, 5);
             }
         }
+        if tunnel {
+            let before = requests(&upstream);
+            let output = load(&url, &to, &["--proxy-tunnel", "--insecure", "--http", "2", "--streams", "2"]);
+            assert!(output.status.success(), "{}", said(&output));
+            assert_eq!(requests(&upstream) - before, 50, "HTTP/2 in the tunnel");
+        }
         // Without the proxy's authority, the client refuses the proxy's certificate.
         let output = load(&url, &to, form);
         let refused = if tunnel { "TLS to the proxy: the proxy's" } else { "TLS: the server's" };

@@ -116,6 +116,8 @@ fn the_ledger_agrees_on_how_long_connections_last() {
         (&[][..], "epoll\n", 4, 4),
         (&["--no-keepalive"], "no keep-alive", 200, 204),
         (&["--requests-per-connection", "10"], "10 requests per connection", 20, 24),
+        (&["--http", "2", "--streams", "5"], "HTTP/2", 4, 4),
+        (&["--http", "2", "--streams", "5", "--requests-per-connection", "10"], "HTTP/2", 20, 24),
     ] {
         let upstream = Upstream::start(&[]);
         let url = upstream.url();
@@ -153,6 +155,10 @@ fn the_server_sees_each_line_and_each_number() {
 
 #[test]
 fn unmet_expectations_are_reported() {
+    ["1.1", "2"].into_iter().for_each(unmet_expectations);
+}
+
+fn unmet_expectations(http: &str) {
     let upstream = Upstream::start(&["--body", "64B"]);
     let url = upstream.url();
     for (flags, reported) in [
@@ -162,7 +168,7 @@ fn unmet_expectations_are_reported() {
         (["--expect-length", "1KiB"], "body is 64 bytes long, not 1024"),
         (["--expect-header", "x-none"], "no header x-none"),
     ] {
-        let limited = [&[url.as_str(), "-n", "30", "-c", "2"], &flags[..]].concat();
+        let limited = [&[url.as_str(), "-n", "30", "-c", "2", "--http", http], &flags[..]].concat();
         assert_eq!(load(&limited).status.code(), Some(3), "no response is a success");
         let args = [&limited[..], &["--fail-above", "100%"]].concat();
         let text = summary(&args);

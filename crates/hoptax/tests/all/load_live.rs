@@ -28,9 +28,9 @@ fn the_view_is_shown_and_the_summary_is_on_the_normal_screen() {
 #[test]
 fn signals_end_it_and_restore_the_terminal() {
     let upstream = Upstream::start(&[]);
-    for signal in [Signal::INT, Signal::TERM] {
+    for (signal, http) in [(Signal::INT, "1.1"), (Signal::TERM, "2")] {
         let mut terminal = Terminal::new(20, 5);
-        let mut process = terminal.start(&["load", &upstream.url(), "-d", "1h"]);
+        let mut process = terminal.start(&["load", &upstream.url(), "-d", "1h", "--http", http]);
         wait_until("the view is drawn", PATIENCE, || terminal.seen().contains("p99"));
         kill_process(Pid::from_child(&process.0), signal).expect("it runs");
         let (status, seen) = terminal.after(&mut process);
