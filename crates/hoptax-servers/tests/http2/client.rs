@@ -2,7 +2,7 @@
 
 use hoptax_format::Address;
 use hoptax_wire::http2::{
-    Block, Code, Config, Connection, OutField, RequestParts, Sections, Step, request_fields,
+    Block, Code, Config, Connection, FieldList, OutField, RequestParts, Sections, Step, request_fields,
 };
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -46,6 +46,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
     /// Number of interim heads.
     pub(crate) interim: u32,
     /// Why the server has reset the stream, and whether it has not processed the request.
@@ -109,6 +110,19 @@ impl Client {
         stream
     }
 
+    /// Begins a request whose body is followed by a trailer. [`flush`](Self::flush) sends it.
+    pub(crate) fn begin_with_trailer(&mut self, request: &Request<'_>, (name, value): (&str, &str)) {
+        let block = Block::plain(&request.fields());
+        let trailer = Block::plain(&[OutField { name: name.into(), value: value.into() }]);
+        let Self { connection, output, .. } = self;
+        let stream = connection.request(request.tag, false, &block, &[], false, output);
+        let stream = stream.expect("there is room for a stream");
+        let sent = connection.send_data(stream, request.body, false, output);
+        assert_eq!(sent, Some(request.body.len()), "the windows are larger");
+        assert!(connection.send_head(stream, &trailer, &[], true, output), "the stream is open");
+        self.answers.insert(stream, Answer { tag: request.tag, ..Answer::default() });
+    }
+
     fn send_body(&mut self, stream: u32) {
         let rest = self.unsent.get_mut(&stream).expect("a body that is not sent");
         if let Some(sent) = self.connection.send_data(stream, rest, true, &mut self.output) {
@@ -155,10 +169,13 @@ impl Client {
                 let answer = self.answers.get_mut(&stream.id).expect("a known stream");
                 assert_eq!(answer.tag, stream.tag);
                 answer.status = self.sections.head.status();
-                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
-                let fields = self.sections.head.fields().iter();
-                answer.headers = fields.map(|(name, value)| (text(name), text(value))).collect();
+                answer.headers = texts(self.sections.head.fields());
                 return end.then_some(stream.id);
+            }
+            Step::Trailers { stream } => {
+                let answer = self.answers.get_mut(&stream.id).expect("a known stream");
+                answer.trailers = texts(self.sections.trailers.fields());
+                return Some(stream.id);
             }
             Step::Body { stream, data, end } => {
                 let answer = self.answers.get_mut(&stream.id).expect("a known stream");
@@ -204,4 +221,9 @@ impl Client {
     pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.exchange(&[Request::get(0, path)]).remove(0)
     }
+}
+
+fn texts(fields: &FieldList) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+    fields.iter().map(|(name, value)| (text(name), text(value))).collect()
 }

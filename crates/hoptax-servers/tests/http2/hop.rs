@@ -5,7 +5,7 @@ use super::{counts, pattern, settings, start, tags, with_answers};
 use hoptax_format::Address;
 use hoptax_plan::{Body, BuiltInUpstream, HopDelay, HopDelayHow};
 use hoptax_servers::hop::{HopSettings, Kind, RunningHop, UpstreamHttp};
-use hoptax_servers::upstream::{Placement, RunningUpstream};
+use hoptax_servers::upstream::{Placement, RunningUpstream, TRAILER};
 use hoptax_wire::http2::{Code, Config};
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,26 @@ fn requests_and_responses_pass_unchanged() {
         let seen = counts(&upstream).instances.remove(0);
         assert_eq!((seen.requests, seen.connections), (8, 1), "{http:?}");
         assert_eq!(seen.http_version, [(version(http).to_owned(), 8)].into());
+    }
+}
+
+#[test]
+fn trailers_pass_in_both_directions() {
+    let upstream = start(&settings(), &Placement::default());
+    let hop = hop(&upstream, UpstreamHttp::Http2);
+    let mut client = connect(&hop);
+    for _ in 0..2 {
+        let answer = client.get("/.hoptax/trailers");
+        let trailer = (TRAILER.0.to_owned(), TRAILER.1.to_owned());
+        assert_eq!((answer.status, answer.trailers), (200, vec![trailer]));
+        assert!(!answer.body.is_empty());
+        let post = Request { method: "POST", body: b"hello", ..Request::get(0, "/.hoptax/echo") };
+        client.begin_with_trailer(&post, ("x-checksum", "abc"));
+        client.flush();
+        let answer = client.next().expect("an answer");
+        let echo: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+        assert_eq!(echo["trailers"], serde_json::json!([["x-checksum", "abc"]]));
+        assert_eq!((&echo["body_bytes"], answer.trailers.len()), (&5.into(), 0));
     }
 }
 
