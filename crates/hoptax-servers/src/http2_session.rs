@@ -249,7 +249,11 @@ impl Http2Session {
         }
     }
 
-    fn flush(&mut self) -> Result<(), RequestError> {
+    /// Sends what is ready.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn flush(&mut self) -> Result<(), RequestError> {
         if self.output.is_empty() {
             return Ok(());
         }

@@ -1,19 +1,22 @@
 //! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to
-//! direct and to the gateway.
+//! direct and to the gateway, over HTTP/1.1 or HTTP/2. HTTP/2 has further cases.
 //!
 //! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except
 //! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
 //! under `differences`. A listed difference must occur.
 
 mod cases;
+mod http2;
 
 pub use cases::{CASES, ConformanceCase};
+pub use http2::{HTTP2_CASES, Http2Case};
 
 use super::features::Change;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
 use hoptax_format::Address;
+use hoptax_format::spec::HttpVersion;
 use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
 use std::collections::BTreeMap;
@@ -71,21 +74,42 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// Runs every case against `direct`, which is the built-in upstream, and against a gateway in front of it.
-/// `change` says whether the gateway uses TLS, and which headers are not compared. `timeout` is the time
-/// limit for each response.
+/// The names of all cases, of both versions of HTTP.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CASES.iter().map(|case| case.name).chain(HTTP2_CASES.iter().map(|case| case.name))
+}
+
+/// The cases that do not exist in this version of HTTP although they exist in another one, with the reason.
+pub fn left_out(http: HttpVersion) -> impl Iterator<Item = (&'static str, &'static str)> {
+    CASES.iter().filter_map(move |case| Some((case.name, case.left_out(http)?)))
+}
+
+/// Runs every case of this version of HTTP against `direct`, which is the built-in upstream, and against a
+/// gateway in front of it. `change` says whether the gateway uses TLS, and which headers are not compared.
+/// `timeout` is the time limit for each response.
 ///
 /// # Errors
-/// If direct itself does not answer.
+/// If direct itself does not answer, or not as the case expects.
 pub fn observe(
     direct: impl Into<Address>,
     gateway: SocketAddr,
     change: &Change,
+    http: HttpVersion,
     timeout: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
-    let direct = HttpClient::plain(direct, timeout);
-    let gateway = change.client(gateway, timeout);
-    CASES.iter().map(|case| one(case, &direct, &gateway, &change.ignored_headers)).collect()
+    let direct = HttpClient::plain(direct, timeout).speaking(http);
+    let gateway = change.client(gateway, timeout).speaking(http);
+    let cases = CASES.iter().filter(|case| case.left_out(http).is_none());
+    let seen = cases.map(|case| one(case, &direct, &gateway, &change.ignored_headers));
+    let mut seen = seen.collect::<anyhow::Result<Vec<Seen>>>()?;
+    if http == HttpVersion::Http2 {
+        let more = http2::observe(&direct, &gateway)?.into_iter();
+        seen.extend(more.map(|(case, difference)| Seen {
+            case,
+            difference: difference.as_deref().map(printable),
+        }));
+    }
+    Ok(seen)
 }
 
 fn one(
@@ -147,11 +171,11 @@ fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<St
     }))
 }
 
-/// Compares the results with the pack's list.
-pub fn mismatches(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
+/// Compares the results over `http` with the pack's list.
+pub fn mismatches(seen: &[Seen], listed: &[Difference], http: HttpVersion) -> Vec<Mismatch> {
     let mut all = Vec::new();
     for Seen { case, difference } in seen {
-        let known = listed.iter().find(|known| known.case == *case);
+        let known = listed.iter().find(|known| known.case == *case && known.is_over(http));
         match (difference.clone(), known) {
             (Some(seen), None) => all.push(Mismatch::Unlisted { case, seen }),
             (Some(seen), Some(known)) if seen != known.what => {
@@ -170,6 +194,10 @@ pub fn mismatches(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
 mod tests {
     use super::*;
 
+    fn over_http1(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
+        mismatches(seen, listed, HttpVersion::Http11)
+    }
+
     #[test]
     fn unlisted_and_unseen_differences_are_reported() {
         let seen = [
@@ -182,16 +210,17 @@ mod tests {
         let list = |case: &str, what: &str| Difference {
             case: case.into(),
             what: what.into(),
+            http: None,
             header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
         };
         assert_eq!(
-            mismatches(&seen, &[list("close", "status 502 where direct ends the connection early")]),
+            over_http1(&seen, &[list("close", "status 502 where direct ends the connection early")]),
             []
         );
         let error_of = |listed: &[Difference]| {
-            mismatches(&seen, listed).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+            over_http1(&seen, listed).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
         assert!(error_of(&[]).ends_with("the pack does not list it under `differences`"));
         assert!(error_of(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
@@ -201,8 +230,37 @@ mod tests {
 
         let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
         let close = || list("close", "status 502 where direct ends the connection early");
-        assert_eq!(mismatches(&seen, &[close(), sometimes.clone()]), [], "it need not be seen");
+        assert_eq!(over_http1(&seen, &[close(), sometimes.clone()]), [], "it need not be seen");
         let other = [Seen { case: "get", difference: Some("status 500".into()) }];
-        assert_eq!(mismatches(&other, &[sometimes]).len(), 1, "but nothing else may be");
+        assert_eq!(over_http1(&other, &[sometimes]).len(), 1, "but nothing else may be");
+    }
+
+    #[test]
+    fn a_difference_can_be_listed_for_one_version_of_http() {
+        let seen = [Seen { case: "get", difference: Some("status 400".into()) }];
+        let listed = |http| Difference {
+            case: "get".into(),
+            what: "status 400".into(),
+            http,
+            header: None,
+            reason: "as its documentation says".into(),
+            sometimes: false,
+        };
+        let all = |listed: Difference| {
+            [HttpVersion::Http11, HttpVersion::Http2]
+                .map(|http| mismatches(&seen, std::slice::from_ref(&listed), http).is_empty())
+        };
+        assert_eq!(all(listed(None)), [true, true]);
+        assert_eq!(all(listed(Some(HttpVersion::Http11))), [true, false]);
+        assert_eq!(all(listed(Some(HttpVersion::Http2))), [false, true]);
+    }
+
+    #[test]
+    fn names_are_unique_and_cases_without_http2_are_named() {
+        let unique: std::collections::BTreeSet<&str> = names().collect();
+        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len());
+        assert_eq!(left_out(HttpVersion::Http11).count(), 0);
+        let left_out: Vec<_> = left_out(HttpVersion::Http2).map(|(name, _)| name).collect();
+        assert_eq!(left_out, ["post-chunked-1k", "post-chunked-1m"]);
     }
 }

@@ -3,10 +3,12 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
 //! below may use the variables of [`crate::render::Variables`].
 
+use hoptax_format::spec::HttpVersion;
 use hoptax_plan::selector::SelectorKind;
 use hoptax_plan::{ClientHttp2, ProxyForm};
 use hoptax_record::profile::Callers;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The content of a `gateway.yaml`.
@@ -132,12 +134,16 @@ impl Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Name of the conformance case; empty if `header` is set. [`crate::conformance::CASES`] lists all cases.
+    /// Name of the conformance case; empty if `header` is set. [`crate::conformance::names`] lists all cases.
     #[serde(default)]
     pub case: String,
     /// The difference in the words of `hoptax lint`; empty if `header` is set.
     #[serde(default)]
     pub what: String,
+    /// The version of HTTP in which the difference occurs. Absent if it occurs in each version that has the
+    /// case.
+    #[serde(default, deserialize_with = "version")]
+    pub http: Option<HttpVersion>,
     /// Name of a response header that the gateway changes. It is not compared with direct's header. The
     /// difference need not occur, because it can depend on the upstream.
     #[serde(default)]
@@ -148,6 +154,34 @@ pub struct Difference {
     /// gateway.
     #[serde(default)]
     pub sometimes: bool,
+}
+
+impl Difference {
+    /// Whether the difference occurs in this version of HTTP.
+    pub fn is_over(&self, http: HttpVersion) -> bool {
+        self.http.is_none_or(|only| only == http)
+    }
+}
+
+/// Reads `1.1` or `2`, as a number or a text.
+fn version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<HttpVersion>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Typed {
+        Whole(u64),
+        Decimal(f64),
+        Text(String),
+    }
+    let text = match Typed::deserialize(from)? {
+        Typed::Whole(number) => number.to_string(),
+        Typed::Decimal(number) => number.to_string(),
+        Typed::Text(text) => text,
+    };
+    match text.as_str() {
+        "1.1" => Ok(Some(HttpVersion::Http11)),
+        "2" => Ok(Some(HttpVersion::Http2)),
+        other => Err(D::Error::custom(format!("`{other}` is not a version of HTTP; write 1.1 or 2"))),
+    }
 }
 
 /// How to profile the gateway.

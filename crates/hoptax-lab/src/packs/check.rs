@@ -1,11 +1,12 @@
 //! Checks of a pack that do not need its gateway to run.
 
-use crate::conformance::{CASES, ConformanceCase};
+use crate::conformance;
 use crate::counters;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
 use crate::render::{self, UpstreamAddress, Variables, stays_below};
 use hoptax_format::Address;
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
 use hoptax_plan::units;
@@ -475,17 +476,20 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
         }
         let near = format!("case: {}", difference.case);
         let near = if pack.find(&near).is_some() { near } else { difference.case.clone() };
-        if ConformanceCase::named(&difference.case).is_none() {
-            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        let names: Vec<&str> = conformance::names().collect();
+        if !names.contains(&difference.case.as_str()) {
             let help = match nearest(&difference.case, names.iter().copied()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("cases are {}", list(&names)),
             };
             return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
         }
-        if !cases.insert(&difference.case) {
+        let versions = [HttpVersion::Http11, HttpVersion::Http2];
+        let mut listed = versions.into_iter().filter(|version| difference.is_over(*version));
+        if !listed.all(|version| cases.insert((&difference.case, version == HttpVersion::Http2))) {
             let message = format!("there are two differences for case `{}`", difference.case);
-            return Err(pack.refuse(&near, message, Some("list at most one difference per case".into())));
+            let help = "list at most one difference per case and `http`";
+            return Err(pack.refuse(&near, message, Some(help.into())));
         }
         if difference.what.trim().is_empty() {
             let message = format!("the difference for case `{}` has no `what`", difference.case);

@@ -1,4 +1,5 @@
 use super::*;
+use hoptax_format::spec::HttpVersion;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -178,6 +179,17 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, http: \
+            2, what: v, reason: r }\n",
+            &["there are two differences for case `head`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: head, http: 3, what: w, reason: r }]\n",
+            &["`3` is not a version of HTTP; write 1.1 or 2"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nlast_run_for_real: { version: '1', date: 2026-11-23, unproved: { tls: later } \
             }\n",
             &["gateway.yaml:8: `last_run_for_real.unproved` lists `tls`", "add it to `features`"],
@@ -220,6 +232,19 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
             assert!(error.contains(words), "`{words}` in:\n{error}");
         }
     }
+}
+
+#[test]
+fn differences_can_belong_to_one_version_of_http() {
+    let text = format!(
+        "{MANIFEST_TEXT}differences:\n  - {{ case: head, http: 1.1, what: w, reason: r }}\n  - {{ case: head, \
+         http: 2, what: v, reason: r }}\n  - {{ case: ping, http: \"2\", what: w, reason: r }}\n  - {{ case: \
+         get, what: w, reason: r }}\n"
+    );
+    let pack = crate::packs::parse("packs/mine", text, BTreeMap::new()).expect("nothing wrong");
+    let versions: Vec<_> = pack.manifest().differences.iter().map(|one| one.http).collect();
+    let (http1, http2) = (Some(HttpVersion::Http11), Some(HttpVersion::Http2));
+    assert_eq!(versions, [http1, http2, http2, None]);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use super::exit::{BadInput, Exit};
 use super::help;
-use crate::lint::{self, Answers, Difference, Report, Scope, Settings};
+use crate::lint::{self, Answers, Difference, LeftOut, Report, Scope, Settings};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
 use hoptax_lab::packs::{Pack, PackSet, binary};
+use hoptax_plan::ClientHttp2;
 use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,15 +16,15 @@ use std::path::{Path, PathBuf};
 /// Check that packs use equal settings and answer as direct does
 ///
 /// Starts each gateway with one worker, with two, and with an access log, and observes its settings. Then
-/// sends 22 requests to it and to direct: every difference must be listed in the pack under `differences`,
-/// and every listed difference must occur.
+/// sends 22 requests (36 with `--http 2`) to it and to direct: every difference must be listed in the pack
+/// under `differences`, and every listed difference must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
     checked; 2 a pack or the command line is wrong; 3 a gateway is not equalised, or answers in another way."
 )]
 pub(super) struct Args {
-    /// Packs to check [default: all that are installed]
+    /// Packs to check [default: all that are installed, and speak the version of HTTP]
     #[arg(value_name = "PACK")]
     names: Vec<String>,
     /// Check only the settings
@@ -31,6 +33,9 @@ pub(super) struct Args {
     /// Compare only the answers
     #[arg(long)]
     answers: bool,
+    /// Version of HTTP that clients speak: 1.1 or 2
+    #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
+    http: HttpVersion,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -38,6 +43,14 @@ pub(super) struct Args {
     /// Keep rendered configurations and logs in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+}
+
+fn version(text: &str) -> Result<HttpVersion, String> {
+    match text {
+        "1.1" => Ok(HttpVersion::Http11),
+        "2" => Ok(HttpVersion::Http2),
+        _ => Err("use 1.1 or 2".to_owned()),
+    }
 }
 
 /// The working directory: that of `--keep`, or a temporary one, which is removed when it is dropped.
@@ -101,7 +114,7 @@ impl Args {
                 if io::stderr().is_terminal() {
                     eprintln!("{}: starting the gateway and sending requests …", pack.name());
                 }
-                lint::lint(pack, scope, &packs, &exe, work_dir.path())
+                lint::lint(pack, scope, self.http, &packs, &exe, work_dir.path())
             })
             .collect();
         self.print(&reports)?;
@@ -114,14 +127,21 @@ impl Args {
 
     /// The packs that the user named, or all that are installed.
     fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
+        let speaks =
+            |pack: &Pack| self.http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No;
         if self.names.is_empty() {
-            return Ok(packs.iter().filter(|pack| binary::find(pack).is_some()).collect());
+            return Ok(packs.iter().filter(|pack| binary::find(pack).is_some() && speaks(pack)).collect());
         }
-        let find = |name: &String| {
-            let known = || packs.names().join(", ");
-            packs
-                .get(name)
-                .ok_or_else(|| BadInput(format!("there is no pack `{name}`; the packs are {}", known())))
+        let find = |name: &String| match packs.get(name) {
+            Some(pack) if speaks(pack) => Ok(pack),
+            Some(_) => {
+                let text = format!("the pack `{name}` does not speak HTTP/2 with clients. Omit it, or write");
+                Err(BadInput(format!("{text} `http2` into its gateway.yaml")))
+            }
+            None => {
+                let known = packs.names().join(", ");
+                Err(BadInput(format!("there is no pack `{name}`; the packs are {known}")))
+            }
         };
         self.names.iter().map(find).collect()
     }
@@ -148,7 +168,9 @@ impl Args {
 
 /// The settings, and then the answers, each with a heading.
 fn text(report: &Report) -> String {
-    let name = format!("{} {}", report.pack, report.version.as_deref().unwrap_or("version unknown"));
+    let over = if report.http == HttpVersion::Http2 { " over HTTP/2" } else { "" };
+    let version = report.version.as_deref().unwrap_or("version unknown");
+    let name = format!("{} {version}{over}", report.pack);
     let settings = report.settings.as_ref().map(|settings| settings_text(&name, settings));
     let answers = report.answers.as_ref().map(|answers| answers_text(&name, answers));
     settings.into_iter().chain(answers).collect()
@@ -173,7 +195,7 @@ fn settings_text(name: &str, settings: &Settings) -> String {
 
 /// A heading, the differences, and what contradicts the pack.
 fn answers_text(name: &str, answers: &Answers) -> String {
-    let Answers { cases, differences, mismatches, .. } = answers;
+    let Answers { cases, differences, mismatches, left_out, .. } = answers;
     let mut text = format!("{name}: {cases} cases, {} same as direct\n", cases - differences.len());
     for Difference { case, what, reason } in differences {
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
@@ -181,6 +203,9 @@ fn answers_text(name: &str, answers: &Answers) -> String {
     }
     for mismatch in mismatches {
         text += &format!("  not as listed in the pack: {mismatch}\n");
+    }
+    for LeftOut { case, reason } in left_out {
+        text += &format!("  {case}: left out, because {reason}\n");
     }
     text
 }
@@ -207,6 +232,8 @@ mod tests {
 
     #[test]
     fn the_number_of_cases_in_the_help_is_right() {
-        assert_eq!(hoptax_lab::conformance::CASES.len(), 22);
+        use hoptax_lab::conformance::{CASES, HTTP2_CASES, left_out};
+        assert_eq!(CASES.len(), 22);
+        assert_eq!(CASES.len() - left_out(HttpVersion::Http2).count() + HTTP2_CASES.len(), 36);
     }
 }

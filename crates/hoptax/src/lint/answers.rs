@@ -1,8 +1,9 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
 use super::observe::{RunningGateway, plan};
+use hoptax_format::spec::HttpVersion;
 use hoptax_lab::conformance;
-use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_lab::packs::{Pack, PackSet, manifest};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
@@ -22,6 +23,18 @@ pub struct Answers {
     pub differences: Vec<Difference>,
     /// What contradicts the pack's list, in words.
     pub mismatches: Vec<String>,
+    /// The cases that the version of HTTP does not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A case that the version of HTTP does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Name of the case.
+    pub case: &'static str,
+    /// The reason.
+    pub reason: &'static str,
 }
 
 /// A request that the gateway answers differently from direct.
@@ -35,22 +48,23 @@ pub struct Difference {
     pub reason: Option<String>,
 }
 
-/// Starts the gateway of one installed pack, and sends every case to it and to direct. Also returns the
-/// version that the gateway reported.
+/// Starts the gateway of one installed pack, and sends every case of this version of HTTP to it and to
+/// direct. Also returns the version that the gateway reported.
 ///
 /// # Errors
 /// If the gateway does not start, or if the upstream does not answer.
 pub(super) fn compare(
     pack: &Pack,
+    http: HttpVersion,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
 ) -> Result<(Answers, Option<String>), Failure> {
     let name = pack.name();
-    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", packs)?;
+    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", http, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
     let facts = running.facts();
-    let seen = conformance::observe(running.direct(), running.address(), &facts.change, PATIENCE);
+    let seen = conformance::observe(running.direct(), running.address(), &facts.change, http, PATIENCE);
     let seen = seen.map_err(|error| Failure {
         stage: Stage::Trial,
         message: format!("{error:#}"),
@@ -58,18 +72,23 @@ pub(super) fn compare(
     })?;
     let listed = &pack.manifest().differences;
     let reason = |case: &str, what: &str| {
-        listed.iter().find(|known| known.case == case && known.what == what).map(|known| known.reason.clone())
+        let is_known = |known: &&manifest::Difference| {
+            known.case == case && known.what == what && known.is_over(http)
+        };
+        listed.iter().find(is_known).map(|known| known.reason.clone())
     };
     let differences = seen.iter().filter_map(|seen| {
         let what = seen.difference.clone()?;
         Some(Difference { case: seen.case, reason: reason(seen.case, &what), what })
     });
-    let mismatches = conformance::mismatches(&seen, listed);
+    let mismatches = conformance::mismatches(&seen, listed, http);
+    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
     let answers = Answers {
         as_listed: mismatches.is_empty(),
         cases: seen.len(),
         differences: differences.collect(),
         mismatches: mismatches.iter().map(ToString::to_string).collect(),
+        left_out: left_out.collect(),
     };
     Ok((answers, facts.version.clone()))
 }

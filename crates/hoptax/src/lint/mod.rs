@@ -11,12 +11,13 @@ mod observe;
 mod open;
 mod rules;
 
-pub use answers::{Answers, Difference};
+pub use answers::{Answers, Difference, LeftOut};
 pub use cpu_use::CpuUse;
 pub use observe::{Observation, Setup};
 pub use open::Writing;
 pub use rules::{Item, Verdict};
 
+use hoptax_format::spec::HttpVersion;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub struct Report {
     pub pack: String,
     /// The version that the gateway's program reported.
     pub version: Option<String>,
+    /// The version of HTTP that clients spoke.
+    pub http: HttpVersion,
     /// Result for the settings; absent if they were not checked.
     #[serde(flatten)]
     pub settings: Option<Settings>,
@@ -73,11 +76,19 @@ pub struct Settings {
     pub started: bool,
 }
 
-/// Lints one pack. Rendered files and logs of its gateway are written below `directory`.
-pub fn lint(pack: &Pack, scope: Scope, packs: &PackSet, exe: &Path, directory: &Path) -> Report {
+/// Lints one pack, with clients that speak `http`. Rendered files and logs of its gateway are written below
+/// `directory`.
+pub fn lint(
+    pack: &Pack,
+    scope: Scope,
+    http: HttpVersion,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Report {
     let name = pack.name();
     let mut report =
-        Report { pack: name.to_owned(), version: None, settings: None, answers: None, failure: None };
+        Report { pack: name.to_owned(), version: None, http, settings: None, answers: None, failure: None };
     let Some(program) = binary::find(pack) else {
         let ways = binary::how_to_install(pack).join("; ");
         let message = format!("{name} is not installed. Install it ({ways}) or omit it");
@@ -85,14 +96,14 @@ pub fn lint(pack: &Pack, scope: Scope, packs: &PackSet, exe: &Path, directory: &
         return report;
     };
     if scope != Scope::Answers {
-        match settings(pack, packs, exe, directory) {
+        match settings(pack, http, packs, exe, directory) {
             Ok((settings, version)) => (report.settings, report.version) = (Some(settings), version),
             Err(failure) => report.failure = Some(failure),
         }
     }
     let has_started = report.settings.as_ref().is_none_or(|settings| settings.started);
     if scope != Scope::Settings && has_started && report.failure.is_none() {
-        match answers::compare(pack, packs, exe, directory) {
+        match answers::compare(pack, http, packs, exe, directory) {
             Ok((answers, version)) => {
                 report.answers = Some(answers);
                 report.version = report.version.or(version);
@@ -110,6 +121,7 @@ pub fn lint(pack: &Pack, scope: Scope, packs: &PackSet, exe: &Path, directory: &
 /// If the upstream or the generator fails.
 fn settings(
     pack: &Pack,
+    http: HttpVersion,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -118,7 +130,7 @@ fn settings(
     let (mut observations, mut cpu_uses, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
-        match observe::observe(name, &setup, packs, exe, directory) {
+        match observe::observe(name, &setup, http, packs, exe, directory) {
             Ok((observation, reported)) => {
                 version = version.or(reported);
                 observations.push(observation);
@@ -133,7 +145,7 @@ fn settings(
         if failed.is_some() {
             break;
         }
-        match cpu_use::measure(pack, workers, packs, exe, directory) {
+        match cpu_use::measure(pack, workers, http, packs, exe, directory) {
             Ok(cpu_use) => cpu_uses.push(cpu_use),
             Err(failure) => failed = Some((Setup { workers, access_log: false }, failure)),
         }

@@ -75,6 +75,7 @@ pub struct Observation {
 pub(super) fn observe(
     name: &str,
     setup: &Setup,
+    http: HttpVersion,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -83,18 +84,24 @@ pub(super) fn observe(
     let below = directory.join(format!("{name}-{}{log}", setup.workers));
     let log = if setup.access_log { "file" } else { "off" };
     let gateway = format!("name: \"{name}\", workers: {}", setup.workers);
-    let plan = plan(&gateway, &format!("access_log: {log}\n"), packs)?;
+    let plan = plan(&gateway, &format!("access_log: {log}\n"), http, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &below)?;
     let version = running.gateway.0.facts().version.clone();
     running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// A plan for one gateway. `gateway` contains the keys of the gateway, and `more` is appended to the plan as
-/// further lines.
-pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
+/// A plan for one gateway, with a load in this version of HTTP. `gateway` contains the keys of the gateway,
+/// and `more` is appended to the plan as further lines.
+pub(super) fn plan(
+    gateway: &str,
+    more: &str,
+    http: HttpVersion,
+    packs: &PackSet,
+) -> Result<Plan, Failure> {
+    let version = if http == HttpVersion::Http2 { "2" } else { "1.1" };
     let text = format!(
         "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
-         load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s }}]\n{more}"
+         load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s, http: {version} }}]\n{more}"
     );
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let context = Context { cpus, known: packs.infos(), directory: ".".into() };
@@ -218,7 +225,7 @@ impl<'a> RunningGateway<'a> {
         let requests = hoptax_lab::verify::Requests {
             targets: contents.targets(&self.plan.targets, &direct[0].to_string()),
             files: contents.files,
-            versions: vec![HttpVersion::Http11],
+            versions: vec![self.http()],
             varies: Vec::new(),
             ignored_headers: Vec::new(),
             direct: Change::default(),
@@ -231,6 +238,11 @@ impl<'a> RunningGateway<'a> {
     /// What the driver knows about the gateway.
     pub(super) fn facts(&self) -> &Facts {
         self.gateway.0.facts()
+    }
+
+    /// The version of HTTP of the plan's only load.
+    fn http(&self) -> HttpVersion {
+        self.plan.load[0].http
     }
 
     /// Address of the upstream.
@@ -269,7 +281,7 @@ impl<'a> RunningGateway<'a> {
             addresses: vec![Address::from(address)],
             sources: Vec::new(),
             tls: None,
-            http: HttpVersion::Http11,
+            http: self.http(),
             streams: 1,
             requests_per_connection,
             retry: Retry::Off,

@@ -1,0 +1,114 @@
+//! What a case may use: connections to one side, and the upstream's own counts.
+
+use hoptax_servers::http2_session::{Http2Session, StreamAnswer, StreamRequest};
+use hoptax_servers::request_error::RequestError;
+use hoptax_wire::http2::Config;
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at the upstream's counts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Numbers of delayed responses at the upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Delays {
+    /// All.
+    pub(super) delayed: u64,
+    /// Those whose client went away before they were due.
+    pub(super) abandoned: u64,
+}
+
+/// The gateway or direct.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    /// Opens a connection to it.
+    pub(super) connect: &'a dyn Fn(Config) -> anyhow::Result<Http2Session>,
+    /// Asks the upstream for its counts.
+    pub(super) upstream: &'a dyn Fn() -> anyhow::Result<Delays>,
+    /// How long to wait for what a server may leave out.
+    pub(super) patience: Duration,
+}
+
+/// How a server differs from what a case expects, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Deviation(pub(super) String);
+
+impl Deviation {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl From<RequestError> for Deviation {
+    fn from(error: RequestError) -> Self {
+        Self(match error {
+            RequestError::Ended { .. } => "the connection ends early".to_owned(),
+            RequestError::Timeout { .. } => "no whole answer".to_owned(),
+            other => other.to_string(),
+        })
+    }
+}
+
+impl From<anyhow::Error> for Deviation {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<RequestError>() {
+            Ok(error) => error.into(),
+            Err(error) => Self(format!("{error:#}")),
+        }
+    }
+}
+
+/// Result of a case on one side.
+pub(super) type Outcome = Result<(), Deviation>;
+
+impl Side<'_> {
+    /// Opens a connection.
+    pub(super) fn open(&self, config: Config) -> Result<Http2Session, Deviation> {
+        Ok((self.connect)(config)?)
+    }
+
+    /// The upstream's counts.
+    pub(super) fn delays(&self) -> Result<Delays, Deviation> {
+        Ok((self.upstream)()?)
+    }
+
+    /// Whether the upstream's counts become as expected in time.
+    pub(super) fn upstream_sees(&self, is_expected: impl Fn(Delays) -> bool) -> Result<bool, Deviation> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            if is_expected(self.delays()?) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// A GET.
+pub(super) fn get(path: &str) -> StreamRequest<'_> {
+    StreamRequest { method: "GET", path, headers: &[], content_length: None, end: true }
+}
+
+/// A POST whose body follows.
+pub(super) fn post(path: &str) -> StreamRequest<'_> {
+    StreamRequest { method: "POST", end: false, ..get(path) }
+}
+
+/// Checks that an answer is whole and has the status 200.
+pub(super) fn check(answer: &StreamAnswer) -> Outcome {
+    match answer.reset {
+        _ if answer.is_whole && answer.answer.status == 200 => Ok(()),
+        Some(code) if !answer.is_whole => Err(Deviation(format!("the stream ends with {code}"))),
+        None if !answer.is_whole => Err(Deviation::new("no whole answer")),
+        _ => Err(Deviation(format!("status {} instead of 200", answer.answer.status))),
+    }
+}
+
+/// The upstream's echo of a request.
+pub(super) fn echo(answer: &StreamAnswer) -> Result<serde_json::Value, Deviation> {
+    check(answer)?;
+    let echo: Option<serde_json::Value> = serde_json::from_slice(&answer.answer.body).ok();
+    echo.filter(|echo| echo["hoptax"] == "echo").ok_or_else(|| Deviation::new("the echo is incomplete"))
+}
