@@ -2,22 +2,35 @@
 
 use crate::run::{report, run, run_directory, text, trials, trials_without_response};
 use crate::support::{Json, Scratch, retry_if_disturbed};
+use hoptax_record::units::grouped;
 
-/// Little's law: the upstream delays each response by 20 ms, and each of four connections has one request at
-/// a time. So the four connections carry 200 requests per second through any hop. A busy machine can carry
-/// fewer requests, but never more.
+/// Little's law: the upstream delays each response by 20 ms, and four requests can be in flight. So the
+/// connections carry 200 requests per second through any hop. A busy machine can carry fewer requests, but
+/// never more.
 #[test]
 fn finds_the_capacity_given_by_littles_law() {
-    let plan = r#"name: little
-upstream: { delay: 20ms }
-gateways: [hop-l7]
+    finds_the_capacity(&["direct", "hop-l7"], "connections: 4", (50, 1600));
+}
+
+/// Each of two connections has two streams.
+#[test]
+fn finds_the_capacity_of_streams() {
+    finds_the_capacity(&["direct"], "connections: 2, http: 2, streams: 2", (100, 400));
+}
+
+fn finds_the_capacity(contenders: &[&str], connections: &str, (from, to): (u32, u32)) {
+    let gateways = contenders[1..].join(", ");
+    let slo = "p90 < 150ms and errors < 1%";
+    let search = format!("slo: \"{slo}\", from: {from}/s, to: {to}/s, precision: 30%, confirm: 800ms");
+    let plan = &format!(
+        "name: little
+upstream: {{ delay: 20ms }}
+gateways: [{gateways}]
 load:
-  - loop: open
-    search: { slo: "p90 < 150ms and errors < 1%", from: 50/s, to: 1600/s, precision: 30%, confirm: 800ms }
-    connections: 4
-    duration: 500ms
+  - {{ loop: open, {connections}, duration: 500ms, search: {{ {search} }} }}
 warmup: 100ms
-"#;
+"
+    );
     let is_narrow = |one: &Json| {
         let rate = |end: &str| one["rate"][end].as_f64();
         let narrow = rate("low").zip(rate("high")).is_some_and(|(low, high)| high < 5.0 * low);
@@ -51,7 +64,7 @@ warmup: 100ms
     let report = report(&directory);
     let capacity = report["capacity"].as_array().expect("a list");
     let names: Vec<&Json> = capacity.iter().map(|one| &one["gateway"]).collect();
-    assert_eq!(names, ["direct", "hop-l7"]);
+    assert_eq!(names, contenders);
     for one in capacity {
         let rate =
             |end: &str| one["rate"][end].as_f64().unwrap_or_else(|| panic!("no {end}: {}", one["rate"]));
@@ -68,5 +81,6 @@ warmup: 100ms
     assert_eq!(report["cases"], serde_json::json!([]), "searched load points have no cases");
     assert_eq!(report["trials_planned"].as_u64(), Some(trials.len() as u64));
     let table = text(&output.stdout);
-    assert!(table.contains("Highest rate held: search, 50/s to 1,600/s"), "{table}");
+    let range = format!("Highest rate held: search, {from}/s to {}/s", grouped(f64::from(to)));
+    assert!(table.contains(&range), "{table}");
 }

@@ -148,9 +148,9 @@ fn several_clients_send_one_load() {
     let machines = ["one", "two", "edge", "app"];
     let Some(network) = Network::make(&machines) else { return };
     let [edge, app] = ["edge", "app"].map(|name| network.address(name));
-    let load = LOAD.replace("duration", "from: [clients, edge], duration");
+    let load = LOAD.replace("duration", "http: 2, streams: 2, from: [clients, edge], duration");
     let plan = format!(
-        "name: clients\ngateways: [hop-l7]\n{load}trials: 1\nwarmup: 100ms\nhosts:\n  clients: {{ ssh: [one, \
+        "name: clients\ngateways: [hop-h2]\n{load}trials: 1\nwarmup: 100ms\nhosts:\n  clients: {{ ssh: [one, \
          two], hoptax: {PROGRAM} }}\n  edge: {{ ssh: edge, address: {edge}, hoptax: {PROGRAM} }}\n  app: {{ \
          ssh: app, address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, \
          upstream: app }}\n"
@@ -175,6 +175,8 @@ fn several_clients_send_one_load() {
         let sum: u64 = parts.iter().map(completed).sum();
         assert_eq!(sum, completed(&trial["load_record"]), "{trial}");
         assert!(parts.iter().all(|part| completed(part) > 0), "{trial}");
+        let http2 = &trial["load_record"]["http2"];
+        assert!((1..=2).contains(&http2["most_streams"].as_u64().expect("a count")), "{http2}");
     }
     // The split needs the legs of every client.
     let report = report(&directory);
@@ -188,7 +190,7 @@ fn several_clients_send_one_load() {
     assert_eq!(legs, expected);
     let splits = report["hosts"]["splits"].as_array().expect("a list");
     assert_eq!(splits.len(), 1, "{report}");
-    assert!(printed.contains("hop-l7 · clients-2"), "{printed}");
+    assert!(printed.contains("hop-h2 · clients-2"), "{printed}");
 }
 
 /// Round trips that are planted between the client and the other machines, ms.

@@ -29,25 +29,29 @@ fn times(trial: &Json, name: &str) -> Times {
 /// If the machine stalls, the other side can seem slow. Then the test is repeated.
 #[test]
 fn a_delay_shows_on_its_own_side() {
-    retry_if_disturbed(delays_by_side);
+    retry_if_disturbed(|| delays_by_side("hop-l7", "connections: 4"));
 }
 
-fn delays_by_side() -> Result<(), String> {
+#[test]
+fn a_delay_shows_on_its_own_side_over_http2() {
+    retry_if_disturbed(|| delays_by_side("hop-h2", "connections: 2, http: 2, streams: 4"));
+}
+
+fn delays_by_side(hop: &str, connections: &str) -> Result<(), String> {
     let scratch = Scratch::new();
-    let output = run(
-        &scratch,
+    let plan = format!(
         "name: path
-upstream: { delay: 50ms }
+upstream: {{ delay: 50ms }}
 path_split: on
 gateways:
-  - { name: hop-l7, label: slow-there, delay: { in: 50ms } }
-  - { name: hop-l7, label: slow-back, delay: { out: 50ms } }
-load: [{ loop: closed, connections: 4, requests: 24, duration: 60s }]
+  - {{ name: {hop}, label: slow-there, delay: {{ in: 50ms }} }}
+  - {{ name: {hop}, label: slow-back, delay: {{ out: 50ms }} }}
+load: [{{ loop: closed, {connections}, requests: 24, duration: 60s }}]
 trials: 2
 warmup: 100ms
-",
-        &["--accept-void"],
+"
     );
+    let output = run(&scratch, &plan, &["--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let directory = run_directory(&scratch);
     for trial in trials(&directory) {
