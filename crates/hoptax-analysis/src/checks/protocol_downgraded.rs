@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn raised_on_the_leg_of_clients_if_nobody_converts() {
         let mut run = run(HttpVersion::Http2);
-        run.push(via("direct", 0).first().upstream_versions(&[("1.1", 1000)]));
+        run.push(via("direct", 0).first().upstream_versions(&[("1.1", 900), ("2", 100)]));
         run.push(via("hop-l4", 0).upstream_versions(&[("1.1", 1000)]));
         // This gateway may speak what it likes.
         run.push(via("nginx", 0));
