@@ -1,15 +1,16 @@
 //! Tests that every installed pack forwards requests and responses unchanged, except for the differences that
-//! it lists. Also tests that gateways listen on loopback only.
+//! it lists, over HTTP/1.1 and HTTP/2. Also tests that gateways listen on loopback only.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, is_missing, running_plan};
+use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::conformance::{Seen, mismatches, observe};
 use hoptax_lab::packs::binary;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{Gateway, GatewayKind};
+use hoptax_plan::{ClientHttp2, Gateway, GatewayKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,14 +18,32 @@ use std::time::Duration;
 /// Packs whose gateways the set-up installs. The test must always check these packs.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
+/// The cases that differ.
+fn differences(seen: &[Seen]) -> Vec<(&str, &str)> {
+    seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_deref()?))).collect()
+}
+
 /// The differences, in the YAML format of a pack.
-fn as_yaml(seen: &[Seen]) -> String {
-    let differences = seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_ref()?)));
-    differences.map(|(case, what)| format!("  - case: {case}\n    what: {what:?}\n    reason: …\n")).collect()
+fn as_yaml(seen: &[Seen], http: HttpVersion) -> String {
+    let http = if http == HttpVersion::Http2 { "    http: 2\n" } else { "" };
+    differences(seen)
+        .into_iter()
+        .map(|(case, what)| format!("  - case: {case}\n{http}    what: {what:?}\n    reason: …\n"))
+        .collect()
 }
 
 #[test]
 fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_loopback_alone() {
+    compare_all(HttpVersion::Http11);
+}
+
+#[test]
+fn every_installed_gateway_with_http2_differs_from_direct_as_its_pack_lists() {
+    compare_all(HttpVersion::Http2);
+}
+
+/// Compares every installed gateway that speaks `http` with clients.
+fn compare_all(http: HttpVersion) {
     let missing = INSTALLED.into_iter().filter(|pack| is_missing(pack)).count();
     let packs = crate::world::packs();
     let names: Vec<&str> = packs
@@ -32,6 +51,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
         // Sidecars are left out, because a sidecar runs inside its namespace and listens on every interface
         // there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
+        .filter(|pack| http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No)
         .map(hoptax_lab::packs::Pack::name)
         .collect();
     assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
@@ -46,7 +66,8 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
             upstream_http2: false,
         },
     };
-    let plan = running_plan(names.iter().map(gateway).collect());
+    let mut plan = running_plan(names.iter().map(gateway).collect());
+    plan.load[0].http = http;
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = ProcessDriver::new(&plan, packs.clone(), run.path()).expect("a driver").with_exe(exe());
     let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
@@ -61,18 +82,45 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
             assert!(socket.starts_with("127."), "{} listens on {socket}", gateway.label);
         }
         let change = &service.0.facts().change;
-        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, PATIENCE);
+        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, http, PATIENCE);
         let seen = seen.expect("direct answers");
         let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
-        let mismatches = mismatches(&seen, listed);
+        let mismatches = mismatches(&seen, listed, http);
         if !mismatches.is_empty() {
             for mismatch in mismatches {
                 wrong += &format!("{}: {mismatch}\n", gateway.label);
             }
-            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen));
+            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen, http));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The least that an HTTP/2 hop can do has no difference, except that it must answer something. On the way to
+/// HTTP/1.1 it loses trailers.
+#[test]
+fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
+    let close = ("close", "status 502 where direct ends the connection early");
+    let lost = [
+        ("request-trailers", "the upstream did not see the trailer `x-hoptax-trailer`"),
+        ("response-trailers", "the trailer `x-hoptax-trailer` is missing"),
+    ];
+    for (upstream_http, lost) in [(HttpVersion::Http2, &[][..]), (HttpVersion::Http11, &lost[..])] {
+        let kind = GatewayKind::Http2Hop { upstream: upstream_http, delay: None };
+        let mut plan = running_plan(vec![Gateway { label: "hop-h2".to_owned(), kind }]);
+        plan.load[0].http = HttpVersion::Http2;
+        let run = tempfile::tempdir().expect("a directory");
+        let mut driver =
+            ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
+        let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let hop = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
+        let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let (direct, change) = (upstream.0.addresses()[0], &hop.0.facts().change);
+        let seen = observe(direct, hop.0.addresses()[0], change, HttpVersion::Http2, PATIENCE);
+        let seen = seen.expect("direct keeps every rule");
+        assert_eq!(seen.len(), 36);
+        assert_eq!(differences(&seen), [&[close][..], lost].concat(), "{upstream_http:?}");
+    }
 }
 
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.

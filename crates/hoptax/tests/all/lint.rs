@@ -58,6 +58,63 @@ fn the_packs_of_the_project_are_equalised() {
     }
 }
 
+#[test]
+fn the_packs_of_the_project_are_equalised_over_http2() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        if is_missing(pack) {
+            continue;
+        }
+        let output = hoptax().args(["lint", pack, "--settings", "--http", "2"]).output().expect("it runs");
+        let reported = String::from_utf8_lossy(&output.stdout);
+        let code = output.status.code();
+        assert_eq!(code, Some(0), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(reported.contains(" over HTTP/2: equalised"), "{reported}");
+    }
+}
+
+/// nginx's port speaks nothing but HTTP/2, and answers readiness there. nginx drops trailers.
+#[test]
+fn a_gateway_that_drops_trailers_is_found_over_http2() {
+    if is_missing("nginx") {
+        return;
+    }
+    let packs = packs(&[
+        ("listen 127.0.0.1:{{ port }};", "listen 127.0.0.1:{{ port }}{% if http2 %} http2{% endif %};"),
+        ("        location / {", "        location = /up { return 200; }\n        location / {"),
+    ]);
+    change(&packs, "gateway.yaml", "ready: { path: /ready, port: admin }", "ready: { path: /up }");
+    let refused = hoptax().args(["lint", "planted", "--http", "2", "--packs", argument(&packs)]).output();
+    let refused = refused.expect("it runs");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("the pack `planted` does not speak HTTP/2 with clients"), "{said}");
+
+    change(&packs, "gateway.yaml", "access_log: file\n", "access_log: file\nhttp2: exclusive\n");
+    let arguments = ["lint", "planted", "--answers", "--http", "2", "--packs", argument(&packs)];
+    let output = hoptax().args(arguments).arg("--json").output().expect("it runs");
+    let reports: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = &reports[0];
+    assert_eq!((output.status.code(), report["http"].as_str()), (Some(3), Some("2")), "{report:#}");
+    let answers = &report["answers"];
+    assert_eq!(answers["cases"], 36, "{report:#}");
+    let what = |case: &str| {
+        let differences = answers["differences"].as_array().expect("a list");
+        differences.iter().find(|one| one["case"] == case).map(|one| one["what"].clone())
+    };
+    let lost = "the trailer `x-hoptax-trailer` is missing";
+    assert_eq!(what("response-trailers"), Some(lost.into()), "{report:#}");
+    for case in ["get", "post-1m", "body-1m", "slow", "ping", "window-grows", "goaway-client"] {
+        assert_eq!(what(case), None, "{report:#}");
+    }
+    let left_out: Vec<&Json> =
+        answers["left_out"].as_array().expect("a list").iter().map(|one| &one["case"]).collect();
+    assert_eq!(left_out, ["post-chunked-1k", "post-chunked-1m"], "{report:#}");
+    let text = hoptax().args(arguments).output().expect("it runs");
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains(" over HTTP/2: 36 cases, "), "{text}");
+    assert!(text.contains("  post-chunked-1k: left out, because HTTP/2 has no chunks\n"), "{text}");
+}
+
 /// nginx does not reuse HTTP/1.0 connections to the upstream. It ignores the answer to a mirrored request and
 /// does not reuse the connection of that request.
 #[test]
