@@ -7,7 +7,9 @@ use hoptax_servers::http_client::{Answer, HttpClient};
 use hoptax_servers::ledger;
 use hoptax_servers::upstream::{LONG_HEADER, MARK, Placement, RunningUpstream};
 use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -88,6 +90,60 @@ fn each_path_answers_as_it_says() {
     let both = "GET /.hoptax/slow/5ms HTTP/1.1\r\nhost: a\r\n\r\nGET /.hoptax/status/201 HTTP/1.1\r\nhost: \
         a\r\n\r\n";
     assert_eq!(ask(address, both).expect("answered").body, b"slow\n");
+}
+
+/// Sends bytes, and reads until the upstream closes the connection.
+fn raw(address: &Address, request: &str) -> String {
+    let Address::Tcp(address) = address else { panic!("a port") };
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("set");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+#[test]
+fn what_http2_gateways_are_tested_with_exists_over_http1() {
+    let upstream = upstream(&Placement::default());
+    let address = &upstream.ready().instances[0];
+    let last = "host: a\r\nconnection: close\r\n";
+    let get = |path: &str| raw(address, &format!("GET {MARK}{path} HTTP/1.1\r\n{last}\r\n"));
+    let trailers = get("trailers");
+    assert!(trailers.ends_with("\r\n0\r\nx-hoptax-trailer: by-upstream\r\n\r\n"), "{trailers}");
+    let hints = get("hints");
+    assert!(hints.starts_with("HTTP/1.1 103 Early Hints\r\nlink: "), "{hints}");
+    assert!(hints.contains("\r\n\r\nHTTP/1.1 200 OK\r\n"), "{hints}");
+    let leaves = raw(address, &format!("GET {MARK}goaway HTTP/1.1\r\nhost: a\r\n\r\n"));
+    assert!(leaves.contains("connection: close\r\n"), "{leaves}");
+    // The body is incomplete.
+    let early = raw(address, &format!("POST {MARK}early HTTP/1.1\r\n{last}content-length: 5\r\n\r\nab"));
+    assert!(early.starts_with("HTTP/1.1 200 OK\r\n") && early.ends_with("early\n"), "{early}");
+    let chunks = "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Later:  7 \r\n\r\n";
+    let echo = raw(address, &format!("POST {MARK}echo HTTP/1.1\r\n{last}{chunks}"));
+    assert!(echo.contains(r#""trailers":[["x-later","7"]]"#), "{echo}");
+    assert!(echo.contains(r#""delayed":0"#) && echo.contains(r#""abandoned":0"#), "{echo}");
+}
+
+/// Over HTTP/1, a client gives up by closing the connection.
+#[test]
+fn requests_that_clients_give_up_are_counted() {
+    let upstream = upstream(&Placement::default());
+    let address = &upstream.ready().instances[0];
+    let Address::Tcp(tcp) = address else { panic!("a port") };
+    let mut stream = TcpStream::connect(tcp).expect("connects");
+    stream.write_all(b"GET /.hoptax/slow/30s HTTP/1.1\r\nhost: a\r\n\r\n").expect("sent");
+    let count = |member: &str| json(&get(address, "/.hoptax/echo"))[member].as_u64();
+    let eventually = |member: &str| {
+        let deadline = Instant::now() + TIMEOUT;
+        while count(member) != Some(1) {
+            assert!(Instant::now() < deadline, "{member}: {:?}", count(member));
+        }
+    };
+    eventually("delayed");
+    assert_eq!(count("abandoned"), Some(0));
+    drop(stream);
+    eventually("abandoned");
 }
 
 #[test]
