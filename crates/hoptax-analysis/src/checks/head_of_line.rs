@@ -258,6 +258,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, closed_point, via};
+    use hoptax_format::random::Random;
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
@@ -353,6 +354,25 @@ mod tests {
         not([160, 150], [Some(1); 2], 2, "10 of 160 µs");
         not([100, 150], [Some(1); 2], 60, "chance explains it");
         not([150, 400], [Some(1); 2], 2, "many connections cost more");
+    }
+
+    #[test]
+    fn scatter_alone_rarely_raises_it() {
+        let mut random = Random::new(1);
+        let mut alarms = 0;
+        for _ in 0..20 {
+            let mut run = Run::with_load(vec![http2(1, 8), http2(8, 1)]);
+            for round in 0..ROUNDS {
+                for load in 0..2 {
+                    let mut scattered =
+                        |trial: MadeTrial| trial.at_load(load).all_at_us(100 + random.below(100));
+                    let (first, last) = (via("direct", round).first(), via("direct", round).last());
+                    run.push(scattered(first)).push(scattered(last)).push(scattered(via("nginx", round)));
+                }
+            }
+            alarms += raised(&run, CODE).len();
+        }
+        assert!(alarms <= 2, "{alarms} of 20 runs");
     }
 
     #[test]
