@@ -73,7 +73,7 @@ mod tests {
     use crate::fixture::{Run, closed_point, features, via};
     use hoptax_plan::{GatewayKind, LoadPoint};
 
-    /// A run with a gateway `envoy` of which the plan requires HTTP/2 to upstreams.
+    /// A run whose plan requires HTTP/2 to upstreams of the gateway `envoy`.
     fn run(http: HttpVersion) -> Run {
         let mut run = Run::with_load(vec![LoadPoint { http, ..closed_point(8, 1) }]);
         run.record.plan.gateways = vec![features::with_http2_upstream("envoy")];

@@ -108,7 +108,7 @@ mod tests {
     use crate::fixture::{MadeTrial, Run, closed_point, features, open_point, via};
     use hoptax_plan::LoadPoint;
 
-    /// A run with a gateway `envoy` of which the plan requires HTTP/2 to upstreams.
+    /// A run whose plan requires HTTP/2 to upstreams of the gateway `envoy`.
     fn run(load: LoadPoint) -> Run {
         let mut run = Run::with_load(vec![load]);
         run.record.plan.gateways = vec![features::with_http2_upstream("envoy")];
