@@ -4,6 +4,7 @@
 use crate::run::{report, run, run_directory, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
 use crate::support::{Json, Scratch, hoptax, json};
+use crate::wire::Server;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -192,6 +193,37 @@ warmup: 100ms
     };
     assert_eq!(codes("nginx"), BTreeSet::from(["upstream-http-version", "upstream-not-reused"]));
     assert_eq!(codes("haproxy"), BTreeSet::new());
+}
+
+/// The end of each connection is announced, so no request is lost.
+#[test]
+fn connections_that_end_after_some_requests_are_found() {
+    let [upstream, keeps] = [(); 2].map(|()| Server::start(&["upstream"]));
+    let recycles = Server::start(&["upstream", "--close-after", "100"]);
+    let plan = format!(
+        "name: recycled
+upstream: {{ url: \"http://{}\" }}
+gateways:
+  - {{ name: external, label: keeps, url: \"http://{}\" }}
+  - {{ name: external, label: recycles, url: \"http://{}\" }}
+load: [{{ loop: closed, connections: 4, duration: 300ms }}]
+trials: 2
+warmup: 0s
+",
+        upstream.instance(0),
+        keeps.instance(0),
+        recycles.instance(0)
+    );
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let raised: Vec<(&str, &str)> = findings
+        .filter(|finding| finding["code"] == "connections-recycled")
+        .filter_map(|finding| Some((finding["case"].as_str()?, finding["severity"].as_str()?)))
+        .collect();
+    assert_eq!(raised, [("recycles, closed loop, 4 connections", "note")]);
 }
 
 #[test]
