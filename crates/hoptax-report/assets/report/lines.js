@@ -212,7 +212,7 @@ const startsChart = (theme, width) => {
   };
 };
 
-// Metrics that are drawn against the number of connections or the rate. Each metric has its own chart.
+// Metrics that are drawn against the number of connections or of streams, or the rate. Each metric has its own chart.
 const OVER_LOAD = {
   p50: { title: "p50", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p50 },
   p90: { title: "p90", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p90 },
