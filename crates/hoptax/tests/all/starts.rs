@@ -110,6 +110,25 @@ fn starts_and_reloads_are_measured_in_every_round() {
     assert!(shown.contains("round 2 · nginx reload · ready after "), "{shown}");
 }
 
+/// nginx's port then speaks nothing but HTTP/2, and neither does that of `hop-h2`.
+#[test]
+fn starts_are_measured_over_http2() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let plan = plan("[nginx, hop-h2]").replace("connections: 4 }", "connections: 4, http: 2 }");
+    let output = run(&scratch, &plan, &[]);
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
+    let starts = starts(&run_directory(&scratch));
+    starts.iter().for_each(check);
+    for (contender, kind) in [("direct", "direct"), ("nginx", "start"), ("nginx", "reload"), ("hop-h2", "start")]
+    {
+        let found = starts.iter().filter(|start| start["contender"] == contender && start["kind"] == kind);
+        assert_eq!(found.count() as u64, 2 * ROUNDS, "{contender}, {kind}");
+    }
+}
+
 #[test]
 fn a_signal_keeps_the_starts_before_it() {
     let scratch = Scratch::new();
