@@ -35,6 +35,7 @@ mod history;
 mod hop;
 mod hop_delay;
 mod hosts;
+mod http2_features;
 mod http2_runs;
 mod http2_upstream;
 mod import;

@@ -20,7 +20,7 @@ warmup: 100ms
 
 /// True if this machine cannot record the kernel's part of stacks. The calling test must then be skipped.
 #[track_caller]
-fn cannot_profile() -> bool {
+pub(crate) fn cannot_profile() -> bool {
     let reason = match Profiler::find() {
         Err(error) => error.to_string(),
         Ok(profiler) if !profiler.sees_kernel() => {
