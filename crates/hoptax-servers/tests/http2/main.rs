@@ -299,7 +299,18 @@ fn verification_paths_answer() {
     assert_eq!((midway.status, midway.body.len(), midway.reset), (200, 500, cut));
     assert_eq!(midway.header("content-length"), Some("1000"));
     assert_eq!(get("status/200").status, 200, "the connection is still open");
-    assert_eq!(counts(&upstream).instances[0].requests, 11);
+
+    let trailers = get("trailers");
+    assert_eq!((trailers.status, trailers.header("content-length")), (200, None));
+    assert_eq!(trailers.trailers, [("x-hoptax-trailer".to_owned(), "by-upstream".to_owned())]);
+    let hints = get("hints");
+    assert_eq!((hints.status, hints.interim), (200, 1));
+    let early = Request { method: "POST", body: b"the body", ..Request::get(0, "/.hoptax/early") };
+    assert_eq!(client.exchange(&[early]).remove(0).body, b"early\n");
+    assert_eq!(client.go_away, None);
+    assert_eq!(client.get("/.hoptax/goaway").status, 200);
+    assert!(matches!(client.go_away, Some((_, Code::NO_ERROR))), "{:?}", client.go_away);
+    assert_eq!(counts(&upstream).instances[0].requests, 15);
 }
 
 #[test]
