@@ -5,7 +5,7 @@ use crate::{Analysis, Figures, Severity, analyse};
 use hoptax_plan::Metric;
 use hoptax_record::report::Case;
 use hoptax_record::{Placement, RunRecord, Shares, TrialRecord, are_apart};
-use hoptax_stats::{Estimate, LEAST_RUNS, mean, share_of_runs, variance_of};
+use hoptax_stats::{Estimate, LEAST_RUNS, mean, share_of_runs, share_that_holds, variance_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +43,10 @@ impl Figure {
     fn new(figure: &Estimate) -> Option<Self> {
         let (value, variance) = (figure.estimate, variance_of(figure)?.0);
         Some(Self { value, variance, half: figure.high? - value })
+    }
+
+    fn over(&self, unit: f64) -> Self {
+        Self { value: self.value / unit, variance: self.variance / unit / unit, half: self.half / unit }
     }
 }
 
@@ -203,19 +207,29 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
     let (native, compiling) = relative(runs, Kind::Time);
     let throughputs = relative(runs, Kind::Throughput);
     let throughputs = [throughputs.0, throughputs.1].concat();
-    let pair = |figures: Vec<Figure>| figures.iter().map(|one| (one.value, one.variance)).collect();
-    let cpu: Vec<Vec<(f64, f64)>> = by_name(runs, Kind::Cpu).into_values().map(pair).collect();
-    let times = share_of_runs(&native, built_in.times).unwrap_or(built_in.times);
+    let cpu: Vec<Vec<Figure>> = by_name(runs, Kind::Cpu).into_values().collect();
+    let times = share(&native, built_in.times).unwrap_or(built_in.times);
     // The variance of a run with n processes is the n-th part of that of one.
     let parts: Vec<f64> =
         runs.iter().flat_map(|run| run.compiling.values()).map(|processes| 1.0 / processes).collect();
     let part = mean(&parts).unwrap_or(1.0);
-    let both = share_of_runs(&compiling, built_in.times.hypot(built_in.times_jit * part.sqrt()));
+    let both = share(&compiling, built_in.times.hypot(built_in.times_jit * part.sqrt()));
     let times_jit =
         both.map_or(built_in.times_jit, |both| ((both * both - times * times).max(0.0) / part).sqrt());
-    let throughput = share_of_runs(&throughputs, built_in.throughput).unwrap_or(built_in.throughput);
-    let cpu = share_of_runs(&cpu, built_in.cpu).unwrap_or(built_in.cpu);
+    let throughput = share(&throughputs, built_in.throughput).unwrap_or(built_in.throughput);
+    let cpu = share_of_runs(&pairs(&cpu, |one| one.variance), built_in.cpu).unwrap_or(built_in.cpu);
     Some(Shares { times, times_jit, throughput, cpu, ..built_in })
+}
+
+/// The share that figures relative to their mean show. Where it is too small for the scatter's shape, such as on
+/// a machine with two speeds, it is the one with which 95 % of the intervals of these runs hold their mean.
+fn share(figures: &[Vec<Figure>], prior: f64) -> Option<f64> {
+    let of_variance = share_of_runs(&pairs(figures, |one| one.variance), prior)?;
+    Some(share_that_holds(&pairs(figures, |one| one.half)).map_or(of_variance, |holds| holds.max(of_variance)))
+}
+
+fn pairs(figures: &[Vec<Figure>], second: impl Fn(&Figure) -> f64) -> Vec<Vec<(f64, f64)>> {
+    figures.iter().map(|runs| runs.iter().map(|one| (one.value, second(one))).collect()).collect()
 }
 
 /// The figures of a kind in each run that has them.
@@ -229,14 +243,12 @@ fn by_name(runs: &[&RunFigures], kind: Kind) -> BTreeMap<String, Vec<Figure>> {
 
 /// Returns two lists: the figures of gateways that do not compile, and the figures of gateways that compile
 /// in most runs. Each figure is divided by its mean over the runs.
-#[allow(clippy::type_complexity, reason = "figures of gateways by run")]
-fn relative(runs: &[&RunFigures], kind: Kind) -> (Vec<Vec<(f64, f64)>>, Vec<Vec<(f64, f64)>>) {
+fn relative(runs: &[&RunFigures], kind: Kind) -> (Vec<Vec<Figure>>, Vec<Vec<Figure>>) {
     let (mut native, mut compiling) = (Vec::new(), Vec::new());
     for (name, figures) in by_name(runs, kind) {
         let values: Vec<f64> = figures.iter().map(|one| one.value).collect();
         let Some(middle) = mean(&values).filter(|middle| *middle > 0.0) else { continue };
-        let figures =
-            figures.iter().map(|one| (one.value / middle, one.variance / middle / middle)).collect();
+        let figures = figures.iter().map(|one| one.over(middle)).collect();
         let compiles = 2 * runs.iter().filter(|run| run.processes(&name).is_some()).count() > runs.len();
         if compiles { compiling.push(figures) } else { native.push(figures) }
     }

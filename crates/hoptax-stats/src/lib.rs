@@ -37,7 +37,7 @@ pub use precision::Precision;
 pub use proportion::of_share;
 pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
-pub use separate_runs::{LEAST_RUNS, share_of_runs};
+pub use separate_runs::{LEAST_RUNS, share_of_runs, share_that_holds};
 pub use slices::Slices;
 pub use student::two_sided_95;
 pub use threshold::Threshold;
