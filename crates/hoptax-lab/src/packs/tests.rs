@@ -236,11 +236,9 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
 
 #[test]
 fn differences_can_belong_to_one_version_of_http() {
-    let text = format!(
-        "{MANIFEST_TEXT}differences:\n  - {{ case: head, http: 1.1, what: w, reason: r }}\n  - {{ case: head, \
-         http: 2, what: v, reason: r }}\n  - {{ case: ping, http: \"2\", what: w, reason: r }}\n  - {{ case: \
-         get, what: w, reason: r }}\n"
-    );
+    let listed = [("head", "http: 1.1, "), ("head", "http: 2, "), ("ping", "http: '2', "), ("get", "")];
+    let listed = listed.map(|(case, http)| format!("  - {{ case: {case}, {http}what: w, reason: r }}\n"));
+    let text = format!("{MANIFEST_TEXT}differences:\n{}", listed.concat());
     let pack = crate::packs::parse("packs/mine", text, BTreeMap::new()).expect("nothing wrong");
     let versions: Vec<_> = pack.manifest().differences.iter().map(|one| one.http).collect();
     let (http1, http2) = (Some(HttpVersion::Http11), Some(HttpVersion::Http2));

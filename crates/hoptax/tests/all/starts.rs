@@ -122,8 +122,8 @@ fn starts_are_measured_over_http2() {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
     let starts = starts(&run_directory(&scratch));
     starts.iter().for_each(check);
-    for (contender, kind) in [("direct", "direct"), ("nginx", "start"), ("nginx", "reload"), ("hop-h2", "start")]
-    {
+    let expected = [("direct", "direct"), ("nginx", "start"), ("nginx", "reload"), ("hop-h2", "start")];
+    for (contender, kind) in expected {
         let found = starts.iter().filter(|start| start["contender"] == contender && start["kind"] == kind);
         assert_eq!(found.count() as u64, 2 * ROUNDS, "{contender}, {kind}");
     }
