@@ -260,7 +260,7 @@ impl Http2Session {
         let sent = self.transport.send(&self.output);
         self.output.clear();
         match sent {
-            // The server may have closed the connection after its last words, which are still to be read.
+            // The server may have closed the connection after its last frames, which are still to be read.
             Err(RequestError::Ended { .. }) => Ok(()),
             sent => sent,
         }
