@@ -82,6 +82,11 @@ impl Http2 {
         self.connection.as_ref().and_then(|connection| connection.peer().max_concurrent_streams)
     }
 
+    /// True if a response was complete on this connection.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.newest > 0
+    }
+
     /// Called when the response on a stream is complete. Returns true if the response on a later stream was
     /// complete before.
     #[inline]

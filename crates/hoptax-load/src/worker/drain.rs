@@ -13,7 +13,8 @@ use std::io;
 
 impl<C: Codec> Worker<'_, C> {
     /// Retires a draining connection, if possible. Otherwise, this is tried again when its next response is
-    /// complete.
+    /// complete. If two connections in a row had requests and got no response, the worker waits before it
+    /// connects again, so that a server that processes nothing is not flooded.
     pub(super) fn make_way<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
         let (token, former_token) = (self.token(id), self.former_token(id));
         let connection = &mut self.connections[id.index()];
@@ -29,7 +30,17 @@ impl<C: Codec> Worker<'_, C> {
         if is_busy && (has_former || self.leaving >= self.setup.most_leaving) {
             return;
         }
+        let is_refused = !is_busy && !codec.has_answered() && connection.carried > 0;
+        let must_rest = is_refused && connection.failures > 0;
+        if is_refused {
+            connection.failures = connection.failures.max(1);
+        }
         self.stop_waiting(id);
+        if must_rest {
+            io.reset(token);
+            self.rest(id, now, Cause::GoawayUnprocessed);
+            return self.withdraw(id);
+        }
         if is_busy {
             if self.connections[id.index()].leaving {
                 io.reset(former_token);

@@ -215,6 +215,22 @@ fn a_request_that_is_sent_again_counts_from_its_first_sending() {
     assert!(times.value_at_quantile(0.5) < READY_NS, "the others are faster");
 }
 
+/// The server processes no request. It must not be flooded with connections.
+#[test]
+fn a_server_that_goes_away_at_once_gets_few_connections() {
+    // The last stream is 0, and the code is ENHANCE_YOUR_CALM (RFC 9113, section 6.8).
+    const GO_AWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
+    let server = server(Config::default(), |peer, _| {
+        peer.out.extend_from_slice(&GO_AWAY);
+        true
+    });
+    let record = load(&LoadSpec { duration_ns: 300 * MILLISECOND, ..multiplexed(&server, 1, 4) });
+    let counts = &record.counts;
+    assert!(counts.causes.contains_key(&Cause::GoawayUnprocessed) && counts.completed == 0, "{counts:?}");
+    assert!((2..=8).contains(&record.lifetime.opened), "{:?}", record.lifetime);
+    assert!(tally(&record).calmed >= 2, "{:?}", record.http2);
+}
+
 #[test]
 fn a_load_with_a_limit_of_requests_replaces_its_connections() {
     let server = server(Config::default(), well());

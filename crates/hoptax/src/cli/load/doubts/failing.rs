@@ -98,7 +98,8 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
         C::NoStream | C::StreamRefused => "The server allows fewer requests at a time: use fewer --streams.",
         C::StreamReset => "The server ends requests without a response: read its log.",
         C::GoawayUnprocessed => {
-            "The server closes connections after some requests: raise this limit (nginx: keepalive_requests)."
+            "The server closes connections before it processes requests: read its log. Common causes are a \
+             low limit of requests (nginx: keepalive_requests), and the PROXY protocol."
         }
     }
 }
