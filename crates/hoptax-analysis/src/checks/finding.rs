@@ -1,5 +1,6 @@
 //! Helpers that several findings use.
 
+use crate::Case;
 use hoptax_record::report::Load;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,6 +30,12 @@ pub(super) fn connections(load: &Load) -> String {
         1 => format!("{} connections", load.connections),
         streams => format!("{} connections × {streams} streams", load.connections),
     }
+}
+
+/// Maximum number of requests in flight. The server may allow fewer streams than the load has.
+pub(super) fn most_in_flight(case: &Case) -> u64 {
+    let allowed = case.http2.and_then(|http2| http2.stream_limit).unwrap_or(u32::MAX);
+    u64::from(case.load.connections) * u64::from(case.load.streams.min(allowed))
 }
 
 /// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.

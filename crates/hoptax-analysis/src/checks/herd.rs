@@ -5,7 +5,7 @@
 //! Either the same load with jitter has shorter response times, or half of the requests are sent only after
 //! the following request is due.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, most_in_flight};
 use crate::Case;
 use crate::Trial;
 use hoptax_format::clock::SECOND;
@@ -96,7 +96,7 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     let busy = case.throughput.as_ref()?.estimate.estimate * case.service_time.as_ref()?.mean?.estimate / 1e6;
     let lag = case.send_lag.as_ref()?.p50?.estimate;
     let interval = SECOND as f64 / 1e3 / case.load.rate?;
-    if lag <= TOGETHER * interval || busy > case.load.concurrency() as f64 / 2.0 {
+    if lag <= TOGETHER * interval || busy > most_in_flight(case) as f64 / 2.0 {
         return None;
     }
     Some(finding(
@@ -134,7 +134,8 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, open_point, via};
-    use hoptax_format::spec::{Arrivals, Rate, Shape};
+    use hoptax_format::record::Http2Tally;
+    use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Shape};
     use hoptax_plan::LoadPoint;
 
     fn constant(rate: f64, connections: u32) -> LoadPoint {
@@ -177,5 +178,17 @@ mod tests {
         let mut jitter = Run::with_load(vec![open_point(20_000.0, 64, 1)]);
         jitter.push(via("envoy", 0).send_lag_us(500));
         assert_eq!(raised(&jitter, CODE), []);
+    }
+
+    /// Requests wait for a stream.
+    #[test]
+    fn not_raised_by_a_limit_of_streams() {
+        for (stream_limit, expected) in [(None, 1), (Some(1), 0)] {
+            let point = LoadPoint { http: HttpVersion::Http2, streams: 256, ..constant(20_000.0, 4) };
+            let mut run = Run::with_load(vec![point]);
+            let tally = Http2Tally { stream_limit, ..Http2Tally::default() };
+            run.push(via("envoy", 0).send_lag_us(500).all_at_us(5000).http2(tally));
+            assert_eq!(raised(&run, CODE).len(), expected, "{stream_limit:?}");
+        }
     }
 }

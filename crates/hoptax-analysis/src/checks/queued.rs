@@ -1,7 +1,9 @@
 //! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream
 //! connections.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, percent};
+use super::{
+    Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, most_in_flight, percent,
+};
 use crate::{Case, Trial};
 use hoptax_record::units::grouped;
 use serde_json::json;
@@ -57,7 +59,7 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     }
     let throughput = |case: &Case| Some(case.throughput.as_ref()?.estimate.estimate);
     let (reached, most) = (throughput(case)?, throughput(direct)?);
-    let concurrency = case.load.concurrency() as f64;
+    let concurrency = most_in_flight(case) as f64;
     // Little's law: requests in a place = rate × time in that place. The service time of direct is the time
     // at the upstream.
     let service_us = direct.service_time.as_ref()?.mean.as_ref()?.estimate;
@@ -69,16 +71,16 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
         other.gateway == case.gateway
             && !other.load.is_open()
             && other.load.http == case.load.http
-            && other.load.concurrency() as f64 * MORE <= concurrency
+            && most_in_flight(other) as f64 * MORE <= concurrency
     });
-    let before = before.max_by_key(|other| other.load.concurrency());
+    let before = before.max_by_key(|other| most_in_flight(other));
     let flat = before.filter(|other| throughput(other).is_some_and(|earlier| reached < GROWTH * earlier));
     let is_alone = || {
         let same = |other: &&Case| {
             other.gateway == case.gateway && !other.load.is_open() && other.load.http == case.load.http
         };
         let mut others = subject.gateways().map(|(other, _)| other).filter(same);
-        others.all(|other| other.load.concurrency() == case.load.concurrency())
+        others.all(|other| most_in_flight(other) == most_in_flight(case))
     };
     // Nothing is reported if throughput grew, or if only loads with more connections can show whether it
     // grows.
@@ -138,6 +140,9 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, via};
+    use hoptax_format::record::Http2Tally;
+    use hoptax_format::spec::HttpVersion;
+    use hoptax_plan::LoadPoint;
 
     /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is
     /// given for both.
@@ -185,5 +190,17 @@ mod tests {
         assert_eq!(found([3200, 3200], 950), [], "the gateway is busy");
         assert_eq!(found([3200, 12_000], 100), [], "it grows");
         assert_eq!(found([6000, 25_000], 100), [], "as direct does");
+    }
+
+    #[test]
+    fn not_raised_by_a_limit_of_streams() {
+        for (stream_limit, expected) in [(None, 1), (Some(1), 0)] {
+            let point = LoadPoint { http: HttpVersion::Http2, streams: 32, ..closed_point(4, 1) };
+            let mut run = Run::with_load(vec![point]);
+            run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+            let tally = Http2Tally { stream_limit, ..Http2Tally::default() };
+            run.push(via("mine", 0).all_at_us(5000).throughput(700).generator_busy(20).http2(tally));
+            assert_eq!(raised(&run, CODE).len(), expected, "{stream_limit:?}");
+        }
     }
 }
