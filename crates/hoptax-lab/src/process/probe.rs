@@ -115,7 +115,8 @@ fn in_words(url: &str, address: &Address, error: &RequestError) -> String {
         ),
         RequestError::Http2(text) => format!(
             "{url} ({address}) does not answer over HTTP/2, which the load uses: {text}. Check that it \
-             speaks HTTP/2 (without TLS by prior knowledge), or write http: 1.1"
+             speaks HTTP/2 (without TLS by prior knowledge), or write http: 1.1. It may also expect TLS \
+             (write https://) or the PROXY protocol (proxy_protocol: v2)"
         ),
         RequestError::Tunnel(text) => format!("cannot use the proxy {url} ({address}): {text}"),
         RequestError::Tls(text) => {

@@ -93,7 +93,7 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
         C::MalformedResponse => "Check that the server speaks this version of HTTP there (--http).",
         C::NotHttp2 => {
             "Use HTTP/1.1 (leave out --http 2), or switch on HTTP/2 in the server: over TLS by ALPN, without \
-             TLS by prior knowledge."
+             TLS by prior knowledge. It may also expect TLS, or the PROXY protocol (--proxy-protocol v2)."
         }
         C::NoStream | C::StreamRefused => "The server allows fewer requests at a time: use fewer --streams.",
         C::StreamReset => "The server ends requests without a response: read its log.",
