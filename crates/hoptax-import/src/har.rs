@@ -26,6 +26,9 @@ pub(crate) fn read(
     if all.len() < entries.len() {
         notes.push(format!("{name}: {} entries are not http or https requests", entries.len() - all.len()));
     }
+    if 2 * entries.iter().filter(|entry| uses_http2(entry)).count() > entries.len() {
+        notes.push(format!("{name}: most requests used HTTP/2; write `http: 2` in the load to measure it"));
+    }
     let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
     for host in all.iter().filter_map(|seen| seen.host.as_deref()) {
         *hosts.entry(host).or_default() += 1;
@@ -43,6 +46,11 @@ pub(crate) fn read(
     }
     all.into_iter().filter(|seen| seen.host == host && seen.can_be_sent()).for_each(|seen| mix.add(seen));
     Ok(())
+}
+
+fn uses_http2(entry: &Value) -> bool {
+    let version = entry.pointer("/request/httpVersion").and_then(Value::as_str).unwrap_or_default();
+    ["h2", "HTTP/2", "HTTP/2.0"].iter().any(|name| version.eq_ignore_ascii_case(name))
 }
 
 fn seen(entry: &Value, keep_bodies: bool) -> Option<Seen> {
@@ -126,5 +134,16 @@ mod tests {
             read("a.har", "{}", &keep, &mut mix, &mut notes)
                 .is_err_and(|error| error.to_string().contains("no log.entries"))
         );
+    }
+
+    #[test]
+    fn http2_is_a_note() {
+        for (version, expected) in [("http/2.0", 1), ("h2", 1), ("HTTP/1.1", 0)] {
+            let request = format!(r#"{{"method":"GET","url":"https://a.test/","httpVersion":"{version}"}}"#);
+            let text = format!(r#"{{"log":{{"entries":[{{"request":{request}}}]}}}}"#);
+            let (mut mix, mut notes) = (Mix::new(false), Vec::new());
+            read("a.har", &text, &Options::default(), &mut mix, &mut notes).expect("read");
+            assert_eq!((mix.requests(), notes.len()), (1, expected), "{version}: {notes:?}");
+        }
     }
 }
