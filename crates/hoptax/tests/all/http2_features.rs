@@ -123,13 +123,13 @@ fn events_under_load() {
     let plan = "name: events
 upstream: { instances: 2 }
 gateways: [{ name: nginx, features: [{ routes: 3 }] }]
-load: [{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 1400ms }]
+load: [{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 1500ms }]
 trials: 1
 warmup: 100ms
 events:
   - { at: 100ms, do: change-route }
-  - { at: 400ms, do: restart-upstream, instance: 1, down: 100ms }
-  - { at: 700ms, do: restart-gateway }
+  - { at: 250ms, do: restart-upstream, instance: 1, down: 100ms }
+  - { at: 400ms, do: restart-gateway }
 ";
     let scratch = Scratch::new();
     let (_, directory) = run_without_stall(&scratch, plan, &["--accept-void"]);
