@@ -1,17 +1,15 @@
 //! Runs and loads over HTTP/2 with everything that plans can have: mixes, templates, stages, features,
-//! sockets, events, starts and profiles. Tests of other files use both versions: see `requests`,
-//! `load_flags`, `path`, `capacity` and `hosts`.
+//! sockets, events and profiles. Tests of other files use both versions: see `requests`, `load_flags`,
+//! `path`, `capacity`, `starts` and `hosts`.
 
 use crate::findings::two_ports;
 use crate::load::case;
 use crate::own_gateway::Nginx;
 use crate::profiles::cannot_profile;
-use crate::run::{report, run, run_directory, run_to_success, run_without_stall, text, trials};
-use crate::starts::starts;
+use crate::run::{report, run_directory, run_to_success, run_without_stall, text, trials};
 use crate::support::{Json, Scratch, hoptax};
 use crate::tls;
 use crate::world::is_missing;
-use hoptax_record::start::FIRST_REQUESTS;
 use std::collections::BTreeMap;
 
 fn count(value: &Json, name: &str) -> u64 {
@@ -145,49 +143,6 @@ events:
         let begun = count(&events[events.len() - 1], "at_ns");
         assert!(last as u64 > begun / 100_000_000, "{who} answers again: {last}");
     }
-}
-
-#[test]
-fn starts_and_reloads() {
-    if is_missing("nginx") {
-        return;
-    }
-    let plan = "name: cold
-gateways:
-  - nginx
-  - { name: hop-h2, warming: { requests: 200, extra: 2ms, fall: step } }
-start: { times: 1, for: 300ms }
-load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 2 }]
-warmup: 0s
-";
-    let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let mut kinds: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for start in &starts(&run_directory(&scratch)) {
-        assert!(start["failed"].is_null(), "{start:#}");
-        let word = |name: &str| start[name].as_str().expect("a word").to_owned();
-        *kinds.entry((word("contender"), word("kind"))).or_default() += 1;
-        if start["traffic"] == "load" {
-            let load = &start["load"];
-            assert!(count(load, "scheduled").abs_diff(150) <= 1 && count(load, "ok") > 100, "{load}");
-            continue;
-        }
-        let times = start["response_times_ns"].as_array().expect("a list");
-        let mut times: Vec<u64> = times.iter().filter_map(Json::as_u64).collect();
-        assert_eq!(times.len(), FIRST_REQUESTS);
-        if start["contender"] == "hop-h2" {
-            let (cold, warm) = times.split_at_mut(200);
-            cold.sort_unstable();
-            warm.sort_unstable();
-            let (cold, warm) = (cold[95], warm[warm.len() / 2]);
-            assert!(cold > 2_000_000 && cold > warm + 1_500_000, "{cold} and {warm}");
-        }
-    }
-    // Each has one turn for single requests, and one for the load.
-    let expected = [("direct", "direct"), ("hop-h2", "start"), ("nginx", "reload"), ("nginx", "start")];
-    let expected = expected.map(|(contender, kind)| ((contender.to_owned(), kind.to_owned()), 2));
-    assert_eq!(kinds, expected.into());
 }
 
 #[test]
