@@ -111,6 +111,9 @@ impl Flow<'_> {
             self.traffic.load(from, &spec, &roles, run.interrupted, &mut |_| {});
         let failed = failed.or_else(|| record.as_ref().and_then(nothing_answered));
         let disturbed = tail_pass::disturbed(record.as_ref(), &usage.host);
+        // The server may allow fewer streams.
+        let allowed = record.as_ref().and_then(|record| record.http2?.stream_limit).unwrap_or(u32::MAX);
+        let in_flight = spec.connections.saturating_mul(spec.streams.min(allowed));
         let moments = match (failed, record) {
             (Some(failure), _) => return Err(failure),
             (None, record) => record.and_then(|record| record.moments).ok_or_else(tail_pass::no_moments)?,
@@ -122,7 +125,6 @@ impl Flow<'_> {
         if moments.requests.is_empty() {
             return Err(tail_pass::no_stamps());
         }
-        let in_flight = u32::try_from(spec.concurrency()).unwrap_or(u32::MAX);
         Ok(tails::explain(&trace, &moments, in_flight, &disturbed, blank.clone()))
     }
 }
