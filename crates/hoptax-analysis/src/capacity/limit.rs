@@ -84,7 +84,7 @@ fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>], streams: u32)
         let throughput = trial.load.completed_in_time as f64 / (trial.load.measured_ns as f64 / 1e9);
         // The server may allow fewer streams.
         let allowed = trial.load.http2.and_then(|http2| http2.stream_limit).unwrap_or(u32::MAX);
-        let concurrency = trial.load.connections.asked as f64 * f64::from(streams.min(allowed));
+        let concurrency = trial.load.connections.asked as f64 * f64::from(streams.min(allowed).max(1));
         Some(throughput * time >= ALL * concurrency && time <= SAME * usual?)
     });
     let outcomes: Vec<bool> = outcomes.collect();

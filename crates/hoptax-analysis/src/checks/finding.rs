@@ -35,7 +35,7 @@ pub(super) fn connections(load: &Load) -> String {
 /// Maximum number of requests in flight. The server may allow fewer streams than the load has.
 pub(super) fn most_in_flight(case: &Case) -> u64 {
     let allowed = case.http2.and_then(|http2| http2.stream_limit).unwrap_or(u32::MAX);
-    u64::from(case.load.connections) * u64::from(case.load.streams.min(allowed))
+    u64::from(case.load.connections) * u64::from(case.load.streams.min(allowed).max(1))
 }
 
 /// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.

@@ -113,7 +113,7 @@ impl Flow<'_> {
         let disturbed = tail_pass::disturbed(record.as_ref(), &usage.host);
         // The server may allow fewer streams.
         let allowed = record.as_ref().and_then(|record| record.http2?.stream_limit).unwrap_or(u32::MAX);
-        let in_flight = spec.connections.saturating_mul(spec.streams.min(allowed));
+        let in_flight = spec.connections.saturating_mul(spec.streams.min(allowed).max(1));
         let moments = match (failed, record) {
             (Some(failure), _) => return Err(failure),
             (None, record) => record.and_then(|record| record.moments).ok_or_else(tail_pass::no_moments)?,
