@@ -96,11 +96,12 @@ mod tests {
     use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen};
     use hoptax_servers::ledger;
     use hoptax_servers::upstream::{Placement, RunningUpstream};
+    use hoptax_testing::own_listener;
     use std::io::{Read as _, Write as _};
-    use std::net::{SocketAddr, TcpListener};
+    use std::net::SocketAddr;
 
     fn telling(body: &'static str) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {

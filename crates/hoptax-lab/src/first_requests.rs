@@ -203,16 +203,12 @@ pub struct FirstAnswers {
 mod tests {
     use super::*;
     use hoptax_format::spec::Check;
-    use hoptax_host::ports::{Ports, local};
+    use hoptax_testing::{own_listener, unused_address};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener};
 
     const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
     const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";
-
-    fn free() -> SocketAddr {
-        local(Ports::take(1).expect("a port").numbers().expect("known")[0])
-    }
 
     fn first(address: SocketAddr, count: usize, checks: Vec<Check>) -> FirstRequests {
         let headers = vec![("host".to_owned(), "a".to_owned())];
@@ -237,7 +233,7 @@ mod tests {
 
     #[test]
     fn wrong_answers_are_counted_and_closed_connections_are_replaced() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         serve(listener, &[&[BUSY], &[], &[OK, OK], &[BUSY, OK]]);
         let mut is_ready = 0;
@@ -251,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_fails_a_check_is_not_right() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         serve(listener, &[&[OK], &[BUSY]]);
         let checks = vec![Check::Status(vec![(503, 503)])];
@@ -262,7 +258,7 @@ mod tests {
     #[test]
     fn waiting_ends_with_the_service_or_when_the_patience_is_over() {
         let mut looks = 0;
-        let ended = first(free(), 1, Vec::new()).send(
+        let ended = first(unused_address(), 1, Vec::new()).send(
             &mut || {
                 looks += 1;
                 true
@@ -270,7 +266,7 @@ mod tests {
             &mut || panic!("not ready"),
         );
         assert_eq!((ended.failed.as_deref(), looks), (Some("it was not ready"), 1));
-        let late = FirstRequests { patience: Duration::from_millis(5), ..first(free(), 1, Vec::new()) };
+        let late = FirstRequests { patience: Duration::from_millis(5), ..first(unused_address(), 1, Vec::new()) };
         let why = late.send(&mut || false, &mut || panic!("not ready")).failed.expect("it says why");
         assert!(why.starts_with("it gave no right answer within 5ms: "), "{why}");
     }

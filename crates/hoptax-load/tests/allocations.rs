@@ -16,6 +16,7 @@ use hoptax_format::spec::{
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_load::Progress;
 use hoptax_load::Watch;
+use hoptax_testing::own_listener;
 use hoptax_wire::http2;
 use rustls::crypto::ring;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -24,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -354,7 +355,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
 /// Answers every request with the pieces of the case, and sends each piece in its own segment. The server
 /// runs until the process ends.
 fn serve(case: &Case) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     // Limit the data that the server's socket can hold, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");

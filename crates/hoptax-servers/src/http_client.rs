@@ -512,10 +512,10 @@ pub fn show(answer: &Answer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use hoptax_testing::own_listener;
 
     fn get(answer: &'static str, most: usize) -> anyhow::Result<String> {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accepted");
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_connection_carries_requests_until_the_server_closes_it() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accepted");

@@ -125,8 +125,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_address() {
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let nobody = nobody.expect("a port");
+        let nobody = hoptax_testing::unused_address();
         let error = format!("{:#}", fetch(nobody).expect_err("nobody listens"));
         assert!(error.contains(&format!("http://{nobody}/ledger")), "{error}");
     }

@@ -197,13 +197,14 @@ fn status(answer: &[u8]) -> Result<u16, RequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_testing::own_listener;
     use hoptax_wire::http2::{Block, Config, Connection, Sections, Step, response_fields};
     use std::net::TcpListener;
 
     /// Answers each connection with the next element of `answers`. After the last element, answers all
     /// further connections with that element.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             let last = answers.last().into_iter().cycle();

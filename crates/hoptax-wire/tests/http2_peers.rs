@@ -3,6 +3,7 @@
 //!
 //! `scripts/setup.sh test` installs them. A test whose program is missing is skipped.
 
+use hoptax_testing::unused_address;
 use hoptax_wire::http2::{
     Block, Code, Config, Connection, Fault, OutField, RequestParts, Sections, Step, request_fields,
     response_fields,
@@ -38,8 +39,8 @@ impl Wire {
         Self { socket, connection, sections: Sections::new(), input: Vec::new(), output, fault: None }
     }
 
-    fn client(port: u16, config: Config) -> Self {
-        Self::new(connect(port), |output| Connection::client(config, output))
+    fn client(address: SocketAddr, config: Config) -> Self {
+        Self::new(connect(address), |output| Connection::client(config, output))
     }
 
     /// The next event, with its data if it is a part of a body. `None` at the end of the connection.
@@ -82,15 +83,14 @@ impl Wire {
 }
 
 /// Connects, as soon as the program listens.
-fn connect(port: u16) -> TcpStream {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+fn connect(address: SocketAddr) -> TcpStream {
     for _ in 0..LIMIT.as_millis() / 20 {
         if let Ok(socket) = TcpStream::connect(address) {
             return socket;
         }
         thread::sleep(Duration::from_millis(20));
     }
-    panic!("nobody listens on port {port}");
+    panic!("nobody listens on {address}");
 }
 
 fn block(method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<OutField> {
@@ -253,11 +253,6 @@ fn skipped(reason: &str) {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// A client that runs to its end. Returns what it printed.
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("the program runs");
@@ -280,10 +275,11 @@ fn nghttpd_answers_us() {
     std::fs::write(folder.join("small"), b"small").expect("a file");
     std::fs::write(folder.join("large"), &large).expect("a file");
     for arguments in [&[][..], &["--padding=100", "--trailer=sum: 1", "--encoder-header-table-size=0"]] {
-        let port = free_port();
+        let address = unused_address();
         let mut command = Command::new(&nghttpd);
-        command.args(["--no-tls", "--echo-upload", "--max-concurrent-streams=20", "--address=127.0.0.1"]);
-        command.args(arguments).arg(format!("--htdocs={}", folder.display())).arg(port.to_string());
+        command.args(["--no-tls", "--echo-upload", "--max-concurrent-streams=20"]);
+        command.arg(format!("--address={}", address.ip())).arg(format!("--htdocs={}", folder.display()));
+        command.args(arguments).arg(address.port().to_string());
         let _running = Running(command.stdout(Stdio::null()).spawn().expect("nghttpd runs"));
         for config in [Config::default(), small_windows()] {
             let fields = [
@@ -296,7 +292,7 @@ fn nghttpd_answers_us() {
             let bodies = |which: usize| if which == 3 { large[..150_000].to_vec() } else { Vec::new() };
             let requests: Vec<_> =
                 (0..100).map(|round| (blocks[round % 4].clone(), bodies(round % 4))).collect();
-            let answers = exchange(&mut Wire::client(port, config), &requests);
+            let answers = exchange(&mut Wire::client(address, config), &requests);
             for (round, (status, body, _)) in answers.iter().enumerate() {
                 match round % 4 {
                     0 => assert_eq!((*status, &body[..]), (200, &b"small"[..])),
@@ -355,16 +351,21 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2_peer.py")
 }
 
+/// The address on which the script listens. It prints the port.
+fn printed_address(script: &mut Running) -> SocketAddr {
+    let mut line = String::new();
+    let printed = script.0.stdout.take().expect("a pipe");
+    BufReader::new(printed).read_line(&mut line).expect("the port");
+    SocketAddr::from((Ipv4Addr::LOCALHOST, line.trim().parse::<u16>().expect("a port")))
+}
+
 #[test]
 fn pythons_h2_answers_us() {
     let Some(python) = program("python3-h2") else { return };
     let mut command = Command::new(python);
-    let mut child = command.arg(script()).arg("serve").stdout(Stdio::piped()).spawn().expect("it runs");
-    let printed = child.stdout.take().expect("a pipe");
-    let _running = Running(child);
-    let mut line = String::new();
-    BufReader::new(printed).read_line(&mut line).expect("the port");
-    let port = line.trim().parse().expect("a port");
+    let child = command.arg(script()).arg("serve").stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut running = Running(child);
+    let address = printed_address(&mut running);
     for config in [Config::default(), small_windows(), Config { window: 10, ..Config::default() }] {
         let blocks =
             Block::shared(&[&block("POST", "/", &[("user-agent", "x")]), &block("GET", "/", &[("x", "y")])]);
@@ -375,7 +376,7 @@ fn pythons_h2_answers_us() {
                 length => (blocks[0].clone(), vec![b'a' + (round % 26) as u8; length]),
             })
             .collect();
-        let answers = exchange(&mut Wire::client(port, config), &requests);
+        let answers = exchange(&mut Wire::client(address, config), &requests);
         for ((_, body), (status, answer, trailers)) in requests.iter().zip(&answers) {
             assert!(*status == 200 && body == answer, "{} of {} bytes", answer.len(), body.len());
             assert!(trailers.as_deref().is_none_or(|line| line == "x-sum=1"));
@@ -402,12 +403,9 @@ fn pythons_h2_understands_us() {
 fn pythons_h2_goes_away() {
     let Some(python) = program("python3-h2") else { return };
     let mut command = Command::new(python);
-    let mut child = command.arg(script()).arg("go-away").stdout(Stdio::piped()).spawn().expect("it runs");
-    let printed = child.stdout.take().expect("a pipe");
-    let _running = Running(child);
-    let mut line = String::new();
-    BufReader::new(printed).read_line(&mut line).expect("the port");
-    let mut wire = Wire::client(line.trim().parse().expect("a port"), Config::default());
+    let child = command.arg(script()).arg("go-away").stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut running = Running(child);
+    let mut wire = Wire::client(printed_address(&mut running), Config::default());
     let get = Block::plain(&block("GET", "/", &[]));
     for tag in 0..10 {
         wire.connection.request(tag, false, &get, &[], true, &mut wire.output).expect("a stream");

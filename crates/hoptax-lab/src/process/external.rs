@@ -250,12 +250,12 @@ impl Service for Attached {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_testing::{own_listener, unused_address};
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
     use std::process::{Command, Stdio};
 
     fn answering() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -308,15 +308,15 @@ mod tests {
 
     #[test]
     fn reports_what_is_wrong_with_the_address() {
-        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
+        let nobody = unused_address();
         let refused = |url: &str| {
             attach(url, Resolve::All, Watch::default(), &probe(), Change::default(), None)
                 .err()
                 .expect("nothing there")
                 .message
         };
-        let message = refused(&format!("http://127.0.0.1:{nobody}"));
-        assert!(message.starts_with(&format!("nothing answers at http://127.0.0.1:{nobody}")), "{message}");
+        let message = refused(&format!("http://{nobody}"));
+        assert!(message.starts_with(&format!("nothing answers at http://{nobody}")), "{message}");
         let message = refused("ftp://127.0.0.1:1");
         assert!(message.starts_with("ftp://127.0.0.1:1: "), "{message}");
     }

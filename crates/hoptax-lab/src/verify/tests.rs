@@ -1,7 +1,7 @@
 use super::*;
 use hoptax_format::spec::Check;
+use hoptax_testing::own_listener;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 
 fn get() -> TargetSpec {
     TargetSpec::only("GET", "/", vec![("host".into(), "echo.com".into())], vec![])
@@ -21,7 +21,7 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
 /// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the
 /// last answer, starts again with the first.
 fn serve(answers: &[&str]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("known");
     let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
     std::thread::spawn(move || {
@@ -36,7 +36,7 @@ fn serve(answers: &[&str]) -> SocketAddr {
 
 /// Like [`serve`], with one answer.
 fn serve_bytes(answer: &[u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("known");
     let answer = answer.to_vec();
     std::thread::spawn(move || {
@@ -202,7 +202,7 @@ fn a_missing_or_incomplete_answer_is_a_failure() {
 
 #[test]
 fn waiting_for_an_answer_is_limited() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let silent = listener.local_addr().expect("known");
     let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
     assert_eq!(error.to_string(), "no response within 50ms");
@@ -254,7 +254,7 @@ fn both_answers_are_compared_with_what_the_target_expects() {
 #[test]
 fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
     let seen = |answer: &str| {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         let answer = answer.to_owned();
         let asked = std::thread::spawn(move || {
@@ -306,7 +306,7 @@ fn the_target_of_a_mix_is_named() {
 fn each_version_of_http_is_tested_and_the_old_one_is_named() {
     // Envoy refuses HTTP/1.0 in this way unless it is configured to accept HTTP/1.0.
     let picky = || {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {

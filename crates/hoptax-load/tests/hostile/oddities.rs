@@ -5,7 +5,7 @@ use super::Outcome::{Answered, Fails};
 use super::{REQUESTS, Server, answers, case, load, meet, shapes};
 use hoptax_format::record::Cause;
 use hoptax_load::LoadError;
-use hoptax_testing::retry_if_disturbed;
+use hoptax_testing::{own_loopback, retry_if_disturbed};
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{SocketAddr, TcpListener};
 
@@ -82,7 +82,7 @@ fn a_server_that_sends_before_the_first_request_is_detected() {
 /// Creates a listener with the smallest possible backlog. It never accepts a connection.
 fn listener() -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    rustix::net::bind(&socket, &SocketAddr::from((own_loopback(), 0))).expect("a port");
     rustix::net::listen(&socket, 0).expect("a listener");
     let listener = TcpListener::from(socket);
     let address = listener.local_addr().expect("bound");

@@ -1,8 +1,9 @@
 //! A test server. The test case defines what it does with each connection.
 
+use hoptax_testing::own_listener;
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +19,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(behaviour: &Behaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("bound");
         let stop = Arc::new(AtomicBool::new(false));
         let server = Self { address, stop: Arc::clone(&stop) };

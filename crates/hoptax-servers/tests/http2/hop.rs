@@ -175,7 +175,7 @@ fn delays_are_as_given() {
 
 #[test]
 fn failures_of_the_upstream_become_502_or_reset_the_stream() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port");
+    let unused = hoptax_testing::unused_address();
     for http in BOTH {
         let unreachable = connect(&hop_to(&unused.into(), http, None)).get("/");
         let text = String::from_utf8_lossy(&unreachable.body).into_owned();

@@ -5,11 +5,11 @@ use crate::load::{Upstream, load};
 use crate::run::{run, run_directory, text, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::server::{Response, Server};
-use crate::support::{Scratch, hoptax};
+use crate::support::{Scratch, hoptax, own_listener};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ fn url(address: SocketAddr) -> String {
 
 /// A server that answers every request with `bytes`.
 fn answering(bytes: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {

@@ -1,12 +1,12 @@
 //! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and
 //! closed.
 
-use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_for, wait_until};
 use crate::wire::Server;
 use crate::world::is_missing;
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -17,17 +17,13 @@ const REQUESTS: u64 = 400;
 pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Nginx {
     pub(crate) fn start() -> Self {
         let scratch = Scratch::new();
-        // No other process listens on this address, so the port stays free.
-        let port = TcpListener::bind("127.86.75.30:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a port")
-            .port();
+        let address = unused_address();
         let path = scratch.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
@@ -39,20 +35,20 @@ impl Nginx {
                  events {{ worker_connections 1024; }}\n\
                  http {{\n{temporary}  log_format seen '$remote_addr $server_protocol $connection \
                  $connection_requests';\n  access_log {path}/access.log seen;\n  server {{ listen \
-                 127.86.75.30:{port}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
+                 {address}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
                  }}\n"
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let nginx = Self { process, scratch, port };
+        let nginx = Self { process, scratch, address };
         wait_until("nginx listens", PATIENCE, || {
-            UnixStream::connect(nginx.socket()).is_ok() && TcpStream::connect(nginx.address()).is_ok()
+            UnixStream::connect(nginx.socket()).is_ok() && TcpStream::connect(address).is_ok()
         });
         nginx
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("127.86.75.30:{}", self.port)
+        self.address.to_string()
     }
 
     pub(crate) fn socket(&self) -> String {
@@ -130,18 +126,20 @@ fn run_spec(spec: &Value) -> Value {
     record
 }
 
-/// Number of sockets in TIME_WAIT with the local port `port`, and number of sockets in TIME_WAIT with the
-/// remote port `port`.
-fn time_wait(port: u16) -> (usize, usize) {
+/// Number of sockets in TIME_WAIT with the local address `address`, and number of sockets in TIME_WAIT with
+/// the remote address `address`.
+fn time_wait(address: SocketAddr) -> (usize, usize) {
+    let IpAddr::V4(ip) = address.ip() else { panic!("not IPv4: {address}") };
+    // The kernel prints the bytes of the address as one number in the order of the machine.
+    let address = format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port());
     let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let (mut ours, mut theirs) = (0, 0);
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let port_of = |address: &str| u16::from_str_radix(&address[address.len() - 4..], 16).expect("a port");
         // State 06 is TIME_WAIT (include/net/tcp_states.h).
         if fields[3] == "06" {
-            ours += usize::from(port_of(fields[1]) == port);
-            theirs += usize::from(port_of(fields[2]) == port);
+            ours += usize::from(fields[1] == address);
+            theirs += usize::from(fields[2] == address);
         }
     }
     (ours, theirs)
@@ -169,7 +167,7 @@ fn nginx_keeps_and_closes_connections_as_specified() {
     }
     let nginx = Nginx::start();
     for (http, limit) in [("1.1", 1), ("1.0", 1), ("1.1", 8), ("1.0", 8)] {
-        let before = time_wait(nginx.port);
+        let before = time_wait(nginx.address);
         let more = json!({"http": http, "requests_per_connection": limit});
         let record = run_spec(&spec(&nginx.address(), more));
         let seen = nginx.seen(REQUESTS);
@@ -182,7 +180,7 @@ fn nginx_keeps_and_closes_connections_as_specified() {
         assert_eq!(connections["closed_by_peer"], 0, "it was configured to: {connections}");
         // The side that closes a connection first keeps the port in TIME_WAIT. nginx must close first.
         // Connections that are still open at the end are reset, and leave no port in TIME_WAIT.
-        let after = time_wait(nginx.port);
+        let after = time_wait(nginx.address);
         let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
         assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");
     }
@@ -196,7 +194,7 @@ fn connections_that_are_open_at_the_end_leave_no_port_in_time_wait() {
         let record = run_spec(&spec(&address.to_string(), json!({ "connections": 1000 })));
         assert_eq!(record["connections"]["established"], 1000, "{}", record["connections"]);
     }
-    let (by_upstream, by_us) = time_wait(address.port());
+    let (by_upstream, by_us) = time_wait(address);
     assert!(
         by_us + by_upstream <= 20,
         "{by_us} ports of ours are in TIME_WAIT, and {by_upstream} of the upstream's"

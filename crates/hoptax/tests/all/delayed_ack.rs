@@ -2,12 +2,12 @@
 //! acknowledgement.
 
 use crate::run::{report, run, run_directory, text};
-use crate::support::Scratch;
+use crate::support::{Scratch, own_listener};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 fn two_segments() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {

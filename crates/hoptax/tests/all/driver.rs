@@ -1,5 +1,6 @@
 //! Driver `process` with built-in services: the upstream, the hops, and `hoptax render`.
 
+use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, get, http_upstream, running_plan};
 use hoptax_format::spec::TargetSpec;
@@ -62,7 +63,8 @@ fn the_upstream_answers_as_the_plan_says_and_keeps_a_ledger() {
 #[test]
 fn an_upstream_that_cannot_start_says_why() {
     let run = tempfile::tempdir().expect("a directory");
-    let taken = http_upstream("taken");
+    // hoptax starts the upstream on 127.0.0.1.
+    let taken = Server::at_localhost(|_| Response::text("taken"));
     let mut plan = running_plan(vec![]);
     upstream_of(&mut plan).port = Some(taken.address.port());
     let failure = driver(&plan, run.path()).start_upstream().err().expect("its port is taken");

@@ -386,7 +386,7 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             }
             let (seen, reviews) = origin.seen();
             let expected = if cache_s == 0 { 5 } else { 1 };
-            assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
+            assert_eq!((seen.len(), reviews.len()), (5, expected), "{}: {seen:#?}", started.what);
             let review = &reviews[0];
             // Plain nginx sends no body with a review, and sees only the status of the answer. The Lua code
             // reads the whole answer.

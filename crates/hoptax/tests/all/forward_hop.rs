@@ -2,12 +2,12 @@
 
 use crate::origin::Origin;
 use crate::run::{report, run_to_success, text, trials};
-use crate::support::{Scratch, hoptax};
+use crate::support::{Scratch, hoptax, own_listener};
 use crate::wire::{Client, Server, UnusedAddress, sample};
 use hoptax_lab::features::Credentials;
 use hoptax_servers::ledger;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 /// A hop that is a forward proxy for its upstream.
@@ -95,7 +95,7 @@ fn https_goes_through_its_tunnels() {
 
 #[test]
 fn it_connects_only_to_its_own_upstream() {
-    let (own, other) = (Origin::start(), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let (own, other) = (Origin::start(), own_listener());
     other.set_nonblocking(true).expect("set");
     let elsewhere = other.local_addr().expect("bound");
     let (_hop, proxy) = proxy_for(own.address);

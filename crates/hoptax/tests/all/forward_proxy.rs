@@ -1,19 +1,17 @@
 //! Forward proxies: Apache httpd with `ProxyRequests On`. curl, httpd's log and the upstream's ledger are the
 //! second opinion.
 
+use crate::findings::two_ports;
 use crate::run::{report, run_to_success, text, trials};
-use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::wire::Server;
 use crate::world::is_missing;
 use hoptax_lab::features::Credentials;
 use hoptax_servers::ledger;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-
-/// Only this test uses this loopback address. So no other process takes a port that the test has released.
-pub(crate) const ADDRESS: &str = "127.86.75.41";
 
 /// `user:secret`, as a header carries it.
 const ENCODED: &str = "dXNlcjpzZWNyZXQ=";
@@ -22,7 +20,7 @@ const ENCODED: &str = "dXNlcjpzZWNyZXQ=";
 pub(crate) struct Proxy {
     process: Child,
     scratch: Scratch,
-    port: u16,
+    address: SocketAddr,
     scheme: &'static str,
 }
 
@@ -47,7 +45,7 @@ impl Proxy {
         let scratch = Scratch::new();
         // httpd runs its workers as another user.
         std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).expect("ours");
-        let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
+        let address = unused_address();
         // The SHA-1 of `secret`.
         scratch.file("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
         let modules: String = [
@@ -80,7 +78,7 @@ impl Proxy {
             "httpd.conf",
             &format!(
                 "{modules}ServerRoot {directory}\nDefaultRuntimeDir {directory}\nPidFile {directory}/pid\n\
-                 ServerName {ADDRESS}\n{user}ErrorLog {directory}/error.log\nListen {ADDRESS}:{port}\n\
+                 ServerName {address}\n{user}ErrorLog {directory}/error.log\nListen {address}\n\
                  MaxKeepAliveRequests 0\nLogFormat \"%r\" asked\nCustomLog {directory}/access.log asked\n\
                  {more}\
                  ProxyRequests On\nAllowCONNECT{allowed}\n\
@@ -95,13 +93,13 @@ impl Proxy {
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
-        let proxy = Self { process, scratch, port, scheme };
-        wait_until("httpd listens", PATIENCE, || TcpStream::connect((ADDRESS, port)).is_ok());
+        let proxy = Self { process, scratch, address, scheme };
+        wait_until("httpd listens", PATIENCE, || TcpStream::connect(address).is_ok());
         proxy
     }
 
     pub(crate) fn url(&self, credentials: &str) -> String {
-        format!("{}://{credentials}{ADDRESS}:{}", self.scheme, self.port)
+        format!("{}://{credentials}{}", self.scheme, self.address)
     }
 
     /// The request lines that httpd has logged.
@@ -230,7 +228,7 @@ fn plans_measure_a_forward_proxy_in_both_forms() {
         return;
     }
     // The proxy must know which port it may open tunnels to.
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+    let port = two_ports()[0].port();
     let proxy = Proxy::start(&[port]);
     let scratch = Scratch::new();
     scratch.file("proxy.txt", "user:secret\n");

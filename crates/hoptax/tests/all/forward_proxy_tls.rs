@@ -1,12 +1,12 @@
 //! Forward proxies that are asked over TLS: Apache httpd with `SSLEngine On`. curl, httpd's log and the
 //! upstream's ledger are the second opinion.
 
-use crate::forward_proxy::{ADDRESS, Proxy, connections, load, requests, upstream};
+use crate::findings::two_ports;
+use crate::forward_proxy::{Proxy, connections, load, requests, upstream};
 use crate::run::{run_to_success, text, trials};
-use crate::support::{Scratch, hoptax};
+use crate::support::{Scratch, hoptax, own_loopback};
 use crate::wire::Server;
 use crate::world::is_missing;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -69,7 +69,7 @@ fn load_uses_tls_to_the_proxy_as_curl_does() {
         return;
     }
     let scratch = Scratch::new();
-    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{ADDRESS}"));
+    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let upstream = upstream();
     let address = upstream.instance(0);
     let proxy = Proxy::start_with_tls(&[address.port()], &certificate, &key);
@@ -109,7 +109,7 @@ fn https_goes_through_a_tunnel_in_tls() {
         return;
     }
     let scratch = Scratch::new();
-    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{ADDRESS}"));
+    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let (upstream, address) = secure_upstream(&scratch);
     let proxy = Proxy::start_with_tls(&[port_of(&address)], &certificate, &key);
     let url = format!("https://{address}/");
@@ -137,7 +137,7 @@ fn a_refusal_inside_tls_is_named_with_its_status() {
         return;
     }
     let scratch = Scratch::new();
-    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{ADDRESS}"));
+    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let upstream = upstream();
     let url = format!("http://{}/", upstream.instance(0));
     let proxy = Proxy::start_with_tls(&[1], &certificate, &key);
@@ -159,8 +159,8 @@ fn plans_ask_a_proxy_over_tls_in_both_forms() {
     }
     let scratch = Scratch::new();
     scratch.file("proxy.txt", "user:secret\n");
-    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{ADDRESS}"));
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+    let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
+    let port = two_ports()[0].port();
     let (secure, address) = secure_upstream(&scratch);
     let proxy = Proxy::start_with_tls(&[port, port_of(&address)], &certificate, &key);
     let gateway = |form: &str, trust: &str| {

@@ -1,6 +1,6 @@
 //! `hoptax load` against `hoptax upstream`: two processes, as in a run.
 
-use crate::support::{PATIENCE, hoptax, wait_until};
+use crate::support::{PATIENCE, hoptax, unused_address, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -330,8 +330,7 @@ fn wrong_arguments_are_refused_with_a_fix() {
 #[test]
 fn failures_are_reported_with_their_cause() {
     let upstream = Upstream::start(&["--delay", "10m"]);
-    let refused = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let refused = format!("http://{}/", refused.expect("a port"));
+    let refused = format!("http://{}/", unused_address());
     for (arguments, part) in [
         (vec![refused.as_str(), "-d", "1s"], "refused"),
         (vec![&upstream.url(), "-n", "2", "-c", "2", "--timeout", "1s"], "no request completed: timeout"),

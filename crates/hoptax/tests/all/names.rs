@@ -138,7 +138,7 @@ fn a_hop_uses_the_first_address_that_accepts() {
         return;
     }
     let origin = Origin::start();
-    let hosts = "::1 origin.test\n127.0.0.1 origin.test\n";
+    let hosts = format!("::1 origin.test\n{} origin.test\n", origin.address.ip());
     let upstream = format!("origin.test:{}", origin.address.port());
     let scratch = Scratch::new();
     let script = scratch.file(
@@ -149,7 +149,7 @@ fn a_hop_uses_the_first_address_that_accepts() {
          \"$exe\" load \"http://$listen/bytes?3\" -n 5 -c 1; code=$?\n\
          kill $hop; wait $hop; cat \"$3.words\" >&2; exit $code\n",
     );
-    let hosts = scratch.file("hosts", hosts);
+    let hosts = scratch.file("hosts", &hosts);
     let mount = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
     let output = Command::new("unshare")
         .args(["--mount", "--", "sh", "-c", mount])

@@ -1,11 +1,11 @@
 //! An origin server for tests of hops. The path of a request selects the server's behaviour. It uses blocking
 //! I/O, with one thread per connection.
 
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, own_listener};
 use crate::wire::sample;
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ struct Shared {
 
 impl Origin {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared::default());
         let accepting = Arc::clone(&shared);

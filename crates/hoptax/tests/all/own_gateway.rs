@@ -4,10 +4,10 @@
 use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text};
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
 use crate::world::is_missing;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -143,9 +143,9 @@ fn gateways_that_serve_one_host_only_are_measured_with_the_usual_certificate() {
 
 #[test]
 fn a_service_that_does_not_answer_is_described_at_once() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let silent = listener.local_addr().expect("bound");
-    let chatty = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let chatty = own_listener();
     let ssh = chatty.local_addr().expect("bound");
     std::thread::spawn(move || {
         for mut stream in chatty.incoming().flatten() {

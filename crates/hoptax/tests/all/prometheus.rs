@@ -2,21 +2,18 @@
 //! gateway is a hop; an exporter in this process reads `/proc` whenever Prometheus asks.
 
 use crate::run::{report, run, run_to_success, text, trials};
-use crate::support::{Json, PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, hoptax, own_listener, skip, unused_address, wait_until};
 use crate::wire::Server;
 use hoptax_format::clock;
 use hoptax_host::programs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Only this test uses this loopback address. So no other process takes a port that the test has released.
-const ADDRESS: &str = "127.86.75.34";
 
 /// Interval at which Prometheus reads the exporter.
 const INTERVAL: &str = "100ms";
@@ -65,7 +62,7 @@ impl Drop for Thread {
 
 /// Serves CPU time and memory of a process to Prometheus.
 fn exporter(pid: u32) -> (Thread, SocketAddr) {
-    let listener = TcpListener::bind((ADDRESS, 0)).expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("known");
     listener.set_nonblocking(true).expect("set");
     let thread = Thread::start(move || {
@@ -96,8 +93,7 @@ impl Prometheus {
             skip("prometheus is not installed");
             return None;
         };
-        let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
-        let address = SocketAddr::new(ADDRESS.parse().expect("an address"), port);
+        let address = unused_address();
         let configuration = scratch.file(
             "prometheus.yml",
             &format!(

@@ -3,17 +3,14 @@
 //! ledger.
 
 use crate::run::{report, run, run_to_success, text, trials};
-use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::world::is_missing;
 use hoptax_lab::features::Credentials;
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-/// Only this test uses this loopback address. So no other process takes a port that the test has released.
-const ADDRESS: &str = "127.86.75.33";
 
 /// A process that is killed when dropped.
 struct KillOnDrop(Child);
@@ -30,7 +27,7 @@ struct World {
     scratch: Scratch,
     made: Credentials,
     /// Port of nginx (TLS).
-    port: u16,
+    address: SocketAddr,
     /// Address of the upstream's control socket.
     control: String,
     _nginx: KillOnDrop,
@@ -56,7 +53,7 @@ impl World {
         BufReader::new(stdout).read_line(&mut line).expect("present");
         let ready: Json = serde_json::from_str(&line).expect("JSON");
         let behind = ready["instances"][0].as_str().expect("an address");
-        let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
+        let address = unused_address();
         for (name, content) in [
             ("ca.pem", &made.authority),
             ("server.pem", &made.server.certificate),
@@ -67,7 +64,7 @@ impl World {
         ] {
             scratch.file(name, content);
         }
-        let configuration = scratch.file("nginx.conf", &nginx(&scratch, &made, (port, tls), behind));
+        let configuration = scratch.file("nginx.conf", &nginx(&scratch, &made, (address, tls), behind));
         let nginx = Command::new("nginx")
             .arg("-c")
             .arg(configuration)
@@ -77,21 +74,21 @@ impl World {
             .spawn()
             .expect("starts");
         let nginx = KillOnDrop(nginx);
-        wait_until("nginx listens", PATIENCE, || TcpStream::connect((ADDRESS, port)).is_ok());
+        wait_until("nginx listens", PATIENCE, || TcpStream::connect(address).is_ok());
         let control = format!("http://{}", ready["control"].as_str().expect("an address"));
-        Self { scratch, made, port, control, _nginx: nginx, _upstream: upstream }
+        Self { scratch, made, address, control, _nginx: nginx, _upstream: upstream }
     }
 
     /// A plan. `upstream` has additional keys of the upstream.
     fn plan(&self, upstream: &str, gateways: &str) -> String {
         format!(
-            "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: \
+            "upstream:\n  url: https://{}\n  server_name: hoptax.test\n  authority: \
              ca.pem\n{upstream}  ledger: {{ url: \"{}\", path: /ledger, kind: json, select: \
              /instances/0/requests }}\n\
              gateways:\n{gateways}\
              load: [{{ loop: open, rate: 200/s, connections: 4, requests: 140, duration: 60s }}]\ntrials: \
              1\nwarmup: 100ms\n",
-            self.port, self.control
+            self.address, self.control
         )
     }
 
@@ -106,7 +103,7 @@ impl World {
     }
 }
 
-fn nginx(scratch: &Scratch, made: &Credentials, (port, tls): (u16, &str), behind: &str) -> String {
+fn nginx(scratch: &Scratch, made: &Credentials, (address, tls): (SocketAddr, &str), behind: &str) -> String {
     let directory = scratch.path().display();
     let token = &made.consumers[0].token_hs256;
     format!(
@@ -123,7 +120,7 @@ http {{
     fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
     upstream behind {{ server {behind}; keepalive 64; }}
     server {{
-        listen {ADDRESS}:{port} ssl;
+        listen {address} ssl;
         ssl_certificate {directory}/server.pem; ssl_certificate_key {directory}/server.key;
         ssl_client_certificate {directory}/ca.pem; ssl_verify_client optional; ssl_protocols {tls};
         keepalive_requests 1000000;
@@ -239,7 +236,7 @@ fn refused_credentials_are_reported_before_measuring() {
     };
     says(
         &world.plan("", "  - hop-l4\n").replace("authority: ca.pem", "authority: client.pem"),
-        &format!("cannot use https://{ADDRESS}:"),
+        &format!("cannot use https://{}", world.address),
     );
     says(
         &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),

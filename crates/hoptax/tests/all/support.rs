@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+pub(crate) use hoptax_testing::{own_listener, own_loopback, unused_address};
 pub(crate) use hoptax_testing::{retry_if_disturbed, retry_only_after_stall, skip, wait_for, wait_until};
 pub(crate) use serde_json::Value as Json;
 

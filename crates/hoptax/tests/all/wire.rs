@@ -1,7 +1,7 @@
 //! Helpers for tests of servers: a running `hoptax` server, and a client. The client writes raw bytes and
 //! reads responses.
 
-use crate::support::{PATIENCE, hoptax};
+use crate::support::{PATIENCE, hoptax, own_loopback};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -100,7 +100,7 @@ impl UnusedAddress {
     pub(crate) fn new() -> Self {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
         let bound = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        bind(&bound, &SocketAddr::from((own_loopback(), 0))).expect("a port");
         let address = getsockname(&bound).expect("present").try_into().expect("an address of IP");
         Self { address, _bound: bound }
     }

@@ -6,7 +6,7 @@ use hoptax_format::Address;
 use hoptax_format::clock::SECOND;
 use hoptax_format::record::{Cause, Connections, FailureKind};
 use hoptax_format::spec::{HttpVersion, Rate, Retry, Stage, TargetSpec, Timeouts};
-use hoptax_testing::{retry_if_disturbed, unless_it_hangs};
+use hoptax_testing::{own_listener, retry_if_disturbed, unless_it_hangs, unused_address};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -44,7 +44,7 @@ struct Server {
 
 impl Server {
     fn new(behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"), behave)
+        Self::on(own_listener(), behave)
     }
 
     fn on(listener: TcpListener, behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
@@ -413,8 +413,7 @@ fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
 
 #[test]
 fn an_address_without_listener_fails_at_once() {
-    let address =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let address = unused_address();
     for workers in [1, 2] {
         let spec = LoadSpec { workers, ..spec(&[address]) };
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
@@ -425,8 +424,7 @@ fn an_address_without_listener_fails_at_once() {
 
 #[test]
 fn a_refused_connect_fails_the_request_that_waited_for_it() {
-    let refused =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let refused = unused_address();
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(400.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, ..spec(&[server.address, refused]) };

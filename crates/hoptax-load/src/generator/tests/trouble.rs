@@ -52,8 +52,7 @@ fn every_failure_has_its_cause() {
 #[test]
 fn failed_connects_have_their_causes() {
     let directory = tempfile::tempdir().expect("a directory");
-    let refused =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let refused = unused_address();
     let server = Server::new(answer(OK, Duration::ZERO));
     let gone = Address::Unix(directory.path().join("gone"));
     let file = directory.path().join("file");
@@ -116,7 +115,7 @@ fn a_server_that_is_gone_is_not_flooded_and_is_found_when_it_returns() {
 /// slow machine can cause.
 fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = own_listener();
     let address = listener.local_addr().expect("bound");
     let (measuring, begun) = mpsc::channel();
     let (send, returned) = mpsc::channel();
@@ -163,8 +162,7 @@ fn gone_and_back() -> Result<(), String> {
 
 #[test]
 fn an_address_without_listener_fails_at_once_for_many_connections_too() {
-    let address =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let address = unused_address();
     let spec = LoadSpec { connections: 5000, workers: 2, ..spec(&[address]) };
     retry_if_disturbed(|| {
         let started = Instant::now();

@@ -365,11 +365,11 @@ fn a_live_page_without_a_run_says_so(browser: &mut Browser, server: &Server) {
     page.assert_no_problems();
 }
 
-/// Serves a page from another port of this machine, so that the page has another origin. Browsers treat both
+/// Serves a page from another port of 127.0.0.1, so that the page has another origin. Browsers treat both
 /// origins as the same site, so they send the server's cookie with requests from this page.
 fn other_origin() -> server::Server {
     let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
-    server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))
+    server::Server::at_localhost(move |_| Response::new(200, page).with("content-type", "text/html"))
 }
 
 /// Script that tries all kinds of requests that a page can send. Returns the outcome of each attempt.

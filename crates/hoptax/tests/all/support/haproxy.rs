@@ -1,8 +1,8 @@
 //! A real HAProxy with a configuration of the test.
 
-use super::Scratch;
+use super::{Scratch, unused_address};
 use crate::load::KilledOnDrop;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
 /// A running HAProxy. When it is dropped, it is killed.
@@ -15,12 +15,11 @@ impl Haproxy {
     /// Starts HAProxy in front of `upstream`. It serves at most `most` client connections, and lets the
     /// others wait.
     pub(crate) fn with_at_most(most: u32, upstream: SocketAddr, scratch: &Scratch) -> Self {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+        let address = unused_address();
         let config = format!(
             "global\n  maxconn {most}\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
              timeout server 60s\n\
-             frontend f\n  bind {port}\n  maxconn {most}\n  default_backend b\nbackend b\n  server s \
+             frontend f\n  bind {address}\n  maxconn {most}\n  default_backend b\nbackend b\n  server s \
              {upstream}\n"
         );
         let file = scratch.file("haproxy.cfg", &config);
@@ -35,8 +34,8 @@ impl Haproxy {
             .spawn()
             .expect("HAProxy is installed");
         let process = KilledOnDrop(process);
-        super::wait_until("HAProxy listens", super::PATIENCE, || TcpStream::connect(port).is_ok());
-        Self { _process: process, address: port }
+        super::wait_until("HAProxy listens", super::PATIENCE, || TcpStream::connect(address).is_ok());
+        Self { _process: process, address }
     }
 
     pub(crate) fn url(&self) -> String {

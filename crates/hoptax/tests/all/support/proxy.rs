@@ -4,6 +4,7 @@
 //! HTTP/1.1 proxy with persistent connections on both sides. Each client connection has one thread and one
 //! upstream connection.
 
+use super::own_loopback;
 use hoptax_wire::http1::{HeadCache, RequestDecoder, RequestStep, ResponseDecoder, Step};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -131,7 +132,7 @@ fn listener(backlog: i32) -> TcpListener {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let socket = socket.expect("a socket");
-    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    bind(&socket, &SocketAddr::from((own_loopback(), 0))).expect("a port");
     listen(&socket, backlog).expect("it listens");
     TcpListener::from(socket)
 }

@@ -2,9 +2,10 @@
 //! TLS. A function creates the responses. The server stores all requests. Servers that misbehave are in
 //! `proxy.rs` and `origin.rs`.
 
+use super::own_listener;
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -83,17 +84,35 @@ struct Shared {
     stop: AtomicBool,
 }
 
+fn at_localhost() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port")
+}
+
 impl Server {
     pub(crate) fn start(answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
         Self::over(None, answer)
     }
 
-    /// Like [`Server::start`], but uses TLS if `tls` is a configuration.
+    /// Like [`Server::start`], but uses TLS if `tls` is a configuration. Certificates are for 127.0.0.1, so a
+    /// server with TLS listens there. A request of another test fails at such a server, because it is plain.
     pub(crate) fn over(
         tls: Option<Arc<rustls::ServerConfig>>,
         answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = if tls.is_some() { at_localhost() } else { own_listener() };
+        Self::on(listener, tls, answer)
+    }
+
+    /// Like [`Server::start`], but listens on 127.0.0.1, which all tests share.
+    pub(crate) fn at_localhost(answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
+        Self::on(at_localhost(), None, answer)
+    }
+
+    fn on(
+        listener: TcpListener,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Self {
         let shared = Arc::new(Shared {
             answer: Box::new(answer),
             tls,

@@ -1,9 +1,10 @@
 //! An HTTP/2 server for tests, by prior knowledge. It can misbehave. It has one thread per connection.
 
+use super::own_listener;
 use hoptax_wire::http2::{Block, Code, Config, Connection, Release, Sections, Step, response_fields};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub(crate) struct StreamServer {
 
 impl StreamServer {
     pub(crate) fn start(wrong: Wrong) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = own_listener();
         let address = listener.local_addr().expect("bound");
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
