@@ -205,21 +205,26 @@ def programs():
 
 
 def commands(target, notes):
-    """The commands to run after the tests of the crates: those of scripts, and that of the Python package, if pytest is installed."""
+    """The commands to run after the tests of the crates: those that may run beside each other, and those that measure."""
     program = target / "debug/hoptax"
-    scripts = []
+    beside = []
     # The program is missing if the build has failed, or if a test replaces Cargo.
     if program.exists():
         names = ("benches/tests.py", "scripts/tests.py", "scripts/packages/tests.py")
-        scripts = [*([str(ROOT / name)] for name in names), [str(ROOT / "scripts/packages/trial.py"), str(program)]]
+        # The first one takes longest.
+        beside = [[str(ROOT / "scripts/packages/trial.py"), str(program)], *([str(ROOT / name)] for name in names)]
     pytest = pytest_command()
     if not pytest:
         notes.write_text(notes.read_text() + "skip python::all pytest is not installed\n")
-        return scripts, None
+        return beside, []
     results = target / "python-tests"
     shutil.rmtree(results, ignore_errors=True)
-    kept = ["--hoptax-results", str(results), "--junitxml", str(results / "junit.xml")]
-    return scripts, [*pytest, "-q", "-p", "no:cacheprovider", *kept, "python/tests", "python/suite"]
+
+    def tests(name):
+        kept = ["--hoptax-results", str(results), "--junitxml", str(results / f"{name}.xml")]
+        return [*pytest, "-q", "-p", "no:cacheprovider", *kept, f"python/{name}"]
+
+    return [tests("tests"), *beside], [tests("suite")]
 
 
 def run_all(cargo):
@@ -248,13 +253,11 @@ def run_all(cargo):
         run([*cargo, "nextest", "run", "--workspace", "--locked", "--test-threads", str(threads)])
         if wrong and not shutil.which("cargo-nextest", path=programs()):
             wrong.append("cargo-nextest is missing: run scripts/setup.sh test, or cargo install --locked cargo-nextest")
-        scripts, pytest = commands(target, notes)
-        # Each of these mostly waits, so the scripts run beside the Python package.
-        with concurrent.futures.ThreadPoolExecutor(1) as beside:
-            outputs = beside.map(run_quietly, scripts)
-            if pytest:
-                run(pytest)
-            for output in outputs:
+        beside, alone = commands(target, notes)
+        for command in alone:
+            run(command)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for output in pool.map(run_quietly, beside):
                 print(output, end="")
     finally:
         report, found = Report(junit), read(notes.read_text())

@@ -1,5 +1,8 @@
-"""Measures nginx with the real program, in less than a minute. The bounds are wide: the tests check the package and
-the plugin, and a noisy machine must not matter."""
+"""Measures nginx with the real program, in less than a minute. The tests check the package and the plugin.
+
+On a busy machine, intervals are wide and a comparison can be inconclusive. So a test fails only if a comparison has the
+wrong outcome: no value in the interval is right.
+"""
 
 import pytest
 from json_schema import DOCUMENT, faults
@@ -8,7 +11,8 @@ import hoptax
 
 pytestmark = pytest.mark.hoptax_inconclusive("fail")
 
-LOADS = [hoptax.closed_loop(8), hoptax.open_loop("300/s", 8)]
+# Many short trials give narrower intervals than few long ones.
+LOADS = [hoptax.closed_loop(8, duration="100ms"), hoptax.open_loop("500/s", 8, duration="100ms")]
 EACH_LOAD = pytest.mark.parametrize("load", LOADS, ids=str)
 # A fixed short warm-up, because no test depends on the last per cent.
 SETTINGS = {"time": "18s", "warmup": "50ms"}
@@ -35,22 +39,29 @@ def test_the_suite_takes_less_than_a_minute(lab, gateways, upstream):
 @EACH_LOAD
 def test_nginx_adds_some_latency(result, load):
     nginx = result["nginx"].at(load)
-    assert nginx.trials >= 3
-    assert "-1ms" < nginx.added_p50 < "20ms"
-    assert nginx.p50 > "10us"
-    assert nginx.throughput > "20/s"
-    assert "1us" < nginx.cpu_us_per_request < "20ms"
-    assert nginx.extra_upstream_requests < 0.5
+    assert nginx.trials >= 1
+    assert not ((nginx.added_p50 > "-1ms") & (nginx.added_p50 < "20ms")).failed
+    assert not (nginx.p50 > "10us").failed
+    assert not (nginx.throughput > "20/s").failed
+    assert not ((nginx.cpu_us_per_request > "1us") & (nginx.cpu_us_per_request < "20ms")).failed
+    assert not (nginx.extra_upstream_requests < 0.5).failed
 
 
 @EACH_LOAD
 def test_a_known_delay_is_found(result, load):
-    assert "2ms" < result["delayed"].at(load).added_p50 < "40ms"
+    delayed = result["delayed"].at(load)
+    # Requests are delayed by at least 3 ms, also on a busy machine. A histogram rounds by less than 1 %.
+    assert delayed.p50.value > 2900
+    assert not ((delayed.added_p50 > "2ms") & (delayed.added_p50 < "40ms")).failed
 
 
 @EACH_LOAD
-def test_a_comparison_can_fail(result, load):
-    assert (result["delayed"].at(load).added_p50 < "500us").failed
+def test_a_comparison_can_pass_or_fail(result, load):
+    """The bounds are beyond all that can be measured in a trial."""
+    nginx = result["nginx"].at(load)
+    assert nginx.p50 < "1h" and (nginx.p50 > "1h").failed
+    assert nginx.throughput < "1000000000/s" and (nginx.throughput > "1000000000/s").failed
+    assert not (result["delayed"].at(load).added_p50 < "500us").passed
 
 
 def test_a_comparison_can_be_inconclusive(result):
@@ -62,20 +73,20 @@ def test_a_comparison_can_be_inconclusive(result):
 @EACH_LOAD
 def test_gateways_are_compared_round_by_round(result, load):
     verdict = result["nginx"].at(load).added_p50 < result["delayed"].at(load).added_p50
-    assert "round by round" in verdict.reason
-    assert verdict
+    assert not verdict.failed
+    assert ("round by round" in verdict.reason) == verdict.passed
 
 
 def test_builds_are_compared(result):
     comparison = result.compare("nginx", "copy")
     assert comparison.paired and comparison.verdict in ("better", "worse", "mixed", "not distinguishable")
-    assert comparison.at(LOADS[0])["cpu_us_per_request"].change < "200%"
+    assert not (comparison.at(LOADS[0])["cpu_us_per_request"].change < "200%").failed
 
 
 def test_the_gate_computes_shares_and_memory(result):
     nginx = result["nginx"].at(LOADS[0])
-    assert nginx.error_share < "10%"
-    assert "1MiB" < nginx.memory_rss_bytes < "1GiB"
+    assert not (nginx.error_share < "10%").failed
+    assert not ((nginx.memory_rss_bytes > "1MiB") & (nginx.memory_rss_bytes < "1GiB")).failed
 
 
 def test_the_report_matches_its_schema(result):
