@@ -266,7 +266,8 @@ mod tests {
             &mut || panic!("not ready"),
         );
         assert_eq!((ended.failed.as_deref(), looks), (Some("it was not ready"), 1));
-        let late = FirstRequests { patience: Duration::from_millis(5), ..first(unused_address(), 1, Vec::new()) };
+        let unanswered = first(unused_address(), 1, Vec::new());
+        let late = FirstRequests { patience: Duration::from_millis(5), ..unanswered };
         let why = late.send(&mut || false, &mut || panic!("not ready")).failed.expect("it says why");
         assert!(why.starts_with("it gave no right answer within 5ms: "), "{why}");
     }

@@ -1,6 +1,6 @@
 //! What tests of several crates share: retries on a disturbed machine ([`retry_if_disturbed`]), limits
-//! ([`unless_it_hangs`], [`wait_until`]), addresses for servers ([`own_loopback`]), and notes that `make test`
-//! prints at its end ([`skip`]).
+//! ([`unless_it_hangs`], [`wait_until`]), addresses for servers ([`own_loopback`]), and notes that `make
+//! test` prints at its end ([`skip`]).
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
