@@ -52,7 +52,7 @@ gateways:
   - envoy
   - h2o
 load: [{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
     );
@@ -93,7 +93,7 @@ gateways:
   - { name: envoy, features: [tls, key-auth] }
   - { name: h2o, features: [tls, key-auth] }
 load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
     );
@@ -124,7 +124,7 @@ fn further_gateways_are_measured_over_http2() {
 gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 150, duration: 300ms }}]
-trials: 2
+trials: 1
 warmup: 200ms
 "
         ));
@@ -139,7 +139,7 @@ fn both_versions_are_measured_in_one_run() {
         "name: both
 gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
 load: [{ loop: closed, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 200ms }]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
     );
