@@ -128,8 +128,9 @@ const H2SPEC_FAILS: [(&str, &str); 3] = [
 fn h2spec_finds_nothing() {
     let Some(h2spec) = program("h2spec") else { return };
     let upstream = Server::start(&["upstream"]);
-    let port = upstream.instance(0).port().to_string();
-    let output = Command::new(h2spec).args(["--host=127.0.0.1", "--port", &port]).output().expect("it runs");
+    let address = upstream.instance(0);
+    let (host, port) = (format!("--host={}", address.ip()), format!("--port={}", address.port()));
+    let output = Command::new(h2spec).args([host, port]).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let summary = text.lines().find(|line| line.contains(" tests, ")).unwrap_or_else(|| panic!("{text}"));
     let failed = format!("{} failed", H2SPEC_FAILS.len());

@@ -1,6 +1,6 @@
 //! `hoptax load` against `hoptax upstream`: two processes, as in a run.
 
-use crate::support::{PATIENCE, hoptax, unused_address, wait_until};
+use crate::support::{PATIENCE, hoptax, own_loopback, unused_address, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -28,7 +28,8 @@ pub(crate) struct Upstream {
 impl Upstream {
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = hoptax();
-        command.arg("upstream").args(args).stdout(Stdio::piped());
+        command.args(["upstream", "--address", &own_loopback().to_string()]);
+        command.args(args).stdout(Stdio::piped());
         let mut process = KilledOnDrop(command.spawn().expect("starts"));
         let ready: Value = serde_json::from_str(&line(&mut process)).expect("one line of JSON");
         let text = |value: &Value| value.as_str().expect("an address").to_owned();

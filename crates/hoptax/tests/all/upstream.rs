@@ -245,9 +245,10 @@ fn a_slow_reader_takes_no_memory() {
 #[test]
 fn reports_wrong_options() {
     let running = upstream(&[]);
-    let port = running.instance(0).port().to_string();
+    let taken = running.instance(0);
+    let (address, port) = (taken.ip().to_string(), taken.port().to_string());
     for (options, code, words) in [
-        (vec!["--port", port.as_str()], 1, format!("127.0.0.1:{port} is in use")),
+        (vec!["--address", address.as_str(), "--port", &port], 1, format!("{taken} is in use")),
         (vec!["--body", "1"], 2, "has no unit".to_owned()),
         (vec!["--delay", "unifrom(1ms, 2ms)"], 2, "uniform".to_owned()),
         (vec!["--header", "no colon"], 2, "name: value".to_owned()),

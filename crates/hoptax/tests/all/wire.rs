@@ -13,8 +13,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// An upstream listens on this process's own address, unless `args` say where.
     pub(crate) fn start(args: &[&str]) -> Self {
-        Self::spawn(hoptax().args(args))
+        let own = own_loopback().to_string();
+        let address = ["--address", own.as_str()];
+        let says_where = ["--address", "--port", "--unix"].iter().any(|option| args.contains(option));
+        let more: &[&str] = if args[0] == "upstream" && !says_where { &address[..] } else { &[] };
+        Self::spawn(hoptax().args(args).args(more))
     }
 
     /// Like [`start`](Self::start), but the server can have at most `limit` file descriptors.
@@ -36,8 +41,8 @@ impl Server {
 
     /// Starts a hop of this kind in front of `upstream`. Returns the hop and its address.
     pub(crate) fn hop(kind: &str, upstream: SocketAddr, more: &[&str]) -> (Self, SocketAddr) {
-        let upstream = upstream.to_string();
-        let hop = Self::start(&[&["hop", kind, "--upstream", &upstream], more].concat());
+        let (upstream, own) = (upstream.to_string(), format!("{}:0", own_loopback()));
+        let hop = Self::start(&[&["hop", kind, "--upstream", &upstream, "--listen", &own], more].concat());
         let listen = address(&hop.ready["listen"]);
         (hop, listen)
     }
