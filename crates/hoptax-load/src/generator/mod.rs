@@ -469,6 +469,12 @@ fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
     if spec.streams > 1 && in_flight > MOST_IN_FLIGHT {
         return wrong(format!("connections × streams is {in_flight}; give at most {MOST_IN_FLIGHT}"));
     }
+    if let Some(most) = spec.requests_per_connection
+        && spec.streams > most
+    {
+        let streams = spec.streams;
+        return wrong(format!("streams is {streams}, but requests_per_connection {most}; give at most {most} streams"));
+    }
     let offers_h2 = spec.tls.as_ref().map(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"));
     match (spec.http == HttpVersion::Http2, offers_h2) {
         (true, Some(false)) => wrong("tls.alpn does not contain \"h2\", which HTTP/2 needs".into()),

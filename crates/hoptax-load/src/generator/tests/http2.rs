@@ -377,6 +377,7 @@ fn impossible_specs_are_refused() {
     for (spec, expected) in [
         (LoadSpec { http: HttpVersion::Http11, ..good.clone() }, "streams is 3, which needs HTTP/2"),
         (LoadSpec { streams: 0, ..good.clone() }, "streams is 0"),
+        (LoadSpec { requests_per_connection: Some(2), ..good.clone() }, "give at most 2 streams"),
         (LoadSpec { streams: 1_000_000, ..good.clone() }, "connections × streams is 2000000"),
     ] {
         let error = refusal(&spec);
