@@ -3,6 +3,8 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
 
 const CODE: &str = "cached-answers";
+const ADVICE: &str = "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or \
+    publish the figures as those of a cache.";
 /// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request.
 /// Below it, most requests did not reach the upstream.
 const IDLE: f64 = 0.1;
@@ -23,8 +25,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than \
                direct, and believable.",
-        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish \
-                 the figures as those of a cache.",
+        advice: ADVICE,
     }
 }
 
@@ -69,9 +70,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
             ("limit", IDLE.into()),
         ]),
         message,
-        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish \
-                 the figures as those of a cache."
-            .into(),
+        advice: ADVICE.to_owned(),
     })
 }
 

@@ -6,6 +6,8 @@ use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-recycled";
+const ADVICE: &str = "Raise the number of requests per connection (nginx: `keepalive_requests`), or report \
+    this as a cost of the gateway.";
 /// Limit for ended connections ÷ requests.
 const RECYCLED: f64 = 1e-4;
 /// Smallest number of ended connections. Fewer can be those of a single reload.
@@ -22,8 +24,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
                its requests as errors, until it sent them again: p99 rose from 1.8 to 4.5 ms.",
-        advice: "Raise the number of requests per connection (nginx: `keepalive_requests`), or report this \
-                 as a cost of the gateway.",
+        advice: ADVICE,
     }
 }
 
@@ -107,9 +108,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
              for another connection, {effect}",
             grouped(each.round())
         ),
-        advice: "Raise the number of requests per connection (nginx: `keepalive_requests`), or report this \
-                 as a cost of the gateway."
-            .into(),
+        advice: ADVICE.to_owned(),
     })
 }
 

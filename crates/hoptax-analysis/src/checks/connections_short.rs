@@ -4,6 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
+const ADVICE: &str = "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
+    backlog), or request fewer connections.";
 /// Limit for established ÷ requested connections. Below this share the case is void, because its load differs
 /// too much from the plan's load.
 const ANOTHER_CASE: f64 = 0.9;
@@ -14,8 +16,7 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void below {} of the requested connections", percent(ANOTHER_CASE)),
         when: "not all requested connections were established when the traffic of a trial began".into(),
         seen: "The load is lighter than the plan says.",
-        advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
-                 backlog), or request fewer connections.",
+        advice: ADVICE,
     }
 }
 
@@ -36,9 +37,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     "Only {established} of the {asked} connections were established when the traffic of a \
                      trial began, so the load was lighter than the plan says."
                 ),
-                advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
-                         backlog), or request fewer connections."
-                    .into(),
+                advice: ADVICE.to_owned(),
             })
         })
         .collect()

@@ -9,6 +9,8 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
+const ADVICE: &str = "Read the gateway's log in the run directory. Lower the number of connections or the \
+    rate until the errors stop, or report the error share as a result.";
 /// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
@@ -22,8 +24,7 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL)
         ),
         seen: "Percentiles describe mainly the requests that succeeded.",
-        advice: "Read the gateway's log in the run directory. Lower the number of connections or the rate \
-                 until the errors stop, or report the error share as a result.",
+        advice: ADVICE,
     }
 }
 
@@ -59,9 +60,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),
-                advice: "Read the gateway's log in the run directory. Lower the number of connections or \
-                         the rate until the errors stop, or report the error share as a result."
-                    .into(),
+                advice: ADVICE.to_owned(),
             })
         })
         .chain(of_starts)

@@ -3,6 +3,8 @@
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 
 const CODE: &str = "event-failed";
+const ADVICE: &str =
+    "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials longer.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -14,8 +16,7 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "A failed event seems to cost nothing. For example, a gateway that refuses a reload continues \
                with its old configuration.",
-        advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials \
-            longer.",
+        advice: ADVICE,
     }
 }
 
@@ -42,9 +43,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     trials.len(),
                     event.failed.join("; ")
                 ),
-                advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make \
-                         the trials longer."
-                    .into(),
+                advice: ADVICE.to_owned(),
             }
         })
     });

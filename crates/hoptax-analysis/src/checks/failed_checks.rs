@@ -5,6 +5,8 @@ use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
+const ADVICE: &str = "Send the request by hand and look at the answer. Remove the limit or filter that \
+    changes answers under load, or correct `expect`.";
 /// Limit for the share of unexpected answers. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
@@ -18,8 +20,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Unexpected answers are often faster, and count in throughput and response times like all \
             others.",
-        advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \
-                 answers under load, or correct `expect`.",
+        advice: ADVICE,
     }
 }
 
@@ -53,9 +54,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      times.",
                     percent(share)
                 ),
-                advice: "Send the request by hand and look at the answer. Remove the limit or filter that \
-                         changes answers under load, or correct `expect`."
-                    .into(),
+                advice: ADVICE.to_owned(),
             })
         })
         .collect()

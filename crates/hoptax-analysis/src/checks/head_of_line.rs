@@ -16,6 +16,8 @@ use hoptax_stats::{Contrast, Estimate, Statistic, holm, share};
 use serde_json::Value;
 
 const CODE: &str = "head-of-line";
+const ADVICE: &str = "Use more connections with fewer streams each, or report this as a cost of the \
+    gateway. Load points with equal connections × streams, such as 1 × 8 and 8 × 1, show its size.";
 /// Limit for the share of direct's responses that are overtaken. Below it, slow responses are rarer than the
 /// responses above the p99.
 const OVERTAKEN: f64 = 0.01;
@@ -52,8 +54,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A slow response, a full window or a lost segment on one connection then delays all of its \
                streams. Over many connections it delays few requests.",
-        advice: "Use more connections with fewer streams each, or report this as a cost of the gateway. \
-                 Load points with equal connections × streams, such as 1 × 8 and 8 × 1, show its size.",
+        advice: ADVICE,
     }
 }
 
@@ -240,9 +241,7 @@ fn finding(case: &Case, in_order: Option<InOrder>, longer: Option<&Longer<'_>>) 
         case: Some(case.case.clone()),
         evidence,
         message: texts.collect::<Vec<_>>().join(" "),
-        advice: "Use more connections with fewer streams each, or report this as a cost of the gateway. \
-                 Load points with equal connections × streams, such as 1 × 8 and 8 × 1, show its size."
-            .into(),
+        advice: ADVICE.to_owned(),
     }
 }
 

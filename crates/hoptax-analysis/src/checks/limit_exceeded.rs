@@ -6,6 +6,8 @@ use crate::Trial;
 use hoptax_record::units::grouped;
 
 const CODE: &str = "limit-exceeded";
+const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare the \
+    price of this limit with the price of a limit that is enforced.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,8 +21,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Two workers that each counted for themselves let 605 requests through in 3 s at a limit of \
                100/s. Counting alone costs less than sharing a count.",
-        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of \
-                 this limit with the price of a limit that is enforced.",
+        advice: ADVICE,
     }
 }
 
@@ -64,9 +65,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             exceeding.len(),
             trials.len()
         ),
-        advice: "Configure a count that all workers share, or use one worker. Do not compare the price of \
-                 this limit with the price of a limit that is enforced."
-            .into(),
+        advice: ADVICE.to_owned(),
     })
 }
 

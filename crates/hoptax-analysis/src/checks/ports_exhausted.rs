@@ -16,8 +16,7 @@ const NEAR: f64 = 0.8;
 const TIME_WAIT_NS: u64 = 60 * SECOND;
 
 const ADVICE: &str = "Keep connections alive, list several addresses in `sources:` (127.0.0.2, 127.0.0.3, \
-                      …), widen net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends \
-                      (one minute).";
+    …), widen net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (one minute).";
 
 pub(super) fn rule() -> Rule {
     Rule {

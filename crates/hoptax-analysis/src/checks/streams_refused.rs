@@ -5,6 +5,7 @@ use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
 const CODE: &str = "streams-refused";
+const ADVICE: &str = "Use fewer `streams`, or raise the server's limit of streams.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -13,7 +14,7 @@ pub(super) fn rule() -> Rule {
         when: format!("a server refused more than {} of the streams (REFUSED_STREAM)", percent(DOUBTFUL)),
         seen: "Clients in Go send refused requests again after 1, 2 and 4 s, so refusals looked like seconds \
                of latency.",
-        advice: "Use fewer `streams`, or raise the server's limit of streams.",
+        advice: ADVICE,
     }
 }
 
@@ -43,7 +44,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             http2.refused,
             percent(share)
         ),
-        advice: "Use fewer `streams`, or raise the server's limit of streams.".into(),
+        advice: ADVICE.to_owned(),
     })
 }
 

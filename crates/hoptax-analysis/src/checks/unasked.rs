@@ -4,6 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
+const ADVICE: &str = "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
+    announced, a second answer, and a body after HEAD or 304.";
 /// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this
 /// share the case is void, because answers may belong to other requests.
 const MOST: f64 = 0.01;
@@ -17,8 +19,7 @@ pub(super) fn rule() -> Rule {
             .into(),
         seen: "If a generator took these bytes for the answer to the next request, this request would have a \
                response time near zero.",
-        advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
-                 announced, a second answer, and a body after HEAD or 304.",
+        advice: ADVICE,
     }
 }
 
@@ -44,9 +45,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      generator closed these connections. Other answers may also have arrived before their \
                      requests were sent. The response times of such answers are too short."
                 ),
-                advice: "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
-                         announced, a second answer, and a body after HEAD or 304."
-                    .into(),
+                advice: ADVICE.to_owned(),
             })
         })
         .collect()

@@ -8,6 +8,8 @@ use hoptax_plan::Gateway;
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-multiplexed";
+const ADVICE: &str = "Let requests share upstream connections (HAProxy: `http-reuse always`). If the \
+    gateway cannot, say so with its figures.";
 /// Smallest number of requests in flight per worker of the gateway. Workers usually do not share upstream
 /// connections. With fewer requests in flight, a worker could have only one at a time.
 const IN_FLIGHT: f64 = 4.0;
@@ -31,8 +33,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "nginx since 1.29.4 and Apache speak HTTP/2 to upstreams, but with one request at a time on a \
                connection.",
-        advice: "Let requests share upstream connections (HAProxy: `http-reuse always`). If the gateway \
-                 cannot, say so with its figures.",
+        advice: ADVICE,
     }
 }
 
@@ -95,9 +96,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             ("upstream_connections", connections.into()),
         ]),
         message,
-        advice: "Let requests share upstream connections (HAProxy: `http-reuse always`). If the gateway \
-                 cannot, say so with its figures."
-            .to_owned(),
+        advice: ADVICE.to_owned(),
     })
 }
 
