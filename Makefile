@@ -44,7 +44,7 @@ bench-quick: setup-bench build ## Run short benchmarks (about 15 minutes); resul
 	benches/run quick
 
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS ?= response request chunked http2 hpack template plan spec histogram
+FUZZ_TARGETS ?= response request chunked http2 hpack grpc template plan spec histogram
 
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## Run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly compiler
 

@@ -3,6 +3,7 @@
 //! search for input that violates a property. A test of the `hoptax` crate checks all input in `corpus/`.
 
 pub mod chunked;
+pub mod grpc;
 pub mod histogram;
 pub mod hpack;
 pub mod http2;

@@ -62,9 +62,14 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
             format!("header {name} cannot have the value {value:?}"),
             "a value has no control characters, and no spaces or tabs at its ends",
         ),
-        Check::BodyContains(_) | Check::BodyEquals(_) | Check::BodyLength { .. } | Check::Header { .. } => {
-            Ok(())
+        Check::Grpc(statuses) if statuses.is_empty() => {
+            wrong("a check of the gRPC status accepts no status".into(), "give at least one, such as OK")
         }
+        Check::BodyContains(_)
+        | Check::BodyEquals(_)
+        | Check::BodyLength { .. }
+        | Check::Header { .. }
+        | Check::Grpc(_) => Ok(()),
     }
 }
 
@@ -85,6 +90,7 @@ mod tests {
             (Check::Status(vec![(200, 1000)]), "1000 is not the status"),
             (Check::Status(vec![(299, 200)]), "299 to 200 is empty; put the lower number first"),
             (Check::BodyContains(String::new()), "every body contains an empty text"),
+            (Check::Grpc(vec![]), "gRPC status accepts no status"),
             (Check::BodyLength { least: 5, most: 4 }, "at least 5 and at most 4"),
             (header("a b", None), "\"a b\" is not a header name"),
             (header("etag", Some("x\ny")), "header etag cannot have the value \"x\\ny\""),

@@ -1,13 +1,14 @@
 //! Data formats that describe a load: its input, the load spec ([`spec`]), its output, the load record
 //! ([`record`]), and the types that both use.
 //!
-//! This crate depends on no other crate of hoptax, opens no socket and starts no thread.
+//! Of hoptax's crates, it depends only on the codecs. It opens no socket and starts no thread.
 #![forbid(unsafe_code)]
 
 mod address;
 pub mod checks;
 pub mod clock;
 pub mod field;
+pub mod grpc;
 pub mod histogram;
 pub mod merge;
 pub mod moments;

@@ -102,6 +102,14 @@ pub struct Counts {
     pub ok: u64,
     /// Completed requests by status code.
     pub status: BTreeMap<u16, u64>,
+    /// Completed gRPC calls by the name of their status. A response without a status is mapped from HTTP
+    /// ([`crate::grpc::status_of`]). Empty without gRPC.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grpc: BTreeMap<String, u64>,
+    /// Completed gRPC calls whose response had the status 200, but no status of the call: its trailers were
+    /// lost. They count as UNKNOWN in `grpc`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trailers_lost: u64,
     /// Completed requests with a response that failed a check, by a description of the first failed check.
     /// The sum is `completed` − `ok`. If the target has no check of the status, a status outside 200 to 399
     /// counts as a failed check. Each check has at most nine descriptions.
@@ -127,6 +135,11 @@ pub struct Counts {
     /// Error messages, with the number of times that each occurred. Only the first distinct messages are
     /// listed. All further messages are counted together.
     pub errors: BTreeMap<String, u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// True if a status asks the client to request another address (RFC 9110, section 15.4). 300 and 304 do not.

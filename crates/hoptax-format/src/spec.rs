@@ -4,6 +4,7 @@
 //! contents of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
+use crate::grpc::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -458,8 +459,13 @@ pub struct TargetSpec {
     /// How the body is divided into chunks. Absent if it has a `content-length` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunked: Option<Chunked>,
+    /// True if the request is a gRPC call, which needs HTTP/2. Its body is a message with its prefix of five
+    /// bytes ([`crate::grpc::body`]). The status of the call says whether it succeeded, and not the status of
+    /// the response.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// Conditions that a successful response must meet. If none of them checks the status, the status must be
-    /// 200 to 399.
+    /// 200 to 399, or OK for a gRPC call.
     #[serde(default)]
     pub checks: Vec<Check>,
 }
@@ -476,6 +482,7 @@ impl TargetSpec {
             body,
             body_is_template: false,
             chunked: None,
+            grpc: false,
             checks: Vec::new(),
         }
     }
@@ -542,6 +549,8 @@ pub enum Check {
         /// Value that the header must have. If absent, any value is accepted.
         value: Option<String>,
     },
+    /// The status of the gRPC call is one of these. JSON has their names.
+    Grpc(#[serde(with = "crate::grpc::names")] Vec<Status>),
 }
 
 mod base64_bytes {

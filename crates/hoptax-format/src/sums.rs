@@ -44,6 +44,10 @@ impl Counts {
         for (status, count) in theirs.status {
             *self.status.entry(status).or_default() += count;
         }
+        for (status, count) in &theirs.grpc {
+            self::count(&mut self.grpc, status, *count);
+        }
+        self.trailers_lost += theirs.trailers_lost;
         for (cause, count) in theirs.causes {
             *self.causes.entry(cause).or_default() += count;
         }

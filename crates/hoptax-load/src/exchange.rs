@@ -1,9 +1,12 @@
 //! An exchange: a place for one request and its response. A connection carries as many requests at the same
 //! time as it has exchanges: one with HTTP/1.
 
-use crate::recorder::{Response, Times};
+use crate::recorder::{Call, Response, Times};
 use crate::stamped::Stamped;
 use crate::target::Target;
+use hoptax_format::grpc::Status;
+use hoptax_wire::grpc::{self, Messages};
+use hoptax_wire::http2::FieldList;
 
 /// Number of an exchange in its worker, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +68,10 @@ impl StreamOf {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// The status of a gRPC call, once it is known.
+    call: Option<Status>,
+    /// The messages in the response to a gRPC call.
+    messages: Messages,
     pub(crate) bytes: u64,
     pub(crate) body: u64,
     /// Counters for the checks of the target. Empty if the checks need no counters.
@@ -77,6 +84,8 @@ impl Exchange {
     pub(crate) fn new(room_for_checks: usize) -> Self {
         let answer = Answer {
             status: 0,
+            call: None,
+            messages: Messages::default(),
             bytes: 0,
             body: 0,
             progress: vec![0; room_for_checks].into(),
@@ -90,12 +99,41 @@ impl Exchange {
         self.in_flight = true;
         target.checks.begin(&mut self.answer.progress);
         (self.answer.status, self.answer.bytes, self.answer.body) = (0, 0, 0);
+        (self.answer.call, self.answer.messages) = (None, Messages::default());
     }
 }
 
 impl Answer {
+    /// Reads a part of the body of the response to a gRPC call.
+    pub(crate) fn read_messages(&mut self, data: &[u8]) {
+        // After a fault, there is not one whole message. Bodies of other answers than gRPC's have faults too.
+        let _ = self.messages.skim(data, u32::MAX);
+    }
+
+    /// Reads the status of a gRPC call from the trailers, or from a head without a body.
+    pub(crate) fn read_call_status(&mut self, fields: &FieldList) {
+        self.call = fields.get(grpc::STATUS).map(Status::read);
+    }
+
     pub(crate) fn response(&self, target: &Target) -> Response {
-        let failed = target.checks.verdict(self.status, self.body, &self.progress);
-        Response { status: self.status, bytes: self.bytes, body: self.body, failed }
+        let Self { status, bytes, body, .. } = *self;
+        if !target.is_call {
+            let failed = target.checks.verdict(status, body, &self.progress);
+            return Response { status, bytes, body, failed, call: None };
+        }
+        let call = self.call();
+        let failed = target.checks.verdict_of_call((status, call.status), body, &self.progress);
+        Response { status, bytes, body, failed, call: Some(call) }
+    }
+
+    fn call(&self) -> Call {
+        let is_one = self.messages.whole() == 1 && self.messages.is_between();
+        let status = match self.call {
+            // As in gRPC's clients, a success without exactly one message is an error.
+            Some(Status::Ok) if !is_one => Status::Internal,
+            Some(status) => status,
+            None => Status::of_http(self.status),
+        };
+        Call { status, trailers_lost: self.call.is_none() && self.status == 200 }
     }
 }

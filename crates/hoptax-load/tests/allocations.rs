@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use hoptax_format::clock;
+use hoptax_format::grpc;
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
     Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
@@ -221,6 +222,7 @@ fn cases() -> Vec<Case> {
             once: PIECES,
             ..case("HTTP/2 with TLS 1.3", Shape::Closed, WHOLE)
         },
+        Case { streams: Some(4), targets: calls, once: PIECES, ..case("gRPC", Shape::Closed, WHOLE) },
     ]
 }
 
@@ -270,6 +272,13 @@ fn mix() -> Vec<TargetSpec> {
 /// As [`mix`], for a server with one kind of response.
 fn mix_of_one_kind() -> Vec<TargetSpec> {
     mix().into_iter().map(|target| TargetSpec { checks: Vec::new(), ..target }).collect()
+}
+
+fn calls() -> Vec<TargetSpec> {
+    let mut headers = vec![("host".to_owned(), "test".to_owned())];
+    grpc::add_headers(&mut headers, None);
+    let body = grpc::body(b"hello").expect("short");
+    vec![TargetSpec { grpc: true, ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Say", headers, body) }]
 }
 
 fn examine(case: &Case) {
@@ -416,12 +425,16 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     }
 }
 
-/// Answers every request on every stream.
+/// Answers every request on every stream. Calls of gRPC get a message and trailers.
 fn answer_http2(mut connection: impl Read + Write) {
     let mut out = Vec::new();
     let mut server = http2::Connection::server(http2::Config::default(), &mut out);
     let fields = http2::response_fields(200, [("x-kind", "test")], Some(5)).expect("valid");
     let block = http2::Block::plain(&fields);
+    let of_call = http2::response_fields(200, [("content-type", "application/grpc")], None).expect("valid");
+    let (of_call, message) = (http2::Block::plain(&of_call), grpc::body(b"hello").expect("short"));
+    let trailers = [http2::OutField { name: "grpc-status".into(), value: "0".into() }];
+    let trailers = http2::Block::plain(&trailers);
     let (mut sections, mut input, mut buffer) = (http2::Sections::new(), Vec::new(), vec![0; 64 * 1024]);
     loop {
         let mut at = 0;
@@ -435,6 +448,12 @@ fn answer_http2(mut connection: impl Read + Write) {
                 }
                 _ => continue,
             };
+            if sections.head.fields().get("content-type") == Some(&b"application/grpc"[..]) {
+                server.send_head(stream, &of_call, &[], false, &mut out);
+                server.send_data(stream, &message, false, &mut out);
+                server.send_head(stream, &trailers, &[], true, &mut out);
+                continue;
+            }
             server.send_head(stream, &block, &[], false, &mut out);
             server.send_data(stream, b"hello", true, &mut out);
         }

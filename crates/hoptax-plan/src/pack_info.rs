@@ -49,6 +49,8 @@ pub struct PackInfo {
     pub proxy: BTreeMap<String, ProxyForm>,
     /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
     pub intercepts: bool,
+    /// Whether the gateway passes gRPC calls to the upstream.
+    pub grpc: bool,
 }
 
 /// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot

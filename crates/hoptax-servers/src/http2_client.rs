@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::request_error::{Awaited, RequestError};
 use crate::transport::Transport;
+use hoptax_wire::grpc;
 use hoptax_wire::http1::{self, RequestDecoder, RequestStep};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Section, Sections, Step, request_fields};
 
@@ -115,6 +116,7 @@ impl Http2 {
                     }
                 }
                 Step::Trailers { stream: of } if of.id == stream => {
+                    read_call_status(&self.sections.trailers, &mut answer);
                     self.input.drain(..consumed);
                     return Ok(answer);
                 }
@@ -134,7 +136,18 @@ impl Http2 {
 /// Copies the head of a response.
 pub(crate) fn read_head(head: &Section, answer: &mut Answer) {
     answer.status = head.status();
-    for (name, value) in head.fields().iter().filter(|(name, _)| !name.starts_with(b":")) {
+    add_fields(head.fields().iter().filter(|(name, _)| !name.starts_with(b":")), answer);
+}
+
+/// Adds the status of a gRPC call to the headers. A call without a message has it there already. Other
+/// trailers are left out, because gateways may drop them.
+fn read_call_status(trailers: &Section, answer: &mut Answer) {
+    let is_status = |name: &[u8]| name == grpc::STATUS.as_bytes() || name == grpc::MESSAGE.as_bytes();
+    add_fields(trailers.fields().iter().filter(|(name, _)| is_status(name)), answer);
+}
+
+fn add_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, answer: &mut Answer) {
+    for (name, value) in fields {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let value = String::from_utf8_lossy(value);
         let known = answer.headers.entry(name).or_default();
@@ -201,7 +214,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_wire::http2::response_fields;
+    use hoptax_wire::http2::{OutField, response_fields};
 
     /// A server in memory. It answers each request with its own method, path, headers and body, and sends at
     /// most `piece` bytes at a time.
@@ -233,6 +246,10 @@ mod tests {
         fn answer(&mut self, stream: u32) {
             let length = Some(self.body.len() as u64);
             let head = std::mem::take(&mut self.head);
+            if head.contains("content-type=application/grpc") {
+                self.body.clear();
+                return self.answer_call(stream);
+            }
             let headers = [("echo", head.as_str()), ("set-cookie", "a"), ("set-cookie", "b")];
             let block = Block::plain(&response_fields(200, headers, length).expect("valid"));
             self.connection.send_head(stream, &block, &[], self.body.is_empty(), &mut self.output);
@@ -241,6 +258,16 @@ mod tests {
                 let sent = self.connection.send_data(stream, &body, true, &mut self.output);
                 assert_eq!(sent, Some(body.len()), "it fits into the client's window");
             }
+        }
+    }
+
+    impl Echo {
+        fn answer_call(&mut self, stream: u32) {
+            let head = Block::plain(&response_fields(200, [], None).expect("valid"));
+            let fields = [("grpc-status", "5"), ("grpc-message", "none"), ("x-sum", "1")];
+            let fields = fields.map(|(name, value)| OutField { name: name.into(), value: value.into() });
+            self.connection.send_head(stream, &head, &[], false, &mut self.output);
+            self.connection.send_head(stream, &Block::plain(&fields), &[], true, &mut self.output);
         }
     }
 
@@ -306,6 +333,16 @@ mod tests {
             let answer = client.exchange(put.as_bytes(), 10, &mut server).expect("answered");
             assert_eq!(answer.body, b"xxxxxxxxxx");
         }
+    }
+
+    #[test]
+    fn the_status_of_a_call_is_among_the_headers() {
+        let call = b"POST /a.B/C HTTP/1.1\r\nhost: a.test\r\ncontent-type: application/grpc\r\n\
+                     content-length: 5\r\n\r\n\0\0\0\0\0";
+        let mut server = Echo::new(7);
+        let answer = Http2::new(false).exchange(call, usize::MAX, &mut server).expect("answered");
+        let headers = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        assert_eq!(headers.collect::<Vec<_>>(), [("grpc-message", "none"), ("grpc-status", "5")]);
     }
 
     struct Fixed(Vec<u8>);

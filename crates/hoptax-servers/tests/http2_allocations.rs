@@ -61,6 +61,9 @@ const IN_FLIGHT: u32 = 50;
 /// Number of allocations of buffers that grow to a new maximum, such as the unsent part of a send.
 const LARGEST_YET: u64 = 20;
 
+/// Name of the case with gRPC calls.
+const CALLS: &str = "calls of gRPC";
+
 /// Sends requests, `IN_FLIGHT` at a time.
 struct Client {
     socket: TcpStream,
@@ -97,6 +100,7 @@ impl Client {
                 match step {
                     Step::NeedMore => break,
                     Step::Body { end, .. } => ended += u32::from(end),
+                    Step::Trailers { .. } => ended += 1,
                     Step::Head { .. } => assert_eq!(self.sections.head.status(), 200),
                     _ => {}
                 }
@@ -114,6 +118,7 @@ fn requests_allocate_nothing() {
         ("stamped", 1024, 0, true, 1 << 20),
         ("delayed", 10, 1, false, 1 << 20),
         ("large, with small windows", 100_000, 0, false, 10_000),
+        (CALLS, 1024, 0, true, 1 << 20),
     ] {
         let settings = BuiltInUpstream {
             instances: 1,
@@ -142,7 +147,9 @@ fn requests_allocate_nothing() {
             path: "/x",
             content_length: Some(100),
         };
-        let fields = request_fields(parts, [("accept", "*/*")]).expect("valid");
+        let content_type = if name == CALLS { "application/grpc" } else { "text/plain" };
+        let headers = [("accept", "*/*"), ("content-type", content_type)];
+        let fields = request_fields(parts, headers).expect("valid");
         let post = Block::shared(&[&fields]).remove(0);
         let (sections, input) = (Sections::new(), Vec::new());
         let mut client = Client { socket, connection, sections, post, input, output };

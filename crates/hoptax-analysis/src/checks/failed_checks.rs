@@ -2,6 +2,7 @@
 
 use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use crate::thresholds::DOUBTFUL;
+use hoptax_format::grpc;
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
@@ -25,7 +26,7 @@ pub(super) fn rule() -> Rule {
 }
 
 /// Reports nothing if no target has expectations. For targets without expectations, `rejections-counted`
-/// reports unsuccessful answers.
+/// reports unsuccessful answers. `grpc-failed` reports the statuses of gRPC calls.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
         return Vec::new();
@@ -34,9 +35,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .measured()
         .filter_map(|(case, _)| {
             let counts = case.counts.as_ref()?;
-            let failed: u64 = counts.failed_checks.values().sum();
+            let failures = || counts.failed_checks.iter().filter(|(text, _)| !text.starts_with(grpc::FAILED));
+            let failed: u64 = failures().map(|(_, count)| count).sum();
             let share = share(failed as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
-            let (commonest, count) = counts.failed_checks.iter().max_by_key(|(_, count)| **count)?;
+            let (commonest, count) = failures().max_by_key(|(_, count)| **count)?;
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
@@ -89,6 +91,7 @@ mod tests {
     fn not_raised_by_few_or_without_expectations() {
         let mut run = expecting();
         run.push(via("nginx", 0).failed_check("the body lacks `hello`", 1));
+        run.push(via("envoy", 0).failed_check("gRPC status UNAVAILABLE is not OK", 700));
         assert_eq!(raised(&run, CODE), []);
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).failed_check("status 503", 700));

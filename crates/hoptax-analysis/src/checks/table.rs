@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 58] = [
+const ALL: [Registered; 60] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -30,6 +30,8 @@ const ALL: [Registered; 58] = [
     Registered { rule: head_of_line::rule, check: head_of_line::check, place: 56 },
     Registered { rule: abuse_guard::rule, check: abuse_guard::check, place: 53 },
     Registered { rule: connections_recycled::rule, check: connections_recycled::check, place: 54 },
+    Registered { rule: grpc_failed::rule, check: grpc_failed::check, place: 59 },
+    Registered { rule: trailers_lost::rule, check: trailers_lost::check, place: 60 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },

@@ -25,6 +25,10 @@ pub(crate) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
         for (status, count) in &counts.status {
             *sum.status.entry(*status).or_default() += count;
         }
+        for (status, count) in &counts.grpc {
+            *sum.grpc.entry(status.clone()).or_default() += count;
+        }
+        sum.trailers_lost += counts.trailers_lost;
         for (check, count) in &counts.failed_checks {
             *sum.failed_checks.entry(check.clone()).or_default() += count;
         }

@@ -44,6 +44,8 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
             completed: count,
             ok: count,
             status: BTreeMap::from([(200, count)]),
+            grpc: BTreeMap::from([("OK".into(), count.saturating_sub(1)), ("UNKNOWN".into(), 1)]),
+            trailers_lost: 1,
             connect_errors: 4,
             causes: BTreeMap::from([(Cause::ConnectRefused, 4)]),
             errors: BTreeMap::from([("refused".into(), 4)]),
@@ -107,6 +109,8 @@ fn counts_and_histograms_add_up_exactly() {
     assert_eq!((sum.counts.scheduled, sum.counts.completed, sum.counts.connect_errors), (5012, 5000, 12));
     assert_eq!(sum.counts.errors, BTreeMap::from([("refused".into(), 12)]));
     assert_eq!(sum.counts.causes, BTreeMap::from([(Cause::ConnectRefused, 12)]));
+    assert_eq!(sum.counts.grpc, BTreeMap::from([("OK".into(), 4997), ("UNKNOWN".into(), 3)]));
+    assert_eq!(sum.counts.trailers_lost, 3);
     assert_eq!((sum.workers, sum.connections.asked, sum.lifetime.opened), (6, 9, 9));
     assert_eq!((sum.cpu.used_ns, sum.rss_bytes_max), (5000, 300));
     assert!(parts.iter().any(|part| part.cpu.busiest_worker_ns == sum.cpu.busiest_worker_ns));

@@ -99,6 +99,9 @@ pub struct Manifest {
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
+    /// Whether the gateway passes gRPC calls to the upstream, over HTTP/2.
+    #[serde(default)]
+    pub grpc: bool,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
     /// is 401.
     #[serde(default)]

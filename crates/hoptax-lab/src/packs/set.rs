@@ -113,6 +113,7 @@ impl PackSet {
             image: pack.manifest.docker.as_ref().map(|docker| docker.image.clone()),
             reloads: pack.manifest.reload.is_some(),
             has_metrics: pack.manifest.metrics.is_some(),
+            grpc: pack.manifest.grpc,
         };
         self.iter().map(info).collect()
     }

@@ -1,7 +1,9 @@
 //! Compares a response with the checks of its target.
 
 use super::Answer;
+use hoptax_format::grpc::{self, Status};
 use hoptax_format::spec::Check;
+use hoptax_wire::grpc::STATUS;
 
 /// Describes the first check that `answer` fails; `None` if it passes all checks.
 pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
@@ -19,6 +21,7 @@ pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
         Check::BodyLength { least, most } => (!(*least..=*most).contains(&(answer.body.len() as u64)))
             .then(|| format!("the body has {} bytes", answer.body.len())),
         Check::Header { name, value } => header(name, value.as_deref(), answer),
+        Check::Grpc(statuses) => wrong_call(call_status(answer), statuses),
     })
 }
 
@@ -33,6 +36,20 @@ fn wrong_status(status: u16, expected: &[(u16, u16)]) -> String {
         target",
         expected.join(", ")
     )
+}
+
+/// The status of the gRPC call that `answer` answers.
+pub(super) fn call_status(answer: &Answer) -> Status {
+    let value = answer.headers.get(STATUS).map(String::as_bytes);
+    grpc::status_of(value, answer.status)
+}
+
+fn wrong_call(found: Status, expected: &[Status]) -> Option<String> {
+    if expected.contains(&found) {
+        return None;
+    }
+    let names: Vec<&str> = expected.iter().map(|status| status.name()).collect();
+    Some(format!("{}{} instead of {}", grpc::FAILED, found.name(), names.join(", ")))
 }
 
 fn header(name: &str, value: Option<&str>, answer: &Answer) -> Option<String> {
@@ -89,5 +106,19 @@ mod tests {
         ] {
             assert_eq!(unmet(&[Check::Status(vec![(404, 404)]), check], &answer).as_deref(), Some(message));
         }
+    }
+    #[test]
+    fn the_status_of_a_call_is_read_or_mapped() {
+        let answer = |status, headers: &[(&str, &str)]| Answer {
+            status,
+            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..Answer::default()
+        };
+        let ok = [Check::Grpc(vec![Status::Ok])];
+        assert_eq!(unmet(&ok, &answer(200, &[("grpc-status", "0")])), None);
+        let both = [Check::Grpc(vec![Status::Ok, Status::Unavailable])];
+        assert_eq!(unmet(&both, &answer(503, &[])), None);
+        let lost = unmet(&ok, &answer(200, &[]));
+        assert_eq!(lost.as_deref(), Some("gRPC status UNKNOWN instead of OK"));
     }
 }

@@ -16,6 +16,7 @@ pub use hoptax_servers::http_client::Answer;
 
 use crate::features::Change;
 use hoptax_format::Address;
+use hoptax_format::grpc::Status;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_record::{BodyLengths, Failure, IgnoredHeader, Stage, Verified, printable};
@@ -371,10 +372,18 @@ pub fn ask_changed(
 }
 
 /// Whether an answer to a request for `target` counts as successful: it passes the target's checks. Without a
-/// check of the status, the status must be 200 to 399.
+/// check of the status, the status must be 200 to 399, or OK for a gRPC call.
 pub fn is_right(target: &TargetSpec, answer: &Answer) -> bool {
-    let checks_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
-    (checks_status || (200..400).contains(&answer.status))
+    let is_of_status = |check: &Check| match check {
+        Check::Status(_) => !target.grpc,
+        Check::Grpc(_) => target.grpc,
+        _ => false,
+    };
+    let is_success = match target.grpc {
+        true => expected::call_status(answer) == Status::Ok,
+        false => (200..400).contains(&answer.status),
+    };
+    (target.checks.iter().any(is_of_status) || is_success)
         && expected::unmet(&target.checks, answer).is_none()
 }
 

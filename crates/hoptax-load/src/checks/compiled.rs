@@ -2,6 +2,7 @@
 //! of it.
 
 use super::contains::Needle;
+use hoptax_format::grpc::{self, Status};
 use hoptax_format::spec::Check;
 use hoptax_wire::http1::fields;
 
@@ -47,14 +48,16 @@ enum Compiled {
         value: Option<String>,
         at: usize,
     },
+    /// The accepted statuses of a gRPC call.
+    Grpc(Vec<Status>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// Index of the failed check in its target.
     pub(crate) check: u16,
-    /// The value that failed the check: the status of the response, or the length of its body. 0 for other
-    /// checks.
+    /// The value that failed the check: the status of the response or of the gRPC call, or the length of the
+    /// body. 0 for other checks.
     pub(crate) saw: u64,
 }
 
@@ -65,15 +68,25 @@ impl Checks {
     /// Compiles the checks of a target. They must already be validated by [`super::check`]. If the target has
     /// no check of the status, a check for success is added as the first check.
     pub(crate) fn new(checks: &[Check]) -> Self {
-        let mut list = Vec::new();
-        if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
-            list.push(Compiled::Status(vec![SUCCESSES]));
-        }
+        let says_status = checks.iter().any(|check| matches!(check, Check::Status(_)));
+        Self::compile(checks, (!says_status).then(|| Compiled::Status(vec![SUCCESSES])))
+    }
+
+    /// Like [`Checks::new`], for gRPC calls. If the target has no check of the call's status, a check for OK
+    /// is added as the first check.
+    pub(crate) fn of_calls(checks: &[Check]) -> Self {
+        let says_status = checks.iter().any(|check| matches!(check, Check::Grpc(_)));
+        Self::compile(checks, (!says_status).then(|| Compiled::Grpc(vec![Status::Ok])))
+    }
+
+    fn compile(checks: &[Check], added: Option<Compiled>) -> Self {
+        let mut list: Vec<Compiled> = added.into_iter().collect();
         let (mut looks_at_head, mut looks_at_body, mut room) = (false, false, 0);
         for check in checks {
             let at = room;
             list.push(match check {
                 Check::Status(ranges) => Compiled::Status(ranges.clone()),
+                Check::Grpc(statuses) => Compiled::Grpc(statuses.clone()),
                 Check::BodyLength { least, most } => Compiled::Length { least: *least, most: *most },
                 Check::BodyContains(text) => {
                     (looks_at_body, room) = (true, room + 1);
@@ -172,14 +185,31 @@ impl Checks {
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {
             Some((low, high)) if low <= status && status <= high => None,
-            _ => self.look_at_all(status, length, progress),
+            _ => self.look_at_all((status, None), length, progress),
         }
     }
 
-    fn look_at_all(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
-        let failed = self.list.iter().position(|check| !check.passes(status, length, progress))?;
+    /// Like [`Checks::verdict`], for a gRPC call that ended with `call`.
+    #[inline]
+    pub(crate) fn verdict_of_call(
+        &self,
+        (status, call): (u16, Status),
+        length: u64,
+        progress: &[u32],
+    ) -> Option<Failed> {
+        self.look_at_all((status, Some(call)), length, progress)
+    }
+
+    fn look_at_all(
+        &self,
+        (status, call): (u16, Option<Status>),
+        length: u64,
+        progress: &[u32],
+    ) -> Option<Failed> {
+        let failed = self.list.iter().position(|check| !check.passes((status, call), length, progress))?;
         let saw = match self.list[failed] {
             Compiled::Status(_) => u64::from(status),
+            Compiled::Grpc(_) => call.map_or(0, |call| call.number() as u64),
             Compiled::Length { .. } => length,
             _ => 0,
         };
@@ -192,8 +222,9 @@ impl Checks {
 }
 
 impl Compiled {
-    fn passes(&self, status: u16, length: u64, progress: &[u32]) -> bool {
+    fn passes(&self, (status, call): (u16, Option<Status>), length: u64, progress: &[u32]) -> bool {
         match self {
+            Self::Grpc(accepted) => call.is_some_and(|call| accepted.contains(&call)),
             Self::Status(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).contains(&status)),
             Self::Contains { needle, at, .. } => needle.is_found(progress[*at]),
             Self::Equals { text, at } => progress[*at] as usize == text.len(),
@@ -224,6 +255,12 @@ impl Compiled {
                     1 => format!("body is 1 byte long, not {expected}"),
                     length => format!("body is {length} bytes long, not {expected}"),
                 }
+            }
+            Self::Grpc(accepted) => {
+                let expected: Vec<&str> = accepted.iter().map(|status| status.name()).collect();
+                let seen = usize::try_from(saw).ok().and_then(|number| Status::ALL.get(number));
+                let seen = seen.map_or("of another kind", |status| status.name());
+                format!("{}{seen} is not {}", grpc::FAILED, expected.join(", "))
             }
             Self::Header { name, value: None, .. } => format!("no header {name}"),
             Self::Header { name, value: Some(value), .. } => {
@@ -316,6 +353,25 @@ mod tests {
         let checks = [contains, Check::Status(vec![(404, 404)])];
         assert_eq!(said(&checks, 404).as_deref(), Some("body does not contain \"x\""));
         assert_eq!(said(&checks[1..], 404), None);
+    }
+
+    #[test]
+    fn a_call_is_checked_by_its_own_status() {
+        let said = |checks: &[Check], call| {
+            let checks = Checks::of_calls(checks);
+            checks.verdict_of_call((503, call), 9, &[]).map(|failed| checks.describe(failed))
+        };
+        assert_eq!(said(&[], Status::Ok), None);
+        let text = "gRPC status UNAVAILABLE is not OK";
+        assert_eq!(said(&[], Status::Unavailable).as_deref(), Some(text));
+        let length = Check::BodyLength { least: 5, most: 5 };
+        let length = std::slice::from_ref(&length);
+        assert_eq!(said(length, Status::Unavailable).as_deref(), Some(text));
+        assert_eq!(said(length, Status::Ok).as_deref(), Some("body is 9 bytes long, not 5"));
+        let two = [Check::Grpc(vec![Status::Ok, Status::NotFound])];
+        assert_eq!(said(&two, Status::NotFound), None);
+        let text = "gRPC status INTERNAL is not OK, NOT_FOUND";
+        assert_eq!(said(&two, Status::Internal).as_deref(), Some(text));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use hoptax_format::spec::Check;
 
 pub(crate) fn passes_without_body(check: &Check) -> bool {
     match check {
-        Check::Status(_) | Check::Header { .. } => true,
+        Check::Status(_) | Check::Header { .. } | Check::Grpc(_) => true,
         Check::BodyContains(text) | Check::BodyEquals(text) => text.is_empty(),
         Check::BodyLength { least, .. } => *least == 0,
     }

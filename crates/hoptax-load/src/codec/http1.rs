@@ -146,7 +146,8 @@ mod tests {
                     3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
         for piece in 1..=text.len() {
             let (read, codec, _) = read_in_pieces(text, piece);
-            let response = Response { status: 201, bytes: text.len() as u64, body: 7, failed: None };
+            let bytes = text.len() as u64;
+            let response = Response { status: 201, bytes, body: 7, failed: None, call: None };
             assert_eq!(read, Ok(Read::Whole { response, keep_alive: true }), "pieces of {piece}");
             assert_eq!(codec.spill.capacity(), 0, "no memory is kept between responses");
         }
@@ -165,7 +166,7 @@ mod tests {
     fn the_end_of_the_connection_completes_only_responses_without_length() {
         let (read, mut codec, exchange) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
         assert_eq!(read, Ok(Read::More));
-        let response = Response { status: 200, bytes: 22, body: 3, failed: None };
+        let response = Response { status: 200, bytes: 22, body: 3, failed: None, call: None };
         assert_eq!(codec.read_end(&exchange.answer, &Target::of_get()), Some(response));
         let (_, mut codec, exchange) =
             read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 1000);

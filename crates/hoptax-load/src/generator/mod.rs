@@ -20,7 +20,9 @@ use hoptax_format::record::{
     EVENT_LOOP, GeneratorCpu, Histograms, Http2Tally, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA,
     StampTally, Window,
 };
-use hoptax_format::spec::{Arrivals, HttpVersion, LoadPart, LoadSpec, MOST_IN_FLIGHT, SPEC_SCHEMA, Shape};
+use hoptax_format::spec::{
+    Arrivals, Check, HttpVersion, LoadPart, LoadSpec, MOST_IN_FLIGHT, SPEC_SCHEMA, Shape,
+};
 use hoptax_format::stamp::ClockId;
 use std::io;
 use std::sync::OnceLock;
@@ -428,6 +430,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
     }
     check_streams(spec)?;
+    check_calls(spec)?;
     if let Some(LoadPart { index, of }) = spec.part {
         if index >= of {
             return wrong(format!(
@@ -484,6 +487,20 @@ fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
         (false, _) if spec.streams > 1 => wrong(format!("streams is {}, which needs HTTP/2", spec.streams)),
         _ => Ok(()),
     }
+}
+
+fn check_calls(spec: &LoadSpec) -> Result<(), LoadError> {
+    for target in &spec.targets {
+        let checks_status = target.checks.iter().any(|check| matches!(check, Check::Grpc(_)));
+        let wrong = match target.grpc {
+            true if spec.http != HttpVersion::Http2 => "is a gRPC call, which needs HTTP/2",
+            true if target.body_is_template => "is a gRPC call, whose message cannot have templates",
+            false if checks_status => "checks the status of a gRPC call, but is none",
+            _ => continue,
+        };
+        return Err(LoadError::Spec(format!("target {:?} {wrong}", target.name)));
+    }
+    Ok(())
 }
 
 fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {

@@ -14,11 +14,12 @@ mod times;
 mod windows;
 
 pub(crate) use tally::{Handshakes, Tally, outcomes};
-pub(crate) use times::{Response, Times};
+pub(crate) use times::{Call, Response, Times};
 
 use crate::stamped::Stamped;
 use crate::tls::Agreed;
 use hdrhistogram::Histogram;
+use hoptax_format::grpc::Status;
 use hoptax_format::histogram::{self, TRIAL_DIGITS};
 use hoptax_format::record::{Cause, FailureKind, Http2Tally, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
@@ -37,6 +38,8 @@ pub(crate) struct Recorder {
     end: u64,
     tally: Tally,
     status: Box<[u64; STATUSES]>,
+    /// Number of gRPC calls by status.
+    calls: [u64; Status::COUNT],
     /// Number of requests that were sent exactly at their scheduled time. Their send lag is zero.
     on_time: u64,
     /// Requests with equal response time, service time and time to first byte. In a closed loop with small
@@ -55,6 +58,7 @@ impl Recorder {
             end: u64::MAX,
             tally: Tally { targets: Targets::new(targets), ..Tally::new() },
             status: Box::new([0; STATUSES]),
+            calls: [0; Status::COUNT],
             on_time: 0,
             alike: histogram::empty(TRIAL_DIGITS),
             windows: windows.then(Windows::new),
@@ -179,6 +183,10 @@ impl Recorder {
         }
         self.tally.targets.completed(times, now, ok);
         self.status[usize::from(response.status).min(STATUSES - 1)] += 1;
+        if let Some(Call { status, trailers_lost }) = response.call {
+            self.calls[status.number()] += 1;
+            self.tally.counts.trailers_lost += u64::from(trailers_lost);
+        }
         if times.sent == Some(times.scheduled) && times.first_byte == Some(now) {
             self.alike.saturating_record(response_time);
         } else {
@@ -433,6 +441,9 @@ impl Recorder {
         }
         for (status, count) in (0..).zip(self.status.iter()).filter(|(_, count)| **count > 0) {
             self.tally.counts.status.insert(status, *count);
+        }
+        for (status, times) in Status::ALL.into_iter().zip(self.calls).filter(|(_, times)| *times > 0) {
+            count(&mut self.tally.counts.grpc, status.name(), times);
         }
         if let Some(mut windows) = self.windows {
             windows.run_until(ended.saturating_sub(self.start).div_ceil(self.window_ns));

@@ -21,7 +21,7 @@ fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
     recorder.sent(scheduled, sent, true);
     let times =
         Times { sent: Some(sent), first_byte: Some(now), length: REQUEST, ..Times::new(scheduled, 0) };
-    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64, failed: None });
+    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64, failed: None, call: None });
 }
 
 #[test]

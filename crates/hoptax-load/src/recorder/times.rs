@@ -1,6 +1,7 @@
 //! Timestamps of a request, and data about its response.
 
 use crate::checks::Failed;
+use hoptax_format::grpc::Status;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
@@ -30,4 +31,14 @@ pub(crate) struct Response {
     pub(crate) body: u64,
     /// The first check that the response fails. Absent if the response is a success.
     pub(crate) failed: Option<Failed>,
+    /// The outcome of a gRPC call. Absent for other requests.
+    pub(crate) call: Option<Call>,
+}
+
+/// The outcome of a gRPC call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) status: Status,
+    /// True if the response had the status 200, but no status of the call.
+    pub(crate) trailers_lost: bool,
 }

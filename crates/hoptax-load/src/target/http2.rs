@@ -148,7 +148,9 @@ impl Streamed {
                 return Ok(());
             }
         };
-        let mut stated = !bytes.is_empty() || WITH_BODY.contains(&target.method.as_str());
+        // gRPC's clients do not state the length: their messages do.
+        let mut stated =
+            !target.grpc && (!bytes.is_empty() || WITH_BODY.contains(&target.method.as_str()));
         for (index, name, value) in own_lengths(target) {
             if value.parse() != Ok(bytes.len()) {
                 let message = format!("it is {value}, but the body has {} bytes", bytes.len());
@@ -322,6 +324,19 @@ mod tests {
         let target = TargetSpec { body_is_template: true, ..spec(&[("host", "a")], "n{{seq}}{{seq}}") };
         let seen = seen(&prepared(&target).expect("valid"), 11);
         assert_eq!(seen[10][4..], ["content-length=5".to_owned(), "n1010".to_owned()]);
+    }
+
+    #[test]
+    fn a_call_does_not_state_its_length() {
+        let mut headers = vec![("host".to_owned(), "a".to_owned())];
+        hoptax_format::grpc::add_headers(&mut headers, Some(3_000_000_000));
+        let body = hoptax_format::grpc::body(b"hi").expect("short");
+        let target = TargetSpec { grpc: true, ..TargetSpec::only("POST", "/a.B/C", headers, body) };
+        let seen = seen(&prepared(&target).expect("valid"), 1);
+        let fields = ["te=trailers", "content-type=application/grpc", "grpc-timeout=3S"];
+        assert_eq!(seen[0][..4], [":method=POST", ":scheme=http", ":path=/a.B/C", ":authority=a"]);
+        assert_eq!(seen[0][4..7], fields);
+        assert_eq!(seen[0][7..], ["\0\0\0\0\x02hi"]);
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) struct Target {
     last: Option<Encoded>,
     /// True if the method is HEAD. Responses then have no body, even if their headers announce a body.
     pub(crate) is_head: bool,
+    /// True if requests are gRPC calls.
+    pub(crate) is_call: bool,
     pub(crate) is_idempotent: bool,
     /// How the request is cut into pieces. Absent if the whole request is sent at once.
     pub(crate) pieces: Option<Pieces>,
@@ -107,6 +109,7 @@ impl Target {
             encoded,
             last,
             is_head,
+            is_call: target.grpc,
             is_idempotent: is_idempotent(&target.method),
             pieces: target.chunked.and_then(Pieces::new),
             checks: checks(target, is_head)?,
@@ -303,5 +306,5 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
             return Err(TargetError::new(target, part, message, "leave it out, or use GET"));
         }
     }
-    Ok(Checks::new(&target.checks))
+    Ok(if target.grpc { Checks::of_calls(&target.checks) } else { Checks::new(&target.checks) })
 }

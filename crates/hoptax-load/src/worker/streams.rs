@@ -312,7 +312,7 @@ impl<C: Codec> Worker<'_, C> {
             Step::Head { stream, end } => {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
                 self.begin_response(exchange, now, frame);
-                self.read_head(exchange);
+                self.read_head(exchange, end);
                 if end {
                     self.response_complete(io, exchange, now, present);
                 }
@@ -320,17 +320,22 @@ impl<C: Codec> Worker<'_, C> {
             Step::Body { stream, data, end } => {
                 let Some(exchange_id) = self.exchange_of(id, present, stream) else { return };
                 let exchange = &mut self.exchanges[exchange_id.index()];
-                let target = exchange.request.expect("a request in flight").target;
+                let target = self.setup.mix.target(exchange.request.expect("a request in flight").target);
                 exchange.answer.bytes += frame.len() as u64;
                 exchange.answer.body += data.len() as u64;
-                self.setup.mix.target(target).checks.body(&frame[data], &mut exchange.answer.progress);
+                if target.is_call {
+                    exchange.answer.read_messages(&frame[data.clone()]);
+                }
+                target.checks.body(&frame[data], &mut exchange.answer.progress);
                 if end {
                     self.response_complete(io, exchange_id, now, present);
                 }
             }
             Step::Trailers { stream } => {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
-                self.exchanges[exchange.index()].answer.bytes += frame.len() as u64;
+                let answer = &mut self.exchanges[exchange.index()].answer;
+                answer.bytes += frame.len() as u64;
+                answer.read_call_status(self.scratch.sections.trailers.fields());
                 self.response_complete(io, exchange, now, present);
             }
             Step::Reset { stream, code, unprocessed } => {
@@ -388,7 +393,8 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    fn read_head(&mut self, id: ExchangeId) {
+    /// Reads the head of a response. `end` is true if the response has nothing else.
+    fn read_head(&mut self, id: ExchangeId, end: bool) {
         let exchange = &mut self.exchanges[id.index()];
         let target = self.setup.mix.target(exchange.request.expect("a request in flight").target);
         let head = &self.scratch.sections.head;
@@ -397,6 +403,9 @@ impl<C: Codec> Worker<'_, C> {
             self.scratch.redirected_to = head.fields().get("location").and_then(redirect::shown);
         }
         target.checks.fields(head.fields().iter(), &mut exchange.answer.progress);
+        if end && target.is_call {
+            exchange.answer.read_call_status(head.fields());
+        }
         if self.setup.stamps {
             exchange.answer.stamped = Stamped::of_value(head.fields().get(stamp::HEADER));
         }

@@ -5,7 +5,7 @@ use super::reader::Reader;
 use super::templates::Template;
 use crate::Body;
 use crate::error::Place;
-use crate::raw::{Bytes, Placed, RawBody, RawRequestBody, Short, Text};
+use crate::raw::{Bytes, Placed, RawBody, RawMessage, RawRequestBody, Short, Text};
 use crate::units;
 use hoptax_format::spec::Chunked;
 use hoptax_format::template::Place as Part;
@@ -30,6 +30,15 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
                 (body, None) => body,
             }
         }
+    }
+}
+
+/// Reads the message of a gRPC call.
+pub(super) fn of_message(reader: &mut Reader<'_>, typed: Placed<Short<RawMessage, Bytes>>) -> Body {
+    let place = typed.place;
+    match typed.value {
+        Short::Word(size) => sized(reader, &Placed { place, value: size }),
+        Short::Full(RawMessage { size, text, file }) => body(reader, place, size, text, file),
     }
 }
 

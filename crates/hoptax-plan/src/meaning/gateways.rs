@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::running::{self, Typed};
-use super::{body, features, hop_delay, http, versions};
+use super::{body, features, grpc, hop_delay, http, versions};
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Placed, RawGateway, Short};
@@ -79,7 +79,9 @@ pub(super) fn read(
                     let message = format!("two gateways have the label `{}`", one.label);
                     reader.fault(place, message, "give this gateway another `label`");
                 }
-                is_spoken = is_spoken && http::check_gateway(reader, &typed, &one, uses);
+                is_spoken = is_spoken
+                    && http::check_gateway(reader, &typed, &one, uses)
+                    && (!uses.calls || grpc::check_gateway(reader, &typed, &one));
                 gateways.push(one);
             }
         }

@@ -4,7 +4,7 @@ use super::chunked;
 use super::reader::Reader;
 use crate::raw::{Placed, RawGateway, RawLoad, StreamCount};
 use crate::units::UnitError;
-use crate::{ClientHttp2, Feature, Gateway, GatewayKind, ProxyForm, Target};
+use crate::{ClientHttp2, Feature, Gateway, GatewayKind, PackInfo, ProxyForm, Target};
 use hoptax_format::spec::{HttpVersion, MOST_IN_FLIGHT, MOST_STREAMS};
 
 /// Headers that HTTP/2 does not allow (RFC 9113, section 8.2.2).
@@ -126,13 +126,15 @@ pub(super) fn check_targets(reader: &mut Reader<'_>, versions: &[Placed<HttpVers
 pub(super) struct Uses {
     http1: bool,
     http2: bool,
+    /// Whether some requests are gRPC calls.
+    pub(super) calls: bool,
 }
 
 impl Uses {
     /// The versions of a load as it was typed. Wrong versions are reported later, with the load.
-    pub(super) fn of(load: Option<&Placed<Vec<Placed<RawLoad>>>>) -> Self {
+    pub(super) fn of(load: Option<&Placed<Vec<Placed<RawLoad>>>>, calls: bool) -> Self {
         // Without `load`, the plan measures usual loads, which use HTTP/1.1.
-        let mut uses = Self { http1: load.is_none(), http2: false };
+        let mut uses = Self { http1: load.is_none(), http2: false, calls };
         for entry in load.map(|load| &load.value).into_iter().flatten() {
             let typed = entry.value.http.as_ref().map_or(&[][..], |versions| &versions.0);
             let versions = typed.iter().filter_map(|typed| version(&typed.value.0).ok());
@@ -142,6 +144,18 @@ impl Uses {
         }
         uses
     }
+}
+
+/// The facts about a gateway's pack.
+pub(super) fn known<'r>(reader: &'r Reader<'_>, typed: &RawGateway) -> Option<&'r PackInfo> {
+    reader.context.known.iter().find(|pack| pack.name == typed.name.value)
+}
+
+/// How requests ask the gateway, if it is a forward proxy.
+pub(super) fn form(known: Option<&PackInfo>, typed: &RawGateway) -> Option<ProxyForm> {
+    let variant = typed.variant.as_ref().map(|variant| &variant.value);
+    let of_pack = known.and_then(|known| known.proxy.get(variant?).copied());
+    of_pack.or(typed.proxy.as_ref().map(|proxy| proxy.value))
 }
 
 /// Refuses a gateway that does not speak the load's HTTP versions with clients. Returns false then.
@@ -160,10 +174,8 @@ pub(super) fn check_gateway(
     if !uses.http2 {
         return true;
     }
-    let known = reader.context.known.iter().find(|pack| pack.name == *name);
-    let variant = typed.variant.as_ref().map(|variant| &variant.value);
-    let of_pack = known.and_then(|known| known.proxy.get(variant?).copied());
-    let form = of_pack.or(typed.proxy.as_ref().map(|proxy| proxy.value));
+    let known = known(reader, typed);
+    let form = form(known, typed);
     let has_tls = matches!(&gateway.kind, GatewayKind::Pack { features, .. }
         if features.iter().any(|one| matches!(one, Feature::Tls | Feature::Mtls)));
     let (message, help) = match (form, known.map(|known| known.http2)) {

@@ -15,6 +15,7 @@ mod expect;
 mod features;
 mod gateways;
 mod generators;
+mod grpc;
 mod hop_delay;
 mod host_kind;
 mod hosts;
@@ -67,7 +68,7 @@ pub(crate) fn understand(
         .any(|typed| matches!(&typed.value, Short::Full(gateway) if gateway.features.is_some()));
     let (profile, access_log) =
         (raw.profile.unwrap_or(Profile::Equalised), raw.access_log.unwrap_or(AccessLog::Off));
-    let uses = http::Uses::of(raw.load.as_ref());
+    let uses = http::Uses::of(raw.load.as_ref(), grpc::are_typed(raw.target.as_ref()));
     let settings = (profile, access_log);
     let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, settings, uses);
     let replacements = replacements::read(&mut reader, &entries, &gateways);
@@ -89,6 +90,7 @@ pub(crate) fn understand(
     let generator = typed_generator.map_or_else(|| LOCAL.to_owned(), |host| host.value.clone());
     let setting = load::Setting { upstream: &upstream, targets: &targets, timed, generator: &generator };
     let load = read_load(&mut reader, raw.load, (start, priced), &setting);
+    grpc::check_load(&mut reader, &load);
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
     let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);

@@ -27,6 +27,8 @@ pub(super) struct Reader<'a> {
     pub(super) secrets: Vec<PathBuf>,
     /// Places of the pauses in bodies, and how long the pauses of a body take together.
     pub(super) pauses: Vec<(Place, Duration)>,
+    /// Places of gRPC calls.
+    pub(super) calls: Vec<Place>,
 }
 
 impl<'a> Reader<'a> {
@@ -38,6 +40,7 @@ impl<'a> Reader<'a> {
             files: BTreeMap::new(),
             secrets: Vec::new(),
             pauses: Vec::new(),
+            calls: Vec::new(),
         }
     }
 }

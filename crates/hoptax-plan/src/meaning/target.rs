@@ -3,7 +3,7 @@
 use super::body::RequestBody;
 use super::reader::Reader;
 use super::templates::Template;
-use super::{body, expect, features};
+use super::{body, expect, features, grpc};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
 use crate::{Gateway, GatewayKind, Target, Upstream};
@@ -95,7 +95,8 @@ fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target
     }
 }
 
-fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target {
+fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) -> Target {
+    let call = typed.grpc.take().map(|call| grpc::read(reader, call, &mut typed));
     let method = typed.method.map_or("GET".to_owned(), |method| {
         check_method(reader, &method);
         method.value
@@ -109,20 +110,27 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
     });
     let headers = typed.headers.map(|headers| from_files(reader, headers));
     let lengths = headers.as_ref().map(own_lengths).unwrap_or_default();
-    let headers = headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
+    let mut headers = headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
+    if let Some(call) = &call {
+        call.add_headers(&mut headers);
+    }
     let read = typed.body.map(|typed| body::of_request(reader, typed));
     for typed in lengths {
         check_own_length(reader, &typed, read.as_ref());
     }
     let body_is_template = read.as_ref().is_some_and(|read| read.is_template);
     let chunked = read.as_ref().and_then(|read| read.chunked);
-    let body = read.map(|read| read.body);
+    let (grpc, name_of_call) = (call.is_some(), call.as_ref().map(|call| call.name.clone()));
+    let body = call.map(|call| call.message).or(read.map(|read| read.body));
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let rate_limit = typed.expect.as_ref().and_then(|expect| expect.rate_limit.as_ref());
     let rate_limit = rate_limit.map(|limit| features::per_second(reader, limit));
+    let of_call = grpc::expected(reader, typed.expect.as_ref(), grpc);
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
-    let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
+    let checks = of_call.into_iter().chain(checks).collect();
+    let own_name = || name_of_call.unwrap_or_else(|| format!("{method} {path}"));
+    let name = typed.name.map_or_else(own_name, |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
     Target {
         name,
@@ -133,6 +141,7 @@ fn read_one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> T
         body,
         body_is_template,
         chunked,
+        grpc,
         checks,
         varies,
         ignore_headers,

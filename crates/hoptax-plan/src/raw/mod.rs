@@ -20,8 +20,8 @@ pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use request::{
-    RawBodyExpect, RawChunked, RawExpect, RawHeaderFile, RawLength, RawRequestBody, RawTarget, RawTimeouts,
-    RawWarmUp,
+    RawBodyExpect, RawChunked, RawExpect, RawGrpc, RawHeaderFile, RawLength, RawMessage, RawRequestBody,
+    RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,

@@ -28,8 +28,44 @@ pub(crate) struct RawTarget {
     pub(crate) headers: Option<Ordered<Sweep<Short<RawHeaderFile, Text>>>>,
     /// Body of the request: a size, or a mapping with one of `size`, `text` and `file`. Default: none.
     pub(crate) body: Option<Placed<Short<RawRequestBody, Bytes>>>,
-    /// Checks that a response must pass to count as a success. Default: the status is 200 to 399.
+    /// A gRPC call instead of `method`, `path` and `body`; `headers` are its metadata. It needs `http: 2` in
+    /// the load. Default: none.
+    pub(crate) grpc: Option<Placed<RawGrpc>>,
+    /// Checks that a response must pass to count as a success. Default: the status is 200 to 399, or OK for a
+    /// gRPC call.
     pub(crate) expect: Option<RawExpect>,
+}
+
+/// A gRPC call with one message in each direction.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "grpc")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGrpc {
+    /// Full name of the service, such as echo.Echo.
+    #[schemars(with = "Text")]
+    pub(crate) service: Placed<String>,
+    /// Name of the method, such as Say.
+    #[schemars(with = "Text")]
+    pub(crate) method: Placed<String>,
+    /// The encoded message that is sent: a size, or a mapping with one of `size`, `text` and `file`. Default:
+    /// an empty message.
+    pub(crate) message: Option<Placed<Short<RawMessage, Bytes>>>,
+    /// Time limit that is sent to the server (`grpc-timeout`). Default: none; `timeout` limits the wait.
+    pub(crate) deadline: Option<Placed<Time>>,
+}
+
+/// An encoded message. Give exactly one of `size`, `text` and `file`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "message", transform = one_of("size text file"))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawMessage {
+    /// Number of bytes. The message is a fixed printable pattern of this length.
+    pub(crate) size: Option<Placed<Bytes>>,
+    /// The bytes as a text.
+    pub(crate) text: Option<Placed<Text>>,
+    /// File with the bytes. A relative path starts from the plan's directory.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) file: Option<Placed<String>>,
 }
 
 /// A secret header value in a file, such as a bearer token. hoptax does not write the value into the run
@@ -83,6 +119,8 @@ pub(crate) struct RawChunked {
 pub(crate) struct RawExpect {
     /// Accepted statuses: a status, a class, a range, or a list of these. Default: 200-399.
     pub(crate) status: Option<Sweep<StatusText>>,
+    /// Accepted statuses of a gRPC call: a name such as ok or not-found, or a list. Default: ok.
+    pub(crate) grpc: Option<Sweep<Text>>,
     /// Checks of the body. Default: none.
     pub(crate) body: Option<Placed<RawBodyExpect>>,
     /// Headers that the response must have, with their values. The value `any` accepts every value. Default:

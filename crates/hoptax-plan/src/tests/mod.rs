@@ -7,6 +7,7 @@ use std::time::Duration;
 
 mod events;
 mod from;
+mod grpc;
 mod hosts;
 mod http;
 mod load;
@@ -35,6 +36,7 @@ fn context() -> Context {
         intercepts: false,
         unix_upstream: name == "nginx",
         proxy: BTreeMap::new(),
+        grpc: false,
         docker: name == "nginx",
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),

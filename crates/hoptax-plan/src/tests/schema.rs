@@ -236,6 +236,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
         intercepts: member("intercept").is_some(),
         unix_upstream: member("unix_upstream").is_some(),
         proxy: std::collections::BTreeMap::new(),
+        grpc: member("grpc").is_some(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
+use hoptax_format::grpc;
 use hoptax_format::spec::{Check, Chunked};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
@@ -39,6 +40,9 @@ pub struct Target {
     /// How the body is sent in chunks. Absent if it has a `content-length`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunked: Option<Chunked>,
+    /// Whether requests are gRPC calls. The body is then the message, without its prefix.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// Checks of the response.
     #[serde(default)]
     pub checks: Vec<Check>,
@@ -65,6 +69,7 @@ impl Target {
             body: None,
             body_is_template: false,
             chunked: None,
+            grpc: false,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -72,16 +77,22 @@ impl Target {
         }
     }
 
+    /// The body of a request, made of the content of `body`: gRPC's messages have a prefix.
+    pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
+        // Bodies have at most 1 GiB, so they have a prefix.
+        if self.grpc { grpc::body(&content).unwrap_or(content) } else { content }
+    }
+
     /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST
     /// /login)`. Of many targets, only the most frequent are listed.
     pub fn describe_all(targets: &[Self]) -> String {
         if let [only] = targets {
-            return format!("{} {}", only.method, only.path);
+            return only.shown();
         }
         let each = targets.iter().map(|target| {
             let share = target.share_of(targets) * 100.0;
             let digits = if share < 1.0 { 100.0 } else { 10.0 };
-            let what = format!("{} {}", target.method, target.path);
+            let what = target.shown();
             let named = if what == target.name { what } else { format!("{} ({what})", target.name) };
             format!("{} % {named}", (share * digits).round() / digits)
         });
@@ -95,6 +106,12 @@ impl Target {
             listed = first.iter().map(|index| listed[*index].clone()).chain([rest]).collect();
         }
         listed.join(", ")
+    }
+
+    /// Method and path, or service and method of a gRPC call.
+    fn shown(&self) -> String {
+        let Self { method, path, .. } = self;
+        if self.grpc { format!("gRPC {}", path.trim_start_matches('/')) } else { format!("{method} {path}") }
     }
 
     /// This target's share of the requests to `targets`.
@@ -191,6 +208,7 @@ mod tests {
             body: Some(Body::Size(5)),
             body_is_template: false,
             chunked: None,
+            grpc: false,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -227,6 +245,8 @@ mod tests {
         let mix = [Target { weight: 2, ..Target::get("/") }, login];
         assert_eq!(Target::describe_all(&mix), "66.7 % GET /, 33.3 % login (POST /login)");
         assert_eq!(Target::describe_all(&mix[1..]), "POST /login");
+        let call = Target { grpc: true, method: "POST".into(), ..Target::get("/echo.Echo/Say") };
+        assert_eq!(Target::describe_all(&[call]), "gRPC echo.Echo/Say");
         let one = |weight| Target { weight, ..Target::get(&format!("/{weight}")) };
         let many: Vec<Target> = (1..=8).map(one).collect();
         let listed =

@@ -52,6 +52,12 @@ fn line(case: &Case) -> Option<String> {
     ];
     let ends = ends.into_iter().filter(|(_, count)| *count > 0);
     parts.extend(ends.map(|(what, count)| format!("{what}: {}", grouped(count as f64))));
+    let calls = case.counts.iter().flat_map(|counts| &counts.grpc);
+    let calls: Vec<String> =
+        calls.map(|(status, count)| format!("{status} {}", grouped(*count as f64))).collect();
+    if !calls.is_empty() {
+        parts.push(format!("gRPC statuses: {}", calls.join(", ")));
+    }
     if let Some(wait) = &case.wait {
         let each = [("connection", &wait.connection), ("stream", &wait.stream), ("window", &wait.window)];
         let known = each.into_iter().filter_map(|(what, wait)| {
@@ -83,6 +89,7 @@ mod tests {
         let quiet = Http2Tally { most_streams: 8, ..Http2Tally::default() };
         let busy = Http2Tally { stream_limit: Some(128), goaways: 2, resets: 9, unprocessed: 1, ..quiet };
         run.push(via("direct", 0).first().http2(quiet));
+        run.push(via("calls", 0).http2(quiet).calls(&[("UNAVAILABLE", 12)], 0));
         run.push(via("a<b", 0).http2(busy).waits_us(1, 2000, 0));
         let model = run.model();
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -92,6 +99,7 @@ mod tests {
                 "Streams of HTTP/2",
                 "direct, closed loop, 4 connections × 8 streams, HTTP/2: at most 8 streams on a connection \
                  (no limit).",
+                "at most 8 streams on a connection (no limit); gRPC statuses: OK 988, UNAVAILABLE 12.",
                 "at most 8 streams on a connection (limit 128); GOAWAY frames: 2; streams reset: 9; requests \
                  sent again: 1; wait at p99: connection 1",
             ] {

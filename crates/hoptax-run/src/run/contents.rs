@@ -35,7 +35,7 @@ impl Contents {
     /// The same errors as for [`Contents::read`].
     pub fn of(targets: &[Target], files: &BTreeMap<String, PathBuf>) -> anyhow::Result<Self> {
         let body = |target: &Target| match &target.body {
-            Some(body) => bytes(body),
+            Some(body) => bytes(body).map(|content| target.body_of(content)),
             None => Ok(Vec::new()),
         };
         let file = |(name, path): (&String, &PathBuf)| {
@@ -124,6 +124,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         body,
         body_is_template: target.body_is_template,
         chunked: target.chunked,
+        grpc: target.grpc,
         checks: target.checks.clone(),
     }
 }

@@ -55,6 +55,8 @@ impl AnswerTo {
 /// All responses. Clones share the large body.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
+    /// The configured status.
+    status: u16,
     /// Heads with inline bodies, indexed by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
     /// The configured body if it is larger than [`INLINE_BODY`]; otherwise empty. Answers to particular paths
@@ -151,6 +153,7 @@ impl Answers {
         }
         let fields = fields(status, headers, body.len())?;
         Ok(Self {
+            status,
             written,
             large_body: Arc::default(),
             length: 0,
@@ -177,6 +180,15 @@ impl Answers {
     pub(super) fn get(&self, to: AnswerTo) -> (&[u8], &[u8]) {
         let body = if to.head || to.failed { &[] } else { &self.large_body[..self.length] };
         (&self.written[to.index()], body)
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The body of a response that is neither to HEAD nor chosen to fail.
+    pub(super) fn body(&self) -> &[u8] {
+        self.of_stream(StreamAnswerTo::default()).1
     }
 
     /// The head and the body of a response over HTTP/2. The caller adds the stamp.
@@ -206,17 +218,20 @@ pub(super) fn encode<'a>(answers: impl Iterator<Item = &'a mut Answers>) {
     }
 }
 
-/// The head of a response over HTTP/2. Headers about the connection are left out, because HTTP/2 does not
-/// allow them.
+/// The head of a response over HTTP/2.
 fn fields(status: u16, extra: &[(String, String)], length: usize) -> anyhow::Result<Vec<OutField>> {
-    const OF_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
     let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
     let content_type = (has_body(status) && !typed("content-type")).then_some(("content-type", "text/plain"));
-    let extra = extra.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let allowed = extra.filter(|(name, _)| !OF_CONNECTION.iter().any(|own| name.eq_ignore_ascii_case(own)));
     let length = has_body(status).then_some(length as u64);
-    response_fields(status, content_type.into_iter().chain(allowed), length)
+    response_fields(status, content_type.into_iter().chain(allowed_fields(extra)), length)
         .context("the upstream's headers for HTTP/2")
+}
+
+/// The headers that HTTP/2 allows.
+pub(super) fn allowed_fields(headers: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    const OF_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    headers.filter(|(name, _)| !OF_CONNECTION.iter().any(|own| name.eq_ignore_ascii_case(own)))
 }
 
 fn has_body(status: u16) -> bool {

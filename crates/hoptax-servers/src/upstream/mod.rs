@@ -6,6 +6,7 @@
 //! Another thread serves the ledger on the control socket.
 
 mod answer;
+mod calls;
 mod control;
 mod counts;
 mod delay;
@@ -102,6 +103,7 @@ impl RunningUpstream {
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let mut answers = answer::Answers::new(settings, placement.stamps)?;
         let mut rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
+        let calls = calls::Calls::new(&settings.headers)?;
         let ruled = rules.iter_mut().flat_map(rules::Rules::answers_mut);
         answer::encode(std::iter::once(&mut answers).chain(ruled));
         let host = placement.address.unwrap_or(LOOPBACK);
@@ -157,7 +159,7 @@ impl RunningUpstream {
             let switch = Arc::new(switch::Switch::new(listener.address().clone()));
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
-            let answers = answers.clone();
+            let (answers, calls) = (answers.clone(), calls.clone());
             let mut rules = rules.clone();
             if let Some(rules) = &mut rules {
                 rules.seed(placement.seed, u64::from(instance));
@@ -173,6 +175,7 @@ impl RunningUpstream {
                 let from = server::Listening {
                     instance,
                     answers,
+                    calls,
                     rules,
                     behaviour,
                     counts: &seen,

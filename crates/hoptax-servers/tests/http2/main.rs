@@ -1,5 +1,6 @@
 //! HTTP/2 of the built-in upstream and of `hop-h2`, over real sockets.
 
+mod calls;
 mod client;
 mod hop;
 

@@ -6,15 +6,16 @@
 #[path = "../../../../fuzz/src/lib.rs"]
 mod properties;
 
-use properties::{chunked, histogram, hpack, http2, plan, request, response, spec, template};
+use properties::{chunked, grpc, histogram, hpack, http2, plan, request, response, spec, template};
 use std::fs;
 use std::path::Path;
 
 /// Panics if the input violates the property. Returns whether the parser accepted the input.
 type Property = fn(&[u8]) -> bool;
 
-const TARGETS: [(&str, Property); 9] = [
+const TARGETS: [(&str, Property); 10] = [
     ("chunked", chunked::holds),
+    ("grpc", grpc::holds),
     ("histogram", histogram::holds),
     ("hpack", hpack::holds),
     ("http2", http2::holds),

@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("pages", &[]),
     ("testing", &[]),
     ("wire", &[]),
-    ("format", &[]),
+    ("format", &["wire"]),
     ("load", &["format", "wire"]),
     ("stats", &["format"]),
     ("record", &["format", "stats"]),

@@ -30,6 +30,7 @@ mod findings;
 mod forward_hop;
 mod forward_proxy;
 mod forward_proxy_tls;
+mod grpc_runs;
 mod guides;
 mod history;
 mod hop;

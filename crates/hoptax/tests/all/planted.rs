@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 58] = [
+const PLANTS: [(&str, Where); 60] = [
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -462,6 +462,7 @@ const PLANTS: [(&str, Where); 58] = [
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
     ("generators-disagree", Generated("generators on one machine have the same path to the gateway")),
+    ("grpc-failed", Real("grpc_runs.rs")),
     ("head-of-line", Real("http2_runs.rs")),
     ("herd", Generated("the waiting time of simultaneous requests depends on the machine")),
     ("hidden-limit", Real("probes.rs")),
@@ -490,6 +491,7 @@ const PLANTS: [(&str, Where); 58] = [
     ("streams-refused", Real("http2_runs.rs")),
     ("tail-of-the-machine", Real("tails.rs")),
     ("throttled", Real("probes.rs")),
+    ("trailers-lost", Real("grpc_runs.rs")),
     ("unasked", Generated("no current pack has such a gateway")),
     ("unpinned-version", Real("findings.rs")),
     ("unsteady", Real("planted.rs")),

@@ -5,11 +5,11 @@ use hoptax_wire::http2::{self, Block, Code, Config, PREFACE, Sections, Step, res
 
 /// The server's end of a connection.
 pub(super) struct Peer {
-    wire: http2::Connection,
-    out: Vec<u8>,
+    pub(super) wire: http2::Connection,
+    pub(super) out: Vec<u8>,
     block: Block,
     /// Number of requests on this connection.
-    asked: u32,
+    pub(super) asked: u32,
 }
 
 impl Peer {
@@ -79,7 +79,7 @@ fn well() -> impl Fn(&mut Peer, u32) -> bool + Clone + Send + 'static {
     }
 }
 
-fn multiplexed(server: &Server, connections: u32, streams: u32) -> LoadSpec {
+pub(super) fn multiplexed(server: &Server, connections: u32, streams: u32) -> LoadSpec {
     LoadSpec { http: HttpVersion::Http2, connections, streams, ..spec(&[server.address]) }
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod chunks;
 mod connections;
+mod grpc;
 mod http2;
 mod lateness;
 mod mix;
@@ -142,6 +143,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
             body: Vec::new(),
             body_is_template: false,
             chunked: None,
+            grpc: false,
             checks: Vec::new(),
         }],
         shape: Shape::Closed,

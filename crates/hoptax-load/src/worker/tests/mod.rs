@@ -89,6 +89,7 @@ fn targets() -> [TargetSpec; 1] {
         body: Vec::new(),
         body_is_template: false,
         chunked: None,
+        grpc: false,
         checks: Vec::new(),
     }]
 }

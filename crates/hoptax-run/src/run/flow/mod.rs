@@ -13,8 +13,9 @@ use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
 use super::warm_up::Settled;
 use crate::schedule::{self, Contender, Director, Slot};
+use hoptax_format::grpc::Status;
 use hoptax_format::record::{Phase, PhaseLine};
-use hoptax_format::spec::Check;
+use hoptax_format::spec::{Check, TargetSpec};
 use hoptax_format::{Address, clock};
 use hoptax_host::Watched;
 use hoptax_host::probe::fitness::Moment;
@@ -512,7 +513,7 @@ impl Flow<'_> {
         let direct = units::host_header_of(tls, &self.upstream.endpoints()[0]);
         let mut targets = self.run.contents.targets(&self.run.plan.targets, &direct);
         if !sends_other_status(&self.run.plan.upstream) {
-            targets.iter_mut().for_each(|target| target.checks.extend(default_status(&target.checks)));
+            targets.iter_mut().for_each(|target| target.checks.extend(default_status(target)));
         }
         Requests {
             targets,
@@ -588,9 +589,13 @@ fn sends_other_status(upstream: &Upstream) -> bool {
 }
 
 /// The check of the status that a target has by default.
-fn default_status(checks: &[Check]) -> Option<Check> {
-    let has_one = checks.iter().any(|check| matches!(check, Check::Status(_)));
-    (!has_one).then(|| Check::Status(vec![(200, 399)]))
+fn default_status(target: &TargetSpec) -> Option<Check> {
+    let (own, default) = match target.grpc {
+        true => (Check::Grpc(Vec::new()), Check::Grpc(vec![Status::Ok])),
+        false => (Check::Status(Vec::new()), Check::Status(vec![(200, 399)])),
+    };
+    let is_own = |check: &Check| std::mem::discriminant(check) == std::mem::discriminant(&own);
+    (!target.checks.iter().any(is_own)).then_some(default)
 }
 
 /// If a service died, the death of the service is the cause of the failure. The generator's failure then

@@ -9,6 +9,7 @@ use super::streams::{Http2, Named, Prepared, Shared, Stage, StreamTimer, named};
 use hoptax_format::clock;
 use hoptax_format::stamp::Stamp;
 use hoptax_load::event_loop::Token;
+use hoptax_wire::grpc;
 use hoptax_wire::http2::{Code, Step};
 use std::cmp::Reverse;
 use std::mem;
@@ -120,6 +121,11 @@ impl Server<'_> {
         } else {
             exchange.to = StreamAnswerTo { head: head.method() == b"HEAD", failed: self.behaviour.fails() };
             exchange.chosen = self.rules.as_mut().and_then(|rules| rules.choose(head.method(), target));
+            if head.method() == b"POST" && head.fields().get("content-type").is_some_and(grpc::is_grpc) {
+                let (place, rules) = (exchange.chosen.map(|chosen| chosen.place), self.rules.as_ref());
+                let ruled = place.and_then(|place| Some(rules?.get(place)));
+                exchange.call = Some(self.calls.prepare(target, place, ruled.unwrap_or(&self.answers)));
+            }
         }
         if let Some(limit) = self.close_after {
             http2.requests += 1;
@@ -249,9 +255,15 @@ impl Server<'_> {
         if exchange.stream != stream {
             return;
         }
-        let (block, body, is_cut) = match &exchange.prepared {
-            Some(prepared) => (prepared.block.as_ref(), prepared.body.as_slice(), prepared.is_cut),
-            None => {
+        let mut trailers = None;
+        let (block, body, is_cut) = match (&exchange.prepared, exchange.call) {
+            (Some(prepared), _) => (prepared.block.as_ref(), prepared.body.as_slice(), prepared.is_cut),
+            (None, Some(call)) => {
+                let answer = self.calls.get(call, exchange.to.failed);
+                trailers = answer.trailers;
+                (Some(answer.head), answer.body, false)
+            }
+            (None, None) => {
                 let rules = self.rules.as_ref();
                 let ruled = exchange.chosen.and_then(|chosen| Some(rules?.get(chosen.place)));
                 let (block, body) = ruled.unwrap_or(&self.answers).of_stream(exchange.to);
@@ -259,7 +271,7 @@ impl Server<'_> {
             }
         };
         let prepared = exchange.prepared.as_ref();
-        let trailers = prepared.and_then(|prepared| prepared.trailers.as_ref());
+        let trailers = prepared.and_then(|prepared| prepared.trailers.as_ref()).or(trailers);
         let is_stamped = self.answers.are_stamped() && prepared.is_none();
         if !mem::replace(&mut exchange.has_sent_head, true)
             && let Some(block) = block
@@ -292,10 +304,13 @@ impl Server<'_> {
                 exchange.sent += sent;
                 http2.ready.push_back(named);
             }
-            _ => {
-                if let Some(trailers) = trailers {
+            sent => {
+                if sent.is_some()
+                    && let Some(trailers) = trailers
+                {
                     http2.connection.send_head(stream, trailers, &[], true, output);
-                } else if is_cut {
+                }
+                if is_cut {
                     http2.connection.reset(stream, Code::INTERNAL_ERROR, output);
                 }
                 http2.end(named);

@@ -1,6 +1,7 @@
 //! The state of an instance and of its connections.
 
 use super::super::answer::{AnswerTo, Answers};
+use super::super::calls::Calls;
 use super::super::counts::{Count, Counts};
 use super::super::delay::Behaviour;
 use super::super::rules::{Chosen, Rules};
@@ -28,6 +29,7 @@ pub(super) const MOST_DELAYED: usize = 1024;
 pub(in crate::upstream) struct Listening<'a> {
     pub(in crate::upstream) instance: u32,
     pub(in crate::upstream) answers: Answers,
+    pub(in crate::upstream) calls: Calls,
     /// Answers to particular paths.
     pub(in crate::upstream) rules: Option<Rules>,
     pub(in crate::upstream) behaviour: Behaviour,
@@ -98,6 +100,7 @@ pub(super) struct Timer {
 
 pub(super) struct Server<'a> {
     pub(super) answers: Answers,
+    pub(super) calls: Calls,
     pub(super) rules: Option<Rules>,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
@@ -125,6 +128,7 @@ impl<'a> Server<'a> {
     pub(super) fn new(from: Listening<'a>) -> Self {
         Self {
             answers: from.answers,
+            calls: from.calls,
             rules: from.rules,
             behaviour: from.behaviour,
             counts: from.counts,

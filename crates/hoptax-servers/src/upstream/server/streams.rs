@@ -12,6 +12,7 @@
 //! does not hold up the others.
 
 use super::super::answer::StreamAnswerTo;
+use super::super::calls::Call;
 use super::super::counts::MOST_STREAMS;
 use super::super::rules::Chosen;
 use super::super::special::Special;
@@ -96,6 +97,8 @@ pub(super) struct Exchange {
     pub(super) to: StreamAnswerTo,
     /// The answer of a particular path.
     pub(super) chosen: Option<Chosen>,
+    /// Present if the request is a gRPC call.
+    pub(super) call: Option<Call>,
     /// The request, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
     /// Its response.

@@ -1,5 +1,6 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
+use clap::builder::ArgPredicate;
 use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::units;
@@ -107,6 +108,13 @@ pub(super) struct RequestArgs {
     /// Time between two chunks, such as 10ms [default: the whole request is sent at once]
     #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "chunked")]
     pub(super) chunk_pause: Option<Duration>,
+    /// Call this gRPC method, such as echo.Echo/Say, over HTTP/2. The body is the encoded message, without
+    /// templates, and the URL has no path
+    #[arg(long, value_parser = values::call, value_name = "SERVICE/METHOD")]
+    pub(super) grpc: Option<String>,
+    /// Tell the server that a call has this time limit, such as 500ms [default: none]
+    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "grpc")]
+    pub(super) deadline: Option<Duration>,
     /// Do not expand templates: send {{ unchanged in path, headers and body
     #[arg(long)]
     pub(super) no_templates: bool,
@@ -114,6 +122,9 @@ pub(super) struct RequestArgs {
     /// 200-399]
     #[arg(long, value_parser = values::statuses, value_name = "STATUS,…")]
     pub(super) expect_status: Option<Check>,
+    /// Count a gRPC call as a success only if its status is one of these, such as ok,not-found [default: ok]
+    #[arg(long, value_parser = values::call_statuses, value_name = "STATUS,…", requires = "grpc")]
+    pub(super) expect_grpc: Option<Check>,
     /// Count a response as a success only if its body contains this text; can be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) expect_body: Vec<String>,
@@ -155,8 +166,9 @@ pub(super) struct ConnectionArgs {
     /// Begin each connection with a header of the PROXY protocol, before TLS: v1 (text) or v2 (binary)
     #[arg(long, value_parser = values::proxy_protocol, value_name = "VERSION")]
     pub(super) proxy_protocol: Option<ProxyProtocol>,
-    /// HTTP version: 1.1, 1.0 or 2
+    /// HTTP version: 1.1, 1.0 or 2; --grpc uses 2
     #[arg(long, default_value = "1.1", value_parser = values::http_version, value_name = "VERSION")]
+    #[arg(default_value_if("grpc", ArgPredicate::IsPresent, "2"))]
     pub(super) http: HttpVersion,
     /// Send up to this many requests at a time on each connection; more than 1 needs --http 2
     #[arg(long, default_value = "1", value_parser = values::streams, value_name = "N")]

@@ -1,6 +1,7 @@
 //! Parsers of option values: counts, statuses, lengths, protocols.
 
 use hoptax_format::field::is_token;
+use hoptax_format::grpc::{self, Status};
 use hoptax_format::spec::{Check, HttpVersion, MOST_STREAMS, ProxyProtocol, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::units::{self, UnitError};
@@ -53,6 +54,25 @@ pub(super) fn count32(text: &str) -> Result<u32, UnitError> {
 pub(super) fn statuses(text: &str) -> Result<Check, UnitError> {
     let ranges = text.split(',').map(|part| status_range(text, part.trim()));
     Ok(Check::Status(ranges.collect::<Result<_, _>>()?))
+}
+
+/// Statuses of gRPC calls: names, separated by commas.
+pub(super) fn call_statuses(text: &str) -> Result<Check, UnitError> {
+    let status = |part: &str| match Status::from_name(part.trim()) {
+        Some(status) => Ok(status),
+        None => wrong(format!("`{part}` is not a gRPC status"), "use names such as ok,not-found"),
+    };
+    Ok(Check::Grpc(text.split(',').map(status).collect::<Result<_, _>>()?))
+}
+
+/// A method of gRPC: `SERVICE/METHOD`. Returns its path.
+pub(super) fn call(text: &str) -> Result<String, UnitError> {
+    match grpc::split(text) {
+        Some((service, method)) => Ok(grpc::path(service, method)),
+        None => {
+            wrong(format!("`{text}` is not a method of gRPC"), "use SERVICE/METHOD, such as echo.Echo/Say")
+        }
+    }
 }
 
 fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
@@ -227,6 +247,15 @@ mod tests {
             ],
         );
         refused(count32, &[("5000M", "at most 4294967295"), ("0", "at least 1")]);
+    }
+
+    #[test]
+    fn methods_and_statuses_of_grpc() {
+        assert_eq!(call("echo.Echo/Say"), Ok("/echo.Echo/Say".to_owned()));
+        assert!(call("Say").expect_err("no service").message.contains("`Say` is not a method"));
+        let two = Check::Grpc(vec![Status::Ok, Status::NotFound]);
+        assert_eq!(call_statuses("ok, NOT_FOUND"), Ok(two));
+        assert!(call_statuses("ok,5").expect_err("no name").message.contains("`5` is not a gRPC status"));
     }
 
     #[test]

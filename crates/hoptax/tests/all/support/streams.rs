@@ -1,7 +1,10 @@
 //! An HTTP/2 server for tests, by prior knowledge. It can misbehave. It has one thread per connection.
 
 use super::own_listener;
-use hoptax_wire::http2::{Block, Code, Config, Connection, Release, Sections, Step, response_fields};
+use hoptax_format::grpc;
+use hoptax_wire::http2::{
+    Block, Code, Config, Connection, OutField, Release, Sections, Step, response_fields,
+};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -26,6 +29,10 @@ pub(crate) struct Wrong {
     pub(crate) slow_every: Option<(u32, Duration)>,
     /// Answers the requests of a connection in their order, so that those behind a slow one wait.
     pub(crate) in_order: bool,
+    /// Every gRPC call with this number on its connection fails.
+    pub(crate) fail_every: Option<u32>,
+    /// The answer to every gRPC call with this number on its connection has no trailers.
+    pub(crate) lose_trailers_every: Option<u32>,
 }
 
 /// A running server. It accepts no more connections when it is dropped.
@@ -64,6 +71,51 @@ impl Drop for StreamServer {
     }
 }
 
+/// The parts of answers to gRPC calls.
+struct Calls {
+    head: Block,
+    message: Vec<u8>,
+    trailers: Block,
+    failure: Block,
+}
+
+impl Calls {
+    fn new() -> Self {
+        let typed = ("content-type", "application/grpc");
+        let head = response_fields(200, [typed], None).expect("valid");
+        let failure = response_fields(200, [typed, ("grpc-status", "14")], None).expect("valid");
+        let trailers = [OutField { name: "grpc-status".into(), value: "0".into() }];
+        Self {
+            head: Block::plain(&head),
+            message: grpc::body(b"hello").expect("short"),
+            trailers: Block::plain(&trailers),
+            failure: Block::plain(&failure),
+        }
+    }
+
+    /// Answers call number `number` of a connection.
+    fn answer(
+        &self,
+        wrong: Wrong,
+        number: u32,
+        stream: u32,
+        connection: &mut Connection,
+        output: &mut Vec<u8>,
+    ) {
+        let is_due = |every: Option<u32>| every.is_some_and(|every| number.is_multiple_of(every));
+        if is_due(wrong.fail_every) {
+            connection.send_head(stream, &self.failure, &[], true, output);
+            return;
+        }
+        let is_lost = is_due(wrong.lose_trailers_every);
+        connection.send_head(stream, &self.head, &[], false, output);
+        connection.send_data(stream, &self.message, is_lost, output);
+        if !is_lost {
+            connection.send_head(stream, &self.trailers, &[], true, output);
+        }
+    }
+}
+
 /// Answers the requests of a connection until the client ends it, or until the last answer after GOAWAY.
 fn serve(mut socket: TcpStream, wrong: Wrong) {
     let _ = socket.set_nodelay(true);
@@ -78,6 +130,7 @@ fn serve(mut socket: TcpStream, wrong: Wrong) {
     let fields = response_fields(200, [("content-type", "text/plain")], Some(2)).expect("valid");
     let (ok, mut sections, mut input) = (Block::plain(&fields), Sections::new(), Vec::new());
     let (mut requests, mut is_leaving) = (0_u32, false);
+    let (calls, mut number) = (Calls::new(), 0);
     let mut piece = [0; 16 * 1024];
     let mut late: VecDeque<(Instant, u32)> = VecDeque::new();
     loop {
@@ -119,7 +172,13 @@ fn serve(mut socket: TcpStream, wrong: Wrong) {
             late.pop_front();
             answer(&mut connection, stream, &ok, &mut output);
         }
-        if let Some(stream) = ended {
+        let content_type = sections.head.fields().get("content-type");
+        if let Some(stream) = ended
+            && content_type.is_some_and(hoptax_wire::grpc::is_grpc)
+        {
+            number += 1;
+            calls.answer(wrong, number, stream, &mut connection, &mut output);
+        } else if let Some(stream) = ended {
             answer(&mut connection, stream, &ok, &mut output);
         }
         input.drain(..consumed);

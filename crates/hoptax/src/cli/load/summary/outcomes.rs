@@ -79,6 +79,15 @@ impl Summary<'_> {
         let statuses = statuses.collect::<Vec<_>>().join(", ");
         write!(f, "{:LABEL$}", "Status")?;
         write_wrapped(f, if statuses.is_empty() { "none" } else { &statuses }, &" ".repeat(LABEL))?;
+        if !counts.grpc.is_empty() {
+            let calls = counts.grpc.iter().map(|(status, count)| format!("{status}: {}", thousands(*count)));
+            write!(f, "{:LABEL$}", "gRPC status")?;
+            write_wrapped(f, &calls.collect::<Vec<_>>().join(", "), &" ".repeat(LABEL))?;
+        }
+        if counts.trailers_lost > 0 {
+            let lost = self.paint.ink(Ink::Failure, thousands(counts.trailers_lost));
+            line(f, "Lost trailers", &lost)?;
+        }
         if counts.retried > 0 {
             let place = if self.record.http2.is_some() { "" } else { " on a new connection" };
             line(f, "Retried", &format!("{} sent again{place}", thousands(counts.retried)))?;

@@ -190,6 +190,24 @@ fn tls_is_shown() {
 }
 
 #[test]
+fn the_statuses_of_calls_are_shown() {
+    assert!(!summary(&closed(), &record()).contains("gRPC"));
+    let mut record = record();
+    let statuses = [("OK", 990), ("UNAVAILABLE", 7), ("UNKNOWN", 3)];
+    record.counts.grpc = statuses.map(|(status, count)| (status.to_owned(), count)).into();
+    (record.counts.ok, record.counts.trailers_lost) = (990, 3);
+    record.counts.failed_checks = [("gRPC status UNAVAILABLE is not OK".to_owned(), 10)].into();
+    says(
+        &summary(&closed(), &record),
+        &[
+            "gRPC status    OK: 990, UNAVAILABLE: 7, UNKNOWN: 3",
+            "Lost trailers  3",
+            "10 × gRPC status UNAVAILABLE is not OK",
+        ],
+    );
+}
+
+#[test]
 fn failures_are_listed_by_cause_and_check() {
     let mut record = record();
     record.counts = Counts {

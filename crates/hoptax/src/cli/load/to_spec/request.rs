@@ -5,6 +5,7 @@ use super::super::url::Url;
 use super::{chunks, read, read_text};
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
+use hoptax_format::grpc;
 use hoptax_format::spec::{Check, TargetSpec};
 use hoptax_format::template::{self, Place, TemplateError};
 use hoptax_plan::Body;
@@ -27,6 +28,9 @@ pub(super) fn target(
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), url.authority.clone()));
     }
+    if let Some(path) = &args.grpc {
+        return call(args, url, path, headers);
+    }
     let body = body(args)?;
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = args.method.as_deref().unwrap_or(default_method);
@@ -45,6 +49,42 @@ pub(super) fn target(
         str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
     target.body_is_template = body.is_some();
     let files = templates(&target, body)?;
+    Ok((target, files))
+}
+
+/// Returns the target of a gRPC call, as [`target`] does.
+fn call(
+    args: &RequestArgs,
+    url: &Url,
+    path: &str,
+    mut headers: Vec<(String, String)>,
+) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
+    let beside = [("--method", args.method.is_some()), ("--chunked", args.chunked)];
+    if let Some((flag, _)) = beside.iter().find(|(_, given)| *given) {
+        return Err(BadInput(format!("--grpc sends a POST over HTTP/2; leave out {flag}")).into());
+    }
+    if url.path != "/" {
+        let text = format!("--grpc names the path; leave {} out of the URL", url.path);
+        return Err(BadInput(text).into());
+    }
+    let deadline_ns = args.deadline.map(super::nanoseconds);
+    if deadline_ns == Some(0) {
+        return Err(BadInput("--deadline 0s makes every call fail; use a longer time".into()).into());
+    }
+    grpc::add_headers(&mut headers, deadline_ns);
+    let message = body(args)?.unwrap_or_default();
+    let body = grpc::body(&message).map_err(|fault| BadInput(format!("--body: {fault}")))?;
+    let mut target = TargetSpec {
+        name: path.trim_start_matches('/').to_owned(),
+        grpc: true,
+        checks: checks(args)?,
+        ..TargetSpec::only(grpc::METHOD, path, headers, body)
+    };
+    if args.no_templates {
+        target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
+        return Ok((target, BTreeMap::new()));
+    }
+    let files = templates(&target, None)?;
     Ok((target, files))
 }
 
@@ -105,7 +145,7 @@ fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
 }
 
 fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
-    let mut checks: Vec<Check> = args.expect_status.iter().cloned().collect();
+    let mut checks: Vec<Check> = args.expect_status.iter().chain(&args.expect_grpc).cloned().collect();
     checks.extend(args.expect_header.iter().cloned());
     checks.extend(args.expect_length.clone());
     if let Some(typed) = &args.expect_body_equals {

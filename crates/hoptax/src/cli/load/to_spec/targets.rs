@@ -54,6 +54,7 @@ fn check_conflicts(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), Bad
         ("--body", args.body.is_some(), "body: { text: … }"),
         ("--body-size", args.body_size.is_some(), "body: 64KiB"),
         ("--chunked", args.chunked, "body: { size: 64KiB, chunked: true }"),
+        ("--grpc", args.grpc.is_some(), "grpc: { service: …, method: … }"),
         ("--no-templates", args.no_templates, "\\{{ instead of {{"),
         ("--expect-status", args.expect_status.is_some(), "expect: { status: 200 }"),
         ("--expect-body", !args.expect_body.is_empty(), "expect: { body: { contains: … } }"),

@@ -273,6 +273,41 @@ fn wrong_connection_options_are_errors() {
 }
 
 #[test]
+fn a_call_of_grpc_is_a_framed_message_over_http2() {
+    let line = "load http://127.0.0.1:99 --grpc echo.Echo/Say -b {{hi --deadline 150ms -H a:{{seq}}";
+    let spec = typed(line).expect("right");
+    let target = &spec.targets[0];
+    assert_eq!((spec.http, target.grpc, target.body_is_template), (HttpVersion::Http2, true, false));
+    assert_eq!((target.name.as_str(), target.path.as_str()), ("echo.Echo/Say", "/echo.Echo/Say"));
+    assert_eq!((target.method.as_str(), &target.body[..]), ("POST", &b"\0\0\0\0\x04{{hi"[..]));
+    let expected = [
+        ("host", "127.0.0.1:99"),
+        ("a", "{{seq}}"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("grpc-timeout", "150m"),
+    ];
+    let headers: Vec<_> = target.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(headers, expected);
+    let spec = typed("load https://127.0.0.1 --grpc a/B --body-size 9B --expect-grpc ok,aborted");
+    let spec = spec.expect("right");
+    assert_eq!((spec.targets[0].body.len(), spec.tls.expect("https").alpn), (14, vec!["h2".to_owned()]));
+    assert!(matches!(&spec.targets[0].checks[..], [Check::Grpc(statuses)] if statuses.len() == 2));
+    assert_eq!(typed("load http://127.0.0.1 --grpc a/B").expect("right").targets[0].body, [0; 5]);
+    refused(&[
+        ("load http://127.0.0.1 --grpc Say", "use SERVICE/METHOD"),
+        ("load http://127.0.0.1 --grpc a/B --http 1.1", "gRPC needs HTTP/2; use --http 2"),
+        ("load http://127.0.0.1/x --grpc a/B", "leave /x out of the URL"),
+        ("load http://127.0.0.1 --grpc a/B -X PUT", "leave out --method"),
+        ("load http://127.0.0.1 --grpc a/B --chunked", "leave out --chunked"),
+        ("load http://127.0.0.1 --grpc a/B --deadline 0s", "use a longer time"),
+        ("load http://127.0.0.1 --deadline 1s", "--grpc"),
+        ("load http://127.0.0.1 --expect-grpc ok", "--grpc"),
+        ("load http://127.0.0.1 --grpc a/B --expect-grpc fine", "`fine` is not a gRPC status"),
+    ]);
+}
+
+#[test]
 fn files_of_templates_are_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let tokens = directory.path().join("tokens.txt");

@@ -1,0 +1,143 @@
+//! Targets that are gRPC calls. A call becomes a POST of its message.
+
+use super::reader::Reader;
+use super::{body, http};
+use crate::raw::{Placed, RawExpect, RawGateway, RawGrpc, RawTarget, Sweep};
+use crate::units;
+use crate::{Body, Gateway, GatewayKind, LoadPoint, ProxyForm};
+use hoptax_format::grpc::{self, Status};
+use hoptax_format::spec::{Check, HttpVersion};
+
+/// A call, beyond the method and the path of its request.
+pub(super) struct Call {
+    /// Name of the target, if the plan gives none.
+    pub(super) name: String,
+    pub(super) message: Body,
+    /// Time limit of the call, nanoseconds.
+    deadline_ns: Option<u64>,
+}
+
+impl Call {
+    /// Adds the headers that the call needs.
+    pub(super) fn add_headers(&self, headers: &mut Vec<(String, String)>) {
+        grpc::add_headers(headers, self.deadline_ns);
+    }
+}
+
+/// Reads a call, and sets the method and the path of its target.
+pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut RawTarget) -> Call {
+    let Placed { place, value: RawGrpc { service, method, message, deadline } } = call;
+    reader.calls.push(place);
+    refuse_http(reader, target);
+    if !grpc::is_service(&service.value) {
+        let message = format!("`{}` is not the name of a service", service.value);
+        reader.fault(service.place, message, "write the full name, such as echo.Echo");
+    }
+    if !grpc::is_method(&method.value) {
+        let message = format!("`{}` is not the name of a method", method.value);
+        reader.fault(method.place, message, "write the name alone, such as Say");
+    }
+    let deadline_ns = deadline.and_then(|typed| {
+        let deadline = reader.unit(&typed, units::duration)?;
+        if deadline.is_zero() {
+            reader.fault(typed.place, "`deadline` is zero", "write a longer time, or remove it");
+        }
+        u64::try_from(deadline.as_nanos()).ok()
+    });
+    let name = format!("{}/{}", service.value, method.value);
+    target.method = Some(Placed { place, value: grpc::METHOD.to_owned() });
+    // A path with a wrong name would be reported again.
+    let is_right = grpc::split(&name).is_some();
+    let path = if is_right { grpc::path(&service.value, &method.value) } else { "/".to_owned() };
+    target.path = Some(Placed { place, value: path });
+    let message = message.map_or(Body::Size(0), |typed| body::of_message(reader, typed));
+    Call { name, message, deadline_ns }
+}
+
+/// Refuses what only other requests have.
+fn refuse_http(reader: &mut Reader<'_>, target: &RawTarget) {
+    let method = target.method.as_ref().map(|typed| typed.place);
+    let path = target.path.as_ref().map(|typed| typed.place);
+    let body = target.body.as_ref().map(|typed| typed.place);
+    for (key, place, help) in [
+        ("method", method, "remove it: a call is always a POST"),
+        ("path", path, "remove it: `service` and `method` are the path"),
+        ("body", body, "write `message` in `grpc` instead"),
+    ] {
+        if let Some(place) = place {
+            reader.fault(place, format!("a target with `grpc` has no `{key}`"), help);
+        }
+    }
+}
+
+/// Reads the statuses that a call may end with. Absent if the plan names none.
+pub(super) fn expected(reader: &mut Reader<'_>, typed: Option<&RawExpect>, is_call: bool) -> Option<Check> {
+    let typed = typed?.grpc.as_ref()?;
+    let names = typed.0.as_slice();
+    if let (false, Some(first)) = (is_call, names.first()) {
+        let message = "`expect.grpc` needs a target with `grpc`";
+        reader.fault(first.place, message, "write `status`, or add `grpc` to the target");
+        return None;
+    }
+    let mut statuses = Vec::new();
+    for name in names {
+        match Status::from_name(&name.value.0) {
+            Some(status) => statuses.push(status),
+            None => {
+                let known: Vec<String> = Status::ALL.iter().map(|status| in_plans(*status)).collect();
+                let message = format!("`{}` is not a gRPC status", name.value.0);
+                reader.fault(name.place, message, format!("use one of {}", known.join(", ")));
+            }
+        }
+    }
+    Some(Check::Grpc(statuses))
+}
+
+/// The name of a status in plans, such as `deadline-exceeded`.
+fn in_plans(status: Status) -> String {
+    status.name().to_ascii_lowercase().replace('_', "-")
+}
+
+/// True if a target is a call.
+pub(super) fn are_typed(targets: Option<&Sweep<RawTarget>>) -> bool {
+    targets.is_some_and(|targets| targets.0.iter().any(|target| target.value.grpc.is_some()))
+}
+
+/// Refuses loads over HTTP/1.
+pub(super) fn check_load(reader: &mut Reader<'_>, load: &[LoadPoint]) {
+    if let Some(&place) = reader.calls.first()
+        && load.iter().any(|point| point.http != HttpVersion::Http2)
+    {
+        let message = "gRPC needs HTTP/2, but the load uses HTTP/1";
+        reader.fault(place, message, "write `http: 2` in each entry of `load`");
+    }
+}
+
+/// Refuses a gateway that does not pass calls to the upstream, because it speaks HTTP/1 there. Returns false
+/// then.
+pub(super) fn check_gateway(reader: &mut Reader<'_>, typed: &RawGateway, gateway: &Gateway) -> bool {
+    let name = &typed.name.value;
+    let (message, help) = match &gateway.kind {
+        GatewayKind::Http2Hop { upstream, .. } if *upstream != HttpVersion::Http2 => (
+            "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1".to_owned(),
+            "remove `upstream_http`",
+        ),
+        GatewayKind::Pack { .. } if !passes_calls(reader, typed) => (
+            format!(
+                "gRPC needs HTTP/2 on the upstream leg too, but the pack `{name}` speaks HTTP/1 with the \
+                 upstream"
+            ),
+            "use hop-h2 or hop-l4, or a pack with `grpc: true`",
+        ),
+        // hop-l7 is refused because of the client leg. A gateway that already runs is not known.
+        _ => return true,
+    };
+    reader.fault(typed.name.place, message, help);
+    false
+}
+
+/// True if a pack forwards calls, or the bytes of a tunnel.
+fn passes_calls(reader: &Reader<'_>, typed: &RawGateway) -> bool {
+    let Some(known) = http::known(reader, typed) else { return true };
+    known.grpc || http::form(Some(known), typed) == Some(ProxyForm::Connect)
+}

@@ -1,0 +1,147 @@
+//! Runs with gRPC calls: through the hops and nginx, and with planted faults.
+
+use crate::run::{report, run, run_directory, text};
+use crate::support::streams::{StreamServer, Wrong};
+use crate::support::{Json, Scratch, hoptax, json};
+use crate::wire::Server;
+use crate::world::is_missing;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const TARGET: &str = "target: { grpc: { service: echo.Echo, method: Say, message: { size: 100B } } }";
+
+fn measured(plan: &str) -> Json {
+    let scratch = Scratch::new();
+    let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/grpc-packs");
+    let packs = packs.to_str().expect("text");
+    let output = run(&scratch, plan, &["--accept-void", "--packs", packs]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    report(&run_directory(&scratch))
+}
+
+fn cases(report: &Json) -> &[Json] {
+    report["cases"].as_array().expect("cases")
+}
+
+/// Every call must succeed, also those with large messages, and the upstream must see HTTP/2 only.
+#[test]
+fn calls_pass_through_the_hops_and_nginx() {
+    let nginx = if is_missing("nginx") { "" } else { ", nginx-grpc" };
+    for body in ["1KiB", "300KiB"] {
+        let report = measured(&format!(
+            "name: grpc
+upstream: {{ body: {body} }}
+gateways: [hop-l4, hop-h2{nginx}]
+{TARGET}
+load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
+trials: 2
+warmup: 100ms
+"
+        ));
+        assert_eq!(cases(&report).len(), if nginx.is_empty() { 6 } else { 8 });
+        for case in cases(&report) {
+            let (name, counts) = (&case["case"], &case["counts"]);
+            assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
+            assert_eq!(counts["scheduled"], counts["ok"], "{name}: {counts}");
+            assert_eq!(counts["grpc"], serde_json::json!({ "OK": counts["completed"] }), "{name}");
+            assert_eq!(counts.get("trailers_lost"), None, "{name}");
+            let versions: Vec<&String> =
+                case["ledger"]["http_version"].as_object().expect("counts").keys().collect();
+            assert_eq!(versions, ["2"], "{name}");
+        }
+    }
+}
+
+/// Findings that are planted here. The report may contain others.
+const PLANTED: [&str; 2] = ["grpc-failed", "trailers-lost"];
+
+fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
+    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
+    let codes = of.flat_map(|case| {
+        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+        case["findings"].as_array().expect("codes").clone()
+    });
+    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
+    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+}
+
+#[test]
+fn faults_of_servers_are_found_only_where_they_were_planted() {
+    let right = Wrong::default;
+    let plants: [(&str, Wrong, &[&str]); 3] = [
+        ("faithful", right(), &[]),
+        ("fails", Wrong { fail_every: Some(7), ..right() }, &["grpc-failed"]),
+        // Calls without a status count as UNKNOWN.
+        (
+            "loses",
+            Wrong { lose_trailers_every: Some(7), ..right() },
+            &["grpc-failed", "trailers-lost"],
+        ),
+    ];
+    let upstream = StreamServer::start(right());
+    let servers: Vec<(&str, StreamServer)> =
+        plants.iter().map(|(label, wrong, _)| (*label, StreamServer::start(*wrong))).collect();
+    let gateways: String = servers
+        .iter()
+        .map(|(label, server)| {
+            format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url())
+        })
+        .collect();
+    let report = measured(&format!(
+        "name: planted
+upstream: {{ url: \"{}\" }}
+gateways:
+{gateways}{TARGET}
+load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]
+trials: 2
+warmup: 0s
+",
+        upstream.url()
+    ));
+    for (label, _, expected) in &plants {
+        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
+    }
+    assert_eq!(found(&report, "direct"), BTreeSet::new());
+    let fails = cases(&report).iter().find(|case| case["gateway"] == "fails").expect("a case");
+    let statuses: Vec<&String> = fails["counts"]["grpc"].as_object().expect("counts").keys().collect();
+    assert_eq!(statuses, ["OK", "UNAVAILABLE"]);
+}
+
+/// `hoptax load` directly and through the hops. Some calls fail as the upstream's settings say.
+#[test]
+fn a_load_of_calls_counts_their_statuses() {
+    let upstream = Server::start(&["upstream", "--failures", "20%", "--body-size", "10B"]);
+    let (_l4, through_l4) = Server::hop("l4", upstream.instance(0), &[]);
+    let (_h2, through_h2) = Server::hop("h2", upstream.instance(0), &[]);
+    for address in [upstream.instance(0), through_l4, through_h2] {
+        let url = format!("http://{address}");
+        let call = ["--grpc", "echo.Echo/Say", "--body-size", "100B", "--deadline", "5s"];
+        let load = ["-c", "2", "--streams", "5", "-n", "2000", "--fail-above", "100%", "--json"];
+        let result = json(hoptax().args(["load", &url]).args(call).args(load));
+        let (counts, grpc) = (&result["counts"], &result["counts"]["grpc"]);
+        let (ok, failed) = (grpc["OK"].as_u64(), grpc["UNAVAILABLE"].as_u64());
+        assert_eq!(ok.zip(failed).map(|(ok, failed)| ok + failed), Some(2000), "{url}: {counts}");
+        assert!((300..500).contains(&failed.expect("counted")), "{url}: {counts}");
+        assert_eq!(counts["ok"].as_u64(), ok, "{url}");
+        assert_eq!(counts["status"], serde_json::json!({ "200": 2000 }), "{url}");
+        let expected = ["--expect-grpc", "ok,unavailable", "--fail-above", "0%"];
+        let accepted = hoptax().args(["load", &url]).args(call).args(["-n", "200"]).args(expected).output();
+        let accepted = accepted.expect("it runs");
+        assert!(accepted.status.success(), "{}", text(&accepted.stdout));
+        let said = text(&accepted.stdout);
+        assert!(said.contains("gRPC status") && said.contains("UNAVAILABLE: "), "{said}");
+    }
+}
+
+/// Health checks, as gateways send them, succeed although all other calls fail.
+#[test]
+fn health_checks_of_the_upstream_succeed() {
+    let upstream = Server::start(&["upstream", "--failures", "100%"]);
+    let url = format!("http://{}", upstream.instance(0));
+    let load = ["-c", "1", "-n", "100", "--fail-above", "100%", "--json"];
+    for (method, status) in [("grpc.health.v1.Health/Check", "OK"), ("echo.Echo/Say", "UNAVAILABLE")] {
+        let result = json(hoptax().args(["load", &url, "--grpc", method]).args(load));
+        assert_eq!(result["counts"]["grpc"], serde_json::json!({ status: 100 }), "{method}");
+    }
+}
