@@ -122,12 +122,12 @@ pub(super) fn check_gateway(reader: &mut Reader<'_>, typed: &RawGateway, gateway
             "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1".to_owned(),
             "remove `upstream_http`",
         ),
-        GatewayKind::Pack { .. } if !passes_calls(reader, typed) => (
+        GatewayKind::Pack { upstream_http2: false, .. } if !passes_calls(reader, typed) => (
             format!(
                 "gRPC needs HTTP/2 on the upstream leg too, but the pack `{name}` speaks HTTP/1 with the \
                  upstream"
             ),
-            "use hop-h2 or hop-l4, or a pack with `grpc: true`",
+            "write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4",
         ),
         // hop-l7 is refused because of the client leg. A gateway that already runs is not known.
         _ => return true,

@@ -81,7 +81,7 @@ fn calls_need_http2_on_both_legs() {
     let needs = "gRPC needs HTTP/2, but the load uses HTTP/1; write `http: 2` in each entry of `load`";
     assert!(faults(&over_http1)[0].ends_with(needs), "{:?}", faults(&over_http1));
     let pack = "gRPC needs HTTP/2 on the upstream leg too, but the pack `nginx` speaks HTTP/1 with the \
-                upstream; use hop-h2 or hop-l4, or a pack with `grpc: true`";
+                upstream; write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4";
     assert!(faults(&plan(call, "nginx"))[0].ends_with(pack), "{:?}", faults(&plan(call, "nginx")));
     let hop = plan(call, "{ name: hop-h2, upstream_http: 1.1 }");
     let needs = "on the upstream leg too, but `upstream_http` is 1.1; remove `upstream_http`";

@@ -1,4 +1,4 @@
-//! Runs with gRPC calls: through the hops and nginx, and with planted faults.
+//! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::streams::{StreamServer, Wrong};
@@ -25,20 +25,24 @@ fn cases(report: &Json) -> &[Json] {
 
 /// Every call must succeed, also those with large messages, and the upstream must see HTTP/2 only.
 #[test]
-fn calls_pass_through_the_hops_and_nginx() {
+fn calls_pass_through_hops_and_gateways() {
+    let forwards = ["haproxy", "envoy"].into_iter().filter(|pack| !is_missing(pack));
+    let forwards: String =
+        forwards.map(|pack| format!(", {{ name: {pack}, upstream_http: 2 }}")).collect();
     let nginx = if is_missing("nginx") { "" } else { ", nginx-grpc" };
     for body in ["1KiB", "300KiB"] {
         let report = measured(&format!(
             "name: grpc
 upstream: {{ body: {body} }}
-gateways: [hop-l4, hop-h2{nginx}]
+gateways: [hop-l4, hop-h2{nginx}{forwards}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
 trials: 2
 warmup: 100ms
 "
         ));
-        assert_eq!(cases(&report).len(), if nginx.is_empty() { 6 } else { 8 });
+        let gateways = 3 + usize::from(!nginx.is_empty()) + forwards.matches("name").count();
+        assert_eq!(cases(&report).len(), 2 * gateways);
         for case in cases(&report) {
             let (name, counts) = (&case["case"], &case["counts"]);
             assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
