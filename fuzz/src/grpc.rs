@@ -25,9 +25,7 @@ fn read(pieces: &[&[u8]]) -> Vec<Event> {
         Ok((consumed, Step::Begin { compressed, length })) => {
             Some((consumed, Some(Event::Head(format!("{compressed} {length}")))))
         }
-        Ok((consumed, Step::Data { data, .. })) => {
-            Some((consumed, Some(Event::Body(input[data].to_vec()))))
-        }
+        Ok((consumed, Step::Data { data, .. })) => Some((consumed, Some(Event::Body(input[data].to_vec())))),
         Err(fault) => Some((0, Some(Event::Malformed(fault.to_string())))),
     })
 }

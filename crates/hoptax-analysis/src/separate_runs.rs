@@ -225,7 +225,9 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
 /// a machine with two speeds, it is the one with which 95 % of the intervals of these runs hold their mean.
 fn share(figures: &[Vec<Figure>], prior: f64) -> Option<f64> {
     let of_variance = share_of_runs(&pairs(figures, |one| one.variance), prior)?;
-    Some(share_that_holds(&pairs(figures, |one| one.half)).map_or(of_variance, |holds| holds.max(of_variance)))
+    Some(
+        share_that_holds(&pairs(figures, |one| one.half)).map_or(of_variance, |holds| holds.max(of_variance)),
+    )
 }
 
 fn pairs(figures: &[Vec<Figure>], second: impl Fn(&Figure) -> f64) -> Vec<Vec<(f64, f64)>> {

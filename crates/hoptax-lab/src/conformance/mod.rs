@@ -104,10 +104,9 @@ pub fn observe(
     let mut seen = seen.collect::<anyhow::Result<Vec<Seen>>>()?;
     if http == HttpVersion::Http2 {
         let more = http2::observe(&direct, &gateway)?.into_iter();
-        seen.extend(more.map(|(case, difference)| Seen {
-            case,
-            difference: difference.as_deref().map(printable),
-        }));
+        seen.extend(
+            more.map(|(case, difference)| Seen { case, difference: difference.as_deref().map(printable) }),
+        );
     }
     Ok(seen)
 }

@@ -326,9 +326,10 @@ fn http2_to_upstreams_is_switched_on_for_gateways_of_the_plan() {
     let shared = |connections| {
         let variables = Variables { connections, upstream_http2: true, ..sample() };
         let made = render(packs.get("haproxy").expect("embedded"), &variables).expect("nothing wrong");
-        made.files[0].text.lines().find_map(|line| {
-            line.trim().strip_prefix("tune.h2.max-concurrent-streams ").map(str::to_owned)
-        })
+        made.files[0]
+            .text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("tune.h2.max-concurrent-streams ").map(str::to_owned))
     };
     assert_eq!(shared(100), None);
     assert_eq!(shared(101).as_deref(), Some("101"));

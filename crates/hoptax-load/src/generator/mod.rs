@@ -476,7 +476,9 @@ fn check_streams(spec: &LoadSpec) -> Result<(), LoadError> {
         && spec.streams > most
     {
         let streams = spec.streams;
-        return wrong(format!("streams is {streams}, but requests_per_connection {most}; give at most {most} streams"));
+        return wrong(format!(
+            "streams is {streams}, but requests_per_connection {most}; give at most {most} streams"
+        ));
     }
     let offers_h2 = spec.tls.as_ref().map(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"));
     match (spec.http == HttpVersion::Http2, offers_h2) {

@@ -149,8 +149,7 @@ impl Streamed {
             }
         };
         // gRPC's clients do not state the length: their messages do.
-        let mut stated =
-            !target.grpc && (!bytes.is_empty() || WITH_BODY.contains(&target.method.as_str()));
+        let mut stated = !target.grpc && (!bytes.is_empty() || WITH_BODY.contains(&target.method.as_str()));
         for (index, name, value) in own_lengths(target) {
             if value.parse() != Ok(bytes.len()) {
                 let message = format!("it is {value}, but the body has {} bytes", bytes.len());

@@ -113,9 +113,8 @@ impl Calls {
 
 /// The head of an answer. It has a status if no message follows.
 fn fields(headers: &[(String, String)], status: Option<(Status, &str)>) -> anyhow::Result<Vec<OutField>> {
-    let of_status = status.map(|(status, text)| {
-        [(STATUS, status.number().to_string()), (MESSAGE, encode_message(text))]
-    });
+    let of_status =
+        status.map(|(status, text)| [(STATUS, status.number().to_string()), (MESSAGE, encode_message(text))]);
     let own = [("content-type", CONTENT_TYPE), ("grpc-accept-encoding", "identity")];
     let is_own = |name: &str| own.iter().any(|(known, _)| name.eq_ignore_ascii_case(known));
     let others = allowed_fields(headers).filter(|(name, _)| !is_own(name));

@@ -395,9 +395,9 @@ impl Special {
     pub(super) fn http2(&self, response: Response) -> StreamResponse {
         let fields = response_fields(response.status, response.headers(), response.length());
         let head = Block::plain(&fields.expect("headers of our own"));
-        let interim = response.has_hints.then(|| {
-            Block::plain(&response_fields(103, [HINT], None).expect("a header of our own"))
-        });
+        let interim = response
+            .has_hints
+            .then(|| Block::plain(&response_fields(103, [HINT], None).expect("a header of our own")));
         let trailer = || OutField { name: TRAILER.0.into(), value: TRAILER.1.into() };
         let trailers = (response.has_trailer && !self.is_head).then(|| Block::plain(&[trailer()]));
         let sent = response.sent(self.is_head);

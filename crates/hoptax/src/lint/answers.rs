@@ -72,9 +72,8 @@ pub(super) fn compare(
     })?;
     let listed = &pack.manifest().differences;
     let reason = |case: &str, what: &str| {
-        let is_known = |known: &&manifest::Difference| {
-            known.case == case && known.what == what && known.is_over(http)
-        };
+        let is_known =
+            |known: &&manifest::Difference| known.case == case && known.what == what && known.is_over(http);
         listed.iter().find(is_known).map(|known| known.reason.clone())
     };
     let differences = seen.iter().filter_map(|seen| {

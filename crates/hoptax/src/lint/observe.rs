@@ -92,12 +92,7 @@ pub(super) fn observe(
 
 /// A plan for one gateway, with a load in this version of HTTP. `gateway` contains the keys of the gateway,
 /// and `more` is appended to the plan as further lines.
-pub(super) fn plan(
-    gateway: &str,
-    more: &str,
-    http: HttpVersion,
-    packs: &PackSet,
-) -> Result<Plan, Failure> {
+pub(super) fn plan(gateway: &str, more: &str, http: HttpVersion, packs: &PackSet) -> Result<Plan, Failure> {
     let version = if http == HttpVersion::Http2 { "2" } else { "1.1" };
     let text = format!(
         "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\

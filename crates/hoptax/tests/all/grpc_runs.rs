@@ -27,8 +27,7 @@ fn cases(report: &Json) -> &[Json] {
 #[test]
 fn calls_pass_through_hops_and_gateways() {
     let forwards = ["haproxy", "envoy"].into_iter().filter(|pack| !is_missing(pack));
-    let forwards: String =
-        forwards.map(|pack| format!(", {{ name: {pack}, upstream_http: 2 }}")).collect();
+    let forwards: String = forwards.map(|pack| format!(", {{ name: {pack}, upstream_http: 2 }}")).collect();
     let nginx = if is_missing("nginx") { "" } else { ", nginx-grpc" };
     for body in ["1KiB", "300KiB"] {
         let report = measured(&format!(
@@ -76,11 +75,7 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         ("faithful", right(), &[]),
         ("fails", Wrong { fail_every: Some(7), ..right() }, &["grpc-failed"]),
         // Calls without a status count as UNKNOWN.
-        (
-            "loses",
-            Wrong { lose_trailers_every: Some(7), ..right() },
-            &["grpc-failed", "trailers-lost"],
-        ),
+        ("loses", Wrong { lose_trailers_every: Some(7), ..right() }, &["grpc-failed", "trailers-lost"]),
     ];
     let upstream = StreamServer::start(right());
     let servers: Vec<(&str, StreamServer)> =

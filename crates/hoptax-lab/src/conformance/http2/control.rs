@@ -77,8 +77,7 @@ pub(super) fn window_of_one(side: &Side<'_>) -> Outcome {
 
 /// The server may send 1,000 bytes. The rest must follow when a new setting makes the window larger.
 pub(super) fn growing_window(side: &Side<'_>) -> Outcome {
-    let mut session =
-        side.open(Config { window: 1000, release: Release::ByCaller, ..Config::default() })?;
+    let mut session = side.open(Config { window: 1000, release: Release::ByCaller, ..Config::default() })?;
     body(&mut session, 20_000, 1000, |session| session.grow_window(1 << 20))
 }
 

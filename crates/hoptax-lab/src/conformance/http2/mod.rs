@@ -59,12 +59,7 @@ pub const HTTP2_CASES: [Http2Case; 16] = [
         "RFC 9113, section 6.10",
         messages::many_fields,
     ),
-    case(
-        "request-trailers",
-        "a POST with trailers",
-        "RFC 9113, section 8.1",
-        messages::request_trailers,
-    ),
+    case("request-trailers", "a POST with trailers", "RFC 9113, section 8.1", messages::request_trailers),
     case(
         "response-trailers",
         "a response with trailers",

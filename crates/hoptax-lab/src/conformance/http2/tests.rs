@@ -310,11 +310,7 @@ fn each_case_finds_a_server_that_breaks_its_rule() {
             Wrong::LosesRequestTrailers,
             "the upstream did not see the trailer `x-hoptax-trailer`",
         ),
-        (
-            "response-trailers",
-            Wrong::LosesResponseTrailers,
-            "the trailer `x-hoptax-trailer` is missing",
-        ),
+        ("response-trailers", Wrong::LosesResponseTrailers, "the trailer `x-hoptax-trailer` is missing"),
         ("early-hints", Wrong::GivesNoHints, "103 Early Hints is missing"),
         ("expect-continue", Wrong::NeverContinues, "100 Continue is missing"),
         ("early-response", Wrong::WaitsForTheEnd, "no response before the end of the request"),
