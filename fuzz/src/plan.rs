@@ -24,6 +24,7 @@ pub fn holds(input: &[u8]) -> bool {
         proxy: Default::default(),
         http2: Default::default(),
         upstream_http2: name == "envoy",
+        grpc: name == "envoy",
     };
     let context = Context {
         cpus: 2,

@@ -493,11 +493,6 @@ pub struct Window {
     pub response_time: Option<Encoded>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// A line that the generator writes to standard error when a phase begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseLine {

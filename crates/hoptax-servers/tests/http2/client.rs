@@ -182,13 +182,6 @@ impl Client {
                 answer.body.extend_from_slice(&self.input[data.clone()]);
                 return end.then_some(stream.id);
             }
-            Step::Trailers { stream } => {
-                let answer = self.answers.get_mut(&stream.id).expect("a known stream");
-                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
-                let fields = self.sections.trailers.fields().iter();
-                answer.trailers = fields.map(|(name, value)| (text(name), text(value))).collect();
-                return Some(stream.id);
-            }
             Step::Reset { stream, code, unprocessed } => {
                 self.answers.get_mut(&stream.id).expect("a known stream").reset = Some((*code, *unprocessed));
                 return Some(stream.id);

@@ -241,6 +241,8 @@ const SLOW: Wrong = Wrong {
     window: None,
     slow_every: Some((20, Duration::from_millis(20))),
     in_order: false,
+    fail_every: None,
+    lose_trailers_every: None,
 };
 
 #[test]
