@@ -255,6 +255,7 @@ fn value(arg: &Arg) -> Option<String> {
         Some("arrivals") => Some("poisson"),
         Some("body-kind") => Some("text"),
         Some("chart") => Some("tax"),
+        Some("expect-grpc") => Some("ok"),
         Some("server-name") => Some("api.example.org"),
         Some("gateway") => Some("nginx"),
         Some("alpn") => Some("http/1.1"),
@@ -268,7 +269,7 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 47] = [
+const VALUES: [(&str, &str); 48] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
@@ -306,6 +307,7 @@ const VALUES: [(&str, &str); 47] = [
     ("PORT,…", "8080,8081"),
     ("RATE", "1000/s"),
     ("REF", "main"),
+    ("SERVICE/METHOD", "echo.Echo/Say"),
     ("SHARE", "1%"),
     ("SIZE", "64KiB"),
     ("SIZE[-SIZE]", "1KiB-64KiB"),
