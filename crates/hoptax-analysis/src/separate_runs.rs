@@ -221,8 +221,8 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
     Some(Shares { times, times_jit, throughput, cpu, ..built_in })
 }
 
-/// The share that figures relative to their mean show. Where it is too small for the scatter's shape, such as on
-/// a machine with two speeds, it is the one with which 95 % of the intervals of these runs hold their mean.
+/// The share that figures relative to their mean show. Where it is too small for the scatter's shape, such as
+/// on a machine with two speeds, it is larger: 95 % of the intervals of these runs then hold their mean.
 fn share(figures: &[Vec<Figure>], prior: f64) -> Option<f64> {
     let of_variance = share_of_runs(&pairs(figures, |one| one.variance), prior)?;
     Some(

@@ -1,4 +1,4 @@
-//! An HTTP/2 connection of which the caller chooses the frames, for tests of single rules of HTTP/2. Several
+//! An HTTP/2 connection whose caller chooses the frames, for tests of single rules of HTTP/2. Several
 //! requests can be in flight.
 
 use crate::answer::Answer;

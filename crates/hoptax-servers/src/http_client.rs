@@ -176,7 +176,7 @@ impl HttpClient<'_> {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
-    /// Opens a connection over HTTP/2 of which the caller chooses the frames. `authority` is that of all
+    /// Opens a connection over HTTP/2 whose caller chooses the frames. `authority` is that of all
     /// requests. Each wait takes at most the client's time limit.
     ///
     /// # Errors

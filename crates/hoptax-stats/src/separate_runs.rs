@@ -42,13 +42,13 @@ pub fn share_of_runs(figures: &[Vec<(f64, f64)>], prior: f64) -> Option<f64> {
     Some(shrunk.max(0.0).sqrt())
 }
 
-/// The share with which 95 % of the intervals of these runs hold the mean of the runs. Half of such an interval
-/// is √(half² + (share × value)²). `figures` is as for [`share_of_runs`], but each figure comes with half of the
-/// 95 % interval that its rounds give. `None` if no figure has [`LEAST_RUNS`] runs.
+/// The smallest share that makes 95 % of the intervals of these runs hold the mean of the runs. Half of such
+/// an interval is √(half² + (share × value)²). `figures` is as for [`share_of_runs`], but each figure comes
+/// with half of the 95 % interval that its rounds give. `None` if no figure has [`LEAST_RUNS`] runs.
 ///
-/// No shape of the scatter is assumed, so it also holds on a machine that changes between two speeds, where the
-/// standard deviation says too little: conformal prediction (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic
-/// learning in a random world", 2005).
+/// No shape of the scatter is assumed, so it also holds on a machine that changes between two speeds, where
+/// the standard deviation says too little: conformal prediction (V. Vovk, A. Gammerman, G. Shafer,
+/// "Algorithmic learning in a random world", 2005).
 pub fn share_that_holds(figures: &[Vec<(f64, f64)>]) -> Option<f64> {
     let mut needed = Vec::new();
     for runs in figures.iter().filter(|runs| runs.len() >= LEAST_RUNS) {
@@ -104,7 +104,7 @@ mod tests {
         (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
     }
 
-    /// How runs scatter: normally, or between two speeds, of which a quarter of the runs get the faster one.
+    /// How runs scatter: normally, or between two speeds, the faster one in a quarter of the runs.
     #[derive(Debug, Clone, Copy)]
     enum Scatter {
         Normal(f64),

@@ -26,8 +26,8 @@ const IN_ORDER: f64 = 0.1;
 /// Smallest number of overtaken responses that direct's share lets expect of the gateway. If 50 are expected,
 /// chance leaves 5 or fewer with a probability below 10⁻¹⁵ (Poisson).
 const EXPECTED: f64 = 50.0;
-/// Limit for the time that requests wait ÷ the response time. It is chosen, not derived: a shorter wait hardly
-/// changes which gateway a user prefers. The intervals decide whether there is a wait at all.
+/// Limit for the time that requests wait ÷ the response time. It is chosen, not derived: a shorter wait
+/// hardly changes which gateway a user prefers. The intervals decide whether there is a wait at all.
 const LONGER: f64 = 0.1;
 /// The percentiles at which loads are compared. A slow response delays the requests behind it: many of them,
 /// or only the slowest.

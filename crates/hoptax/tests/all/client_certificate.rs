@@ -177,7 +177,9 @@ fn sends_its_certificate(pack: &str) {
         let asked = upstream.requests();
         let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
         assert_eq!(paths, ["/some/path", "/again"], "{pack} {reported}");
-        assert_eq!(upstream.connections(), 1, "{pack} {reported}: a connection is reused");
+        // If a client closes its connection, nghttpx closes the one to the upstream too.
+        let connections = if pack == "nghttpx" { 2 } else { 1 };
+        assert_eq!(upstream.connections(), connections, "{pack} {reported}: a connection is reused");
     }
 }
 

@@ -34,17 +34,25 @@ fn as_yaml(seen: &[Seen], http: HttpVersion) -> String {
 
 #[test]
 fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_loopback_alone() {
-    compare_all(HttpVersion::Http11);
+    compare_all(HttpVersion::Http11, |_| true);
+}
+
+/// Several gateways never answer some of these requests, so each of these waits ends soon.
+#[test]
+fn nginx_haproxy_and_envoy_differ_over_http2_as_their_packs_list() {
+    compare_all(HttpVersion::Http2, |pack| INSTALLED.contains(&pack));
 }
 
 #[test]
-fn every_installed_gateway_with_http2_differs_from_direct_as_its_pack_lists() {
-    compare_all(HttpVersion::Http2);
+fn further_gateways_differ_over_http2_as_their_packs_list() {
+    compare_all(HttpVersion::Http2, |pack| !INSTALLED.contains(&pack));
 }
 
-/// Compares every installed gateway that speaks `http` with clients.
-fn compare_all(http: HttpVersion) {
-    let missing = INSTALLED.into_iter().filter(|pack| is_missing(pack)).count();
+/// Compares every installed gateway that is chosen and speaks `http` with clients.
+fn compare_all(http: HttpVersion, is_chosen: impl Fn(&str) -> bool) {
+    let patience = if http == HttpVersion::Http2 { Duration::from_secs(3) } else { PATIENCE };
+    let must_run = || INSTALLED.into_iter().filter(|pack| is_chosen(pack));
+    let missing = must_run().filter(|pack| is_missing(pack)).count();
     let packs = crate::world::packs();
     let names: Vec<&str> = packs
         .iter()
@@ -53,8 +61,9 @@ fn compare_all(http: HttpVersion) {
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .filter(|pack| http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No)
         .map(hoptax_lab::packs::Pack::name)
+        .filter(|name| is_chosen(name))
         .collect();
-    assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
+    assert!(names.len() + missing >= must_run().count(), "{names:?}");
     let gateway = |name: &&str| Gateway {
         label: (*name).to_owned(),
         kind: GatewayKind::Pack {
@@ -82,7 +91,7 @@ fn compare_all(http: HttpVersion) {
             assert!(socket.starts_with("127."), "{} listens on {socket}", gateway.label);
         }
         let change = &service.0.facts().change;
-        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, http, PATIENCE);
+        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, http, patience);
         let seen = seen.expect("direct answers");
         let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
         let mismatches = mismatches(&seen, listed, http);
