@@ -104,7 +104,8 @@ def summary():
         add(title, page)
         if page == NESTED:
             for name, below in rows(NESTED):
-                add(name, below, depth=1)
+                if below:
+                    add(name, below, depth=1)
     files = []
     lines += ["", "# More", "", f"- [All pages]({INDEX})"]
     pages.append(INDEX)

@@ -62,7 +62,7 @@ gateways:
 load:
   - {{ loop: closed, connections: 8, duration: 300ms }}
   - {{ loop: closed, connections: 2, http: 2, streams: 4, duration: 300ms }}
-trials: 2
+trials: 1
 warmup: 100ms
 "
             ),
