@@ -35,7 +35,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     let is_planned = subject.gateway(&case.gateway).is_some_and(Gateway::has_http2_upstream);
     let passes_on = case.is_direct() || passes_on(subject, &case.gateway);
-    if !is_planned && !(passes_on && case.load.http == HttpVersion::Http2) {
+    let is_required = is_planned || (passes_on && case.load.http == HttpVersion::Http2);
+    if !is_required {
         return None;
     }
     let ledger = case.ledger.as_ref()?;
