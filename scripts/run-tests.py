@@ -235,11 +235,6 @@ def run_all(cargo):
     junit.unlink(missing_ok=True)
     # The Python package measures with the program that the tests of the crates built.
     environment = {**os.environ, "HOPTAX_TEST_NOTES": str(notes), "HOPTAX": str(target / "debug/hoptax"), "PATH": programs()}
-    if os.environ.get("CI") == "true":
-        # What speeds up the next build slows down the first one. So do more parts of a crate than CPUs, and lines in backtraces.
-        environment.setdefault("CARGO_INCREMENTAL", "0")
-        environment.setdefault("CARGO_PROFILE_DEV_CODEGEN_UNITS", "4")
-        environment.setdefault("CARGO_PROFILE_DEV_DEBUG", "0")
     wrong = []
 
     def run(command, **output):
