@@ -281,7 +281,7 @@ fn a_planted_slowdown_is_found_between_real_runs() {
             "name: planted
 gateways: [{{ name: hop-l7, label: main }}, {{ name: hop-l7, label: pr{planted} }}]
 load: [{{ loop: closed, connections: 4, duration: 200ms }}]
-trials: 4
+trials: 8
 warmup: 50ms
 upstream: {{ body: 64B }}
 budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}]

@@ -40,9 +40,10 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
     let falls = ["step", "linear"];
     let hops =
         falls.map(|fall| hop(fall, &format!("{{ requests: 3000, extra: 300us, fall: {fall} }}"))).join(", ");
-    // The processes are warm within 3 s. A warm-up that has reached its limit needs a steady second half.
+    // The processes are warm within 3 s, or later on a slow machine. A warm-up that has reached its limit needs
+    // a steady second half.
     retry_if_disturbed(|| {
-        let (_, report) = measured(&hops, "{ at_most: 6s }");
+        let (_, report) = measured(&hops, "{ at_most: 10s }");
         for fall in falls {
             let found = of(&report, fall);
             // A burst in which the process becomes fast has a thousand requests, so a test on a busy machine
@@ -72,7 +73,10 @@ fn nothing_is_claimed_from_a_process_that_does_not_settle() {
             return Err(of(&report, "cold").to_string());
         }
         let findings = report["findings"].as_array().expect("a list");
-        let found = findings.iter().find(|one| one["code"] == "still-warming").expect("found");
+        let Some(found) = findings.iter().find(|one| one["code"] == "still-warming") else {
+            // Without an undisturbed trial, the hop has no case.
+            return Err(format!("{}\n{findings:#?}", of(&report, "cold")));
+        };
         assert_eq!((&found["severity"], status), (&"void".into(), Some(4)), "{found}");
         Ok(())
     });
