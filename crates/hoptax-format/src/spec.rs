@@ -5,6 +5,7 @@
 
 use crate::address::Address;
 use crate::grpc::Status;
+use crate::messages::StreamSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -464,6 +465,10 @@ pub struct TargetSpec {
     /// the response.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Who sends how many messages in the call. The body is then one message without its prefix, and begins
+    /// with room for a [stamp](crate::messages::Stamp). Absent if the call has one message in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
     /// Conditions that a successful response must meet. If none of them checks the status, the status must be
     /// 200 to 399, or OK for a gRPC call.
     #[serde(default)]
@@ -483,6 +488,7 @@ impl TargetSpec {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
             checks: Vec::new(),
         }
     }

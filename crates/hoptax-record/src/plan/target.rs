@@ -2,6 +2,7 @@
 
 use super::Body;
 use hoptax_format::grpc;
+use hoptax_format::messages::{self, StreamSpec};
 use hoptax_format::spec::{Check, Chunked};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
@@ -43,6 +44,9 @@ pub struct Target {
     /// Whether requests are gRPC calls. The body is then the message, without its prefix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Who sends how many messages in a call. Absent if the call has one message in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
     /// Checks of the response.
     #[serde(default)]
     pub checks: Vec<Check>,
@@ -70,6 +74,7 @@ impl Target {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -77,10 +82,16 @@ impl Target {
         }
     }
 
-    /// The body of a request, made of the content of `body`: gRPC's messages have a prefix.
+    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix, and
+    /// those of a stream have room for a stamp and get their prefix when they are sent.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
-        // Bodies have at most 1 GiB, so they have a prefix.
-        if self.grpc { grpc::body(&content).unwrap_or(content) } else { content }
+        let is_filler = matches!(self.body, Some(Body::Size(_)) | None);
+        match (self.grpc, self.stream) {
+            (false, _) => content,
+            // Bodies have at most 1 GiB, so they have a prefix.
+            (true, None) => grpc::body(&content).unwrap_or(content),
+            (true, Some(_)) => messages::with_room(content, is_filler),
+        }
     }
 
     /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST
@@ -209,6 +220,7 @@ mod tests {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),

@@ -125,6 +125,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         body_is_template: target.body_is_template,
         chunked: target.chunked,
         grpc: target.grpc,
+        stream: target.stream,
         checks: target.checks.clone(),
     }
 }

@@ -144,6 +144,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
             checks: Vec::new(),
         }],
         shape: Shape::Closed,

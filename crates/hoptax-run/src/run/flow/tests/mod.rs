@@ -199,6 +199,7 @@ fn record(completed: u64) -> LoadRecord {
         stamps: None,
         moments: None,
         http2: None,
+        messages: None,
         histograms: load::Histograms {
             connection_wait: None,
             stream_wait: None,

@@ -30,6 +30,7 @@ fn record() -> LoadRecord {
         interrupted: false,
         gave_up: false,
         http2: None,
+        messages: None,
         occupancy: None,
         redirected_to: None,
         counts: Counts {
