@@ -10,8 +10,7 @@ pub(super) fn rule() -> Rule {
         severity: "void".into(),
         when: "a server ended a connection of HTTP/2 with ENHANCE_YOUR_CALM".into(),
         seen: "Servers count resets, pings and other frames against floods. Traffic Server ends a connection \
-               after 200 resets in a minute, and timeouts of a client are resets. The figures then show the \
-               guard.",
+               after 200 resets in a minute, and a client's timeouts are resets.",
         advice: "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
                  are reset.",
     }

@@ -29,8 +29,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
         advice: "If the upstream received too many requests, look for retries, token reviews, mirrored \
-                 requests and health checks. If the upstream received too few requests, switch off caches, \
-                 and look for answers that the gateway creates without the upstream.",
+                 requests and health checks. If too few, switch off caches, and look for answers that the \
+                 gateway creates itself.",
     }
 }
 

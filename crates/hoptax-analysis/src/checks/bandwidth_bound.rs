@@ -27,8 +27,7 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         seen: "The link limits all gateways equally.",
-        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, \
-                 because the link does not limit it.",
+        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared.",
     }
 }
 

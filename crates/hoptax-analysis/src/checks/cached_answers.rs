@@ -23,8 +23,7 @@ pub(super) fn rule() -> Rule {
              `amplification` reads",
             super::percent(IDLE)
         ),
-        seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than \
-               direct, and believable.",
+        seen: "nginx with `proxy_cache` answered every request itself, and looked faster than direct.",
         advice: ADVICE,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn rule() -> Rule {
             grouped((1.0 / RECYCLED).round())
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
-               its requests as errors, until it sent them again: p99 rose from 1.8 to 4.5 ms.",
+               its requests as errors; with retries, p99 rose from 1.8 to 4.5 ms.",
         advice: ADVICE,
     }
 }

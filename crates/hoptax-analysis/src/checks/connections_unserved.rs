@@ -20,9 +20,8 @@ pub(super) fn rule() -> Rule {
             "a connection had requests in a trial and got no response, while the others got {SERVED} or more \
             on average"
         ),
-        seen: "Percentiles then describe only the clients that were served. With `maxconn 100` and 200 \
-               connections, HAProxy never answered 100 of them; only 0.2 % of the requests failed, because a \
-               waiting connection sends few.",
+        seen: "Percentiles then describe only the clients that were served. With `maxconn 100`, HAProxy \
+               never answered 100 of 200 connections, but only 0.2 % of the requests failed.",
         advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or \
                  request fewer connections.",
     }

@@ -41,7 +41,7 @@ pub(super) fn rule() -> Rule {
         seen: "One control plane looked best because it had applied only a tenth of its routes, and all \
                others got a short 404.",
         advice: "Send the same request to direct and to the gateway, and compare the answers. Look for \
-                 missing routes, compression, error pages and limits that act under load.",
+                 missing routes, compression, error pages and limits.",
     }
 }
 

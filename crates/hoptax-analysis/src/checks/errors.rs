@@ -9,8 +9,8 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-const ADVICE: &str = "Read the gateway's log in the run directory. Lower the number of connections or the \
-    rate until the errors stop, or report the error share as a result.";
+const ADVICE: &str = "Read the gateway's log in the run directory. Lower the connections or the rate until \
+    the errors stop, or report the error share.";
 /// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 

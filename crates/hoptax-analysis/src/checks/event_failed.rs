@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
             "an event of the plan failed or was due after the end of the trial, or the route that it added \
                never answered"
                 .into(),
-        seen: "A failed event seems to cost nothing. For example, a gateway that refuses a reload continues \
-               with its old configuration.",
+        seen: "A failed event seems to cost nothing: a gateway that refuses a reload keeps its old \
+               configuration.",
         advice: ADVICE,
     }
 }

@@ -9,7 +9,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
-        seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials.",
+        seen: "Figures of quiet windows leave out such a trial.",
         advice: "Measure more rounds (a longer `time`), at another time, or on a dedicated \
                  machine.",
     }

@@ -14,9 +14,9 @@ pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gat
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
-             because a closed loop always reaches some limit; a note if a delay changes only percentiles \
-             above the median"
+        severity: "warning; a note in closed loops (which always reach some limit) for direct and for cases \
+                   that do not concern the answer; a note if a delay changes only percentiles above the \
+                   median"
             .into(),
         when: format!(
             "a generator's busiest worker was on a CPU for more than {} of a trial, or in an open loop the \
@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The limit of the generator then looks like that of the gateway. One published limit of a \
-               server was measured while wrk used 100 % of its CPU and the server 50 %.",
+        seen: "The generator's limit then looks like the gateway's. One published limit of a server was \
+               measured while wrk used 100 % of its CPU and the server 50 %.",
         advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response \
                  times, use an open loop at a rate well below the generator's limit.",
     }

@@ -22,11 +22,10 @@ pub(super) fn rule() -> Rule {
             percent(OF_TAX),
             percent(LEAST_CHANGE)
         ),
-        seen: "The case mixes requests that were measured under different conditions, such as another \
-               network path or a slower machine.",
+        seen: "The case mixes requests from different conditions, such as another network path or a slower \
+               machine.",
         advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the \
-                 gateway and the upstream. If the paths differ on purpose, use the figures of each \
-                 generator.",
+                 gateway and the upstream. If these differ on purpose, use the figures of each generator.",
     }
 }
 
@@ -93,7 +92,7 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
         ),
         advice: format!(
             "Compare the machines of {first} and {second} (`hoptax doctor` there) and their paths to the \
-             gateway and the upstream. If the paths differ on purpose, use the figures of each generator."
+             gateway and the upstream. If these differ on purpose, use the figures of each generator."
         ),
     }
 }

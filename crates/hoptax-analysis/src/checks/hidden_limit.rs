@@ -14,10 +14,8 @@ pub(super) fn rule() -> Rule {
             "a counter that the gateway's pack marks as overflow grew during a trial: the gateway reached a \
                limit, and refused connections, requests or retries"
                 .into(),
-        seen: "Refusing takes less time than forwarding, so a gateway at its limit looks better. Envoy's \
-               circuit breakers have a default limit of 1,024.",
-        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load \
-                 until the load stays below that limit.",
+        seen: "Refusing is faster than forwarding. Envoy's circuit breakers have a default limit of 1,024.",
+        advice: "Raise the limit that the counter names, or lower the load below it.",
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!("one of these properties of a host changed during the run: {}", LASTING.join(", ")),
-        seen: "Trials before and after the change then ran on two different machines.",
+        seen: "Trials before and after the change ran on different machines.",
         advice: "Switch off the cause, such as power management or another user's program, and measure \
             again.",
     }

@@ -57,9 +57,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Such figures are wrong, or something other than the gateway answered.",
         advice: "If records contradict each other, keep the run directory and report a bug. If a gateway is \
-                 faster than direct, look for a cache or a generator at its limit. An upstream that gets \
-                 slower with many connections can also be the cause, because direct opens more connections \
-                 to the upstream than a gateway with a pool.",
+                 faster than direct, look for a cache, a generator at its limit, or an upstream that gets \
+                 slower with many connections (direct opens more of them than a gateway with a pool).",
     }
 }
 

@@ -40,9 +40,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
                showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection.",
-        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch \
-                 keep-alive on. Or set `keepalive: off` in the plan, so that direct and all gateways open a \
-                 new connection for each request.",
+        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0). Or set \
+                 `keepalive: off` in the plan, for direct and all gateways.",
     }
 }
 

@@ -6,8 +6,8 @@ use crate::Trial;
 use hoptax_record::units::grouped;
 
 const CODE: &str = "limit-exceeded";
-const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare the \
-    price of this limit with the price of a limit that is enforced.";
+const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare its price \
+    with that of a limit that is enforced.";
 
 pub(super) fn rule() -> Rule {
     Rule {

@@ -33,7 +33,7 @@ pub(super) fn rule() -> Rule {
              feature `access-log` are compared only with each other"
         ),
         seen: "Writing logs takes time and CPU.",
-        advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
+        advice: "Set `access_log: off` or `access_log: file` in the plan, which packs obey, and configure \
                  external gateways in the same way.",
     }
 }

@@ -28,8 +28,8 @@ pub(super) fn rule() -> Rule {
             percent(GROWTH)
         ),
         seen: "The memory figure is only a lower bound. A leak may take hours to show.",
-        advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops \
-                 growing, look for a leak, or for data that the gateway keeps per connection or per path.",
+        advice: "Measure longer, with a longer warm-up. If memory never stops growing, look for a leak, or \
+                 for data that the gateway keeps per connection or per path.",
     }
 }
 

@@ -12,8 +12,7 @@ pub(super) fn rule() -> Rule {
         when: "a start or reload of a gateway could not be measured, for example because it gave no right \
                answer in time"
             .into(),
-        seen: "The medians are those of the other starts. A gateway that sometimes does not start costs more \
-               than any delay.",
+        seen: "The medians are those of the other starts.",
         advice: "Read the gateway's log in the run directory. If the gateway only needs longer, raise its \
             time limit for starting.",
     }

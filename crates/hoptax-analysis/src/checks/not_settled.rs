@@ -17,7 +17,7 @@ pub(super) fn rule() -> Rule {
             "in at least half of its starts, a gateway's response time was still falling when the load after \
                the start ended, or became steady only in the second half of the load"
                 .into(),
-        seen: "The time until it has settled is then only known to be longer than the load.",
+        seen: "The time until it has settled is then longer than the load.",
         advice: "Give it a longer load: `start: { for: 60s }`.",
     }
 }

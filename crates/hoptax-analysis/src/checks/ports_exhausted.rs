@@ -28,8 +28,7 @@ pub(super) fn rule() -> Rule {
              minute)",
             percent(NEAR)
         ),
-        seen: "The figures then show how fast ports become free. With one source address and a new \
-               connection per request, ports run out after about 28,000 requests per minute.",
+        seen: "The figures then show how fast ports become free: about 28,000 per minute and source address.",
         advice: "Keep connections alive, list several addresses in `sources:`, widen \
                  `net.ipv4.ip_local_port_range`, or pause between trials.",
     }

@@ -23,8 +23,8 @@ pub(super) fn rule() -> Rule {
             percent(COUNTS)
         ),
         seen: "If ALPN agrees on no protocol, many proxies fall back to HTTP/1.1 without any message.",
-        advice: "Switch on HTTP/2 to upstreams in the gateway's configuration, or write the version that it \
-                 speaks into the plan.",
+        advice: "Switch on HTTP/2 to upstreams in the gateway's configuration, or correct the version in the \
+                 plan.",
     }
 }
 

@@ -43,8 +43,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "With `maxconn 16`, HAProxy's added time was that of its queue, and no CPU was busy.",
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
-                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
-                 than this limit.",
+                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections.",
     }
 }
 

@@ -19,10 +19,8 @@ pub(super) fn rule() -> Rule {
                of 100 ms, or only in quiet windows, which the hypervisor did not disturb. A quiet tax within \
                the interval of all windows does not count"
                 .into(),
-        seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's \
-            p99.",
-        advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, \
-            confirms it.",
+        seen: "A hypervisor that stalls a gateway's trial for a second determines its p99.",
+        advice: "Draw no conclusion until a longer run, or a quieter machine, confirms the tax.",
     }
 }
 

@@ -23,8 +23,7 @@ pub(super) fn rule() -> Rule {
             percent(REACHED)
         ),
         seen: "The response times are those of an overloaded system.",
-        advice: "Lower the rate, or use more connections, because a connection carries only one request at a \
-            time.",
+        advice: "Lower the rate, or use more connections.",
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn rule() -> Rule {
             percent(REDIRECTED)
         ),
         seen: "hoptax does not follow redirects, so the figures describe the redirect.",
-        advice: "Request the address that the redirect points to. If redirects are what you measure, add \
-                 `expect: { status: 302 }` to the target, with their status.",
+        advice: "Request the address that the redirect points to. To measure redirects, add `expect: { \
+                 status: 302 }`, with their status, to the target.",
     }
 }
 

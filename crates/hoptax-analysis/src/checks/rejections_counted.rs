@@ -11,8 +11,7 @@ use hoptax_stats::share;
 const CODE: &str = "rejections-counted";
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
-const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
-    longer reject requests.";
+const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load below these limits.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -30,7 +29,7 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL),
             percent(INEXACT)
         ),
-        seen: "A rejection is faster than an answer, so a gateway that rejects requests looks better.",
+        seen: "A rejection is faster than an answer, so it makes a gateway look better.",
         advice: ADVICE,
     }
 }

@@ -17,9 +17,8 @@ pub(super) fn rule() -> Rule {
                reached `at_most`, or was lower under the load after the last round than in all trials"
                 .into(),
         seen: "Its figures describe a process that is faster later.",
-        advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load \
-                 warms up slowly: raise the rate, or allow `overload_external` for a gateway that hoptax \
-                 did not start.",
+        advice: "Give it more time: `warmup: { at_most: 5m }`. Or raise the rate, or allow \
+                 `overload_external` for a gateway that hoptax did not start.",
     }
 }
 

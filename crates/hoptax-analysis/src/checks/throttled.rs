@@ -26,8 +26,7 @@ pub(super) fn rule() -> Rule {
             trial",
             percent(SHARE)
         ),
-        seen: "The container is stopped until the current period of 100 ms ends, which causes a p99 of tens \
-               of milliseconds.",
+        seen: "The container stops until the period of 100 ms ends: a p99 of tens of milliseconds.",
         advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit \
             allows.",
     }

@@ -4,8 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-const ADVICE: &str = "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
-    announced, a second answer, and a body after HEAD or 304.";
+const ADVICE: &str = "Look at the answer with `curl -v`. Look for a body longer than announced, a second \
+    answer, or a body after HEAD or 304.";
 /// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this
 /// share the case is void, because answers may belong to other requests.
 const MOST: f64 = 0.01;

@@ -13,8 +13,7 @@ pub(super) fn rule() -> Rule {
                command, or that printed none"
             .into(),
         seen: "Defaults and rankings change between releases, so the figures cannot be repeated.",
-        advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` \
-                 command to the gateway's pack.",
+        advice: "Add the version to the label of an external gateway, or a `version` command to the pack.",
     }
 }
 

@@ -74,8 +74,8 @@ pub(super) fn rule() -> Rule {
             percent(ROUND)
         ),
         seen: "An average over two states describes neither.",
-        advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine \
-                 cool, or use a dedicated machine.",
+        advice: "Make the warm-up longer, look at the charts over time, let the machine cool, or use a \
+                 dedicated machine.",
     }
 }
 

@@ -31,8 +31,7 @@ pub(super) fn rule() -> Rule {
              of its upstream requests",
             percent(ALL_NEW)
         ),
-        seen: "nginx since 1.29.4 and Apache speak HTTP/2 to upstreams, but with one request at a time on a \
-               connection.",
+        seen: "nginx since 1.29.4 and Apache do so.",
         advice: ADVICE,
     }
 }

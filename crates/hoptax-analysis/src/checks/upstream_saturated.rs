@@ -22,8 +22,8 @@ const GROWTH: f64 = 1.1;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
-             because a closed loop always reaches some limit"
+        severity: "warning; a note in closed loops (which always reach some limit) for direct and for cases \
+                   that do not concern the answer"
             .into(),
         when: format!(
             "an instance of the built-in upstream used more than {} of a CPU in a trial. Also raised in a \

@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
              not send their bodies",
             percent(STALLED)
         ),
-        seen: "A window of 65,535 bytes holds an upload of 1 MiB back sixteen times, for a round trip each. \
-               The time then is that of the window, and grows with the distance.",
+        seen: "A window of 65,535 bytes holds an upload of 1 MiB back sixteen times, for a round trip each, \
+               so the time grows with the distance.",
         advice: "Raise the window of the server that receives the bodies (nginx: `http2_body_preread_size`, \
                  HAProxy: `tune.h2.initial-window-size`, Envoy: `initial_stream_window_size`).",
     }

@@ -22,7 +22,7 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "A timer that rounds each wait up hides the real times.",
         advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. \
-                 If the plan has `path_split`, run the generator and the upstream on the same host.",
+                 With `path_split`, run the generator and the upstream on the same host.",
     }
 }
 
