@@ -113,31 +113,52 @@ pub(super) fn check_load(reader: &mut Reader<'_>, load: &[LoadPoint]) {
     }
 }
 
-/// Refuses a gateway that does not pass calls to the upstream, because it speaks HTTP/1 there. Returns false
-/// then.
+/// Refuses a gateway that does not pass calls to the upstream. Returns false then.
 pub(super) fn check_gateway(reader: &mut Reader<'_>, typed: &RawGateway, gateway: &Gateway) -> bool {
-    let name = &typed.name.value;
-    let (message, help) = match &gateway.kind {
-        GatewayKind::Http2Hop { upstream, .. } if *upstream != HttpVersion::Http2 => (
-            "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1".to_owned(),
-            "remove `upstream_http`",
-        ),
-        GatewayKind::Pack { upstream_http2: false, .. } if !passes_calls(reader, typed) => (
-            format!(
-                "gRPC needs HTTP/2 on the upstream leg too, but the pack `{name}` speaks HTTP/1 with the \
-                 upstream"
-            ),
-            "write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4",
-        ),
+    let refusal = match &gateway.kind {
+        GatewayKind::Http2Hop { upstream, .. } => (*upstream != HttpVersion::Http2).then(over_http1),
+        GatewayKind::Pack { upstream_http2, .. } => refusal_of_pack(reader, typed, *upstream_http2),
         // hop-l7 is refused because of the client leg. A gateway that already runs is not known.
-        _ => return true,
+        _ => None,
     };
+    let Some((message, help)) = refusal else { return true };
     reader.fault(typed.name.place, message, help);
     false
 }
 
-/// True if a pack forwards calls, or the bytes of a tunnel.
-fn passes_calls(reader: &Reader<'_>, typed: &RawGateway) -> bool {
-    let Some(known) = http::known(reader, typed) else { return true };
-    known.grpc || http::form(Some(known), typed) == Some(ProxyForm::Connect)
+/// The error for a gateway with `upstream_http: 1.1`, and what to do.
+fn over_http1() -> (String, &'static str) {
+    let message = "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1";
+    (message.to_owned(), "remove `upstream_http`")
+}
+
+/// Why a pack does not pass calls to the upstream, and what to do. Absent if it passes calls, or the bytes of
+/// a tunnel.
+fn refusal_of_pack(
+    reader: &Reader<'_>,
+    typed: &RawGateway,
+    upstream_http2: bool,
+) -> Option<(String, &'static str)> {
+    let known = http::known(reader, typed)?;
+    if http::form(Some(known), typed) == Some(ProxyForm::Connect) {
+        return None;
+    }
+    let name = &known.name;
+    if let Some(reason) = known.unsupported.get("grpc") {
+        return Some((format!("`{name}` does not pass gRPC calls: {reason}"), "remove this gateway"));
+    }
+    match (known.upstream_http2, upstream_http2) {
+        (true, true) => None,
+        (true, false) => Some(over_http1()),
+        (false, _) if known.grpc => None,
+        (false, _) => {
+            let reason = known.unsupported.get("upstream_http2");
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            let message = format!(
+                "gRPC needs HTTP/2 on the upstream leg too, but `{name}` speaks HTTP/1 with the \
+                 upstream{reason}"
+            );
+            Some((message, "remove this gateway, or use hop-h2 or hop-l4"))
+        }
+    }
 }

@@ -80,12 +80,38 @@ fn calls_need_http2_on_both_legs() {
     let over_http1 = plan(call, "").replace(", http: 2", "");
     let needs = "gRPC needs HTTP/2, but the load uses HTTP/1; write `http: 2` in each entry of `load`";
     assert!(faults(&over_http1)[0].ends_with(needs), "{:?}", faults(&over_http1));
-    let pack = "gRPC needs HTTP/2 on the upstream leg too, but the pack `nginx` speaks HTTP/1 with the \
-                upstream; write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4";
+    let pack = "gRPC needs HTTP/2 on the upstream leg too, but `nginx` speaks HTTP/1 with the upstream; \
+                remove this gateway, or use hop-h2 or hop-l4";
     assert!(faults(&plan(call, "nginx"))[0].ends_with(pack), "{:?}", faults(&plan(call, "nginx")));
-    let hop = plan(call, "{ name: hop-h2, upstream_http: 1.1 }");
     let needs = "on the upstream leg too, but `upstream_http` is 1.1; remove `upstream_http`";
-    assert!(faults(&hop)[0].ends_with(needs), "{:?}", faults(&hop));
+    for name in ["hop-h2", "haproxy"] {
+        let old = plan(call, &format!("{{ name: {name}, upstream_http: 1.1 }}"));
+        assert!(faults(&old)[0].ends_with(needs), "{:?}", faults(&old));
+    }
     let external = "{ name: external, label: mine, url: \"http://127.0.0.1:9\" }";
     good(&plan(call, &format!("hop-l4, hop-h2, {external}")));
+}
+
+#[test]
+fn packs_speak_http2_to_the_upstream_for_calls() {
+    let http2 = |target: &str, gateway: &str| good(&plan(target, gateway)).gateways[0].has_http2_upstream();
+    let call = "{ grpc: { service: a, method: B } }";
+    assert!(http2(call, "haproxy"));
+    assert!(http2(&format!("[{{ path: / }}, {call}]"), "haproxy"));
+    assert!(!http2("{ path: / }", "haproxy"));
+    assert!(http2(call, "{ name: haproxy, upstream_http: 2 }"));
+    // A pack can pass calls although it speaks HTTP/1 otherwise, and can list that it does not pass them.
+    let mut context = context();
+    let edited = |name: &str, context: &mut Context, edit: &dyn Fn(&mut PackInfo)| {
+        edit(context.known.iter_mut().find(|pack| pack.name == name).expect("known"));
+    };
+    edited("nginx", &mut context, &|pack| pack.grpc = true);
+    edited("haproxy", &mut context, &|pack| {
+        pack.unsupported.insert("grpc".to_owned(), "it loses trailers".to_owned());
+    });
+    let parsed = |gateway: &str| parse("plans/x.yaml", &plan(call, gateway), &[], &context);
+    let nginx = parsed("nginx").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(!nginx.gateways[0].has_http2_upstream());
+    let refused = parsed("haproxy").expect_err("it passes none").to_string();
+    assert!(refused.contains("`haproxy` does not pass gRPC calls: it loses trailers"), "{refused}");
 }
