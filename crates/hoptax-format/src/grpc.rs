@@ -75,6 +75,32 @@ pub(crate) mod names {
     }
 }
 
+/// An optional status by name in JSON.
+pub mod optional_name {
+    use super::Status;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    /// Writes the name, such as `NOT_FOUND`.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(status: &Option<Status>, serializer: S) -> Result<S::Ok, S::Error> {
+        status.map(Status::name).serialize(serializer)
+    }
+
+    /// Reads the name.
+    ///
+    /// # Errors
+    /// If it is not the name of a status.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Status>, D::Error> {
+        let known = |name: String| {
+            let wrong = || D::Error::custom(format!("{name:?} is not a gRPC status; use a name such as OK"));
+            Status::from_name(&name).ok_or_else(wrong)
+        };
+        Option::<String>::deserialize(deserializer)?.map(known).transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

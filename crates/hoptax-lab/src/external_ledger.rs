@@ -146,6 +146,8 @@ mod tests {
             port: None,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         };
         let upstream = RunningUpstream::start(&settings, &Placement::default()).expect("starts");
         let source = LedgerSource {

@@ -232,6 +232,8 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
             port: None,
             listen: hoptax_plan::Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         }),
         gateways,
         replacements: vec![],

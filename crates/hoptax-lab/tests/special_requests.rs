@@ -24,6 +24,8 @@ fn upstream(placement: &Placement) -> RunningUpstream {
         port: None,
         listen: Listen::Ports,
         answers: Vec::new(),
+        streams: Vec::new(),
+        grpc_status: None,
     };
     RunningUpstream::start(&settings, placement).expect("starts")
 }
@@ -217,6 +219,8 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
                 port: None,
                 listen: Listen::Ports,
                 answers: Vec::new(),
+                streams: Vec::new(),
+                grpc_status: None,
             },
             &Placement { identity: Some("no certificate".into()), ..Placement::default() }
         )

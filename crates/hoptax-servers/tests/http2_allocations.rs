@@ -130,6 +130,8 @@ fn requests_allocate_nothing() {
             port: None,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         };
         let placement = Placement { stamps, ..Placement::default() };
         let upstream = RunningUpstream::start(&settings, &placement).expect("it starts");

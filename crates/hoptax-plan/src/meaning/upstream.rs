@@ -93,8 +93,21 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));
     let listen = typed.listen.as_ref().map_or(Listen::Ports, |typed| listen(reader, typed, port));
     let answers = typed.answers.map(|answers| answers::list(reader, answers)).unwrap_or_default();
-    let built_in =
-        BuiltInUpstream { instances, status, headers, body, delay, failures, port, listen, answers };
+    let grpc_status = None;
+    let built_in = BuiltInUpstream {
+        instances,
+        status,
+        headers,
+        body,
+        delay,
+        failures,
+        port,
+        listen,
+        answers,
+        // They follow from the plan's targets.
+        streams: Vec::new(),
+        grpc_status,
+    };
     let value = Upstream::BuiltIn(built_in);
     UpstreamRead { value, url_place: None, delay_place }
 }

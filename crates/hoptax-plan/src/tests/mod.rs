@@ -82,6 +82,8 @@ fn missing_keys_have_defaults() {
                 port: None,
                 listen: crate::Listen::Ports,
                 answers: Vec::new(),
+                streams: Vec::new(),
+                grpc_status: None,
             }),
             gateways: vec![Gateway {
                 label: "nginx".to_owned(),

@@ -1,6 +1,8 @@
 //! The upstream, and how to connect to services that already run.
 
 use crate::units::{show_duration, show_share, show_sizes};
+use hoptax_format::grpc::Status;
+use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -50,6 +52,21 @@ pub struct BuiltInUpstream {
     /// Answers to particular paths. Other requests get the answer above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+    /// gRPC methods whose calls have many messages. Other calls get one message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<PathStream>,
+    /// gRPC status of calls without one of the answers above; absent for OK. Other statuses have no message.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hoptax_format::grpc::optional_name")]
+    pub grpc_status: Option<Status>,
+}
+
+/// A gRPC method whose calls have many messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStream {
+    /// Path of the method: `/SERVICE/METHOD`.
+    pub path: String,
+    /// The messages of a call.
+    pub stream: StreamSpec,
 }
 
 impl BuiltInUpstream {

@@ -140,6 +140,8 @@ mod tests {
             port: None,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         };
         Answers::new(&settings, false).expect("good settings")
     }

@@ -256,6 +256,8 @@ mod tests {
             port,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         }
     }
 

@@ -27,6 +27,8 @@ fn settings() -> BuiltInUpstream {
         port: None,
         listen: Listen::Ports,
         answers: Vec::new(),
+        streams: Vec::new(),
+        grpc_status: None,
     }
 }
 

@@ -100,6 +100,8 @@ impl Args {
             port: self.port,
             listen: Listen::Ports,
             answers: self.answers,
+            streams: Vec::new(),
+            grpc_status: None,
         };
         let placement = Placement {
             control_address: self.control_address,
