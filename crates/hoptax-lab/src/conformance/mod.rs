@@ -12,6 +12,7 @@ pub use cases::{CASES, ConformanceCase};
 pub use http2::{HTTP2_CASES, Http2Case};
 
 use super::features::Change;
+use super::legs::Legs;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
@@ -170,11 +171,11 @@ fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<St
     }))
 }
 
-/// Compares the results over `http` with the pack's list.
-pub fn mismatches(seen: &[Seen], listed: &[Difference], http: HttpVersion) -> Vec<Mismatch> {
+/// Compares the results over these versions of HTTP with the pack's list.
+pub fn mismatches(seen: &[Seen], listed: &[Difference], legs: Legs) -> Vec<Mismatch> {
     let mut all = Vec::new();
     for Seen { case, difference } in seen {
-        let known = listed.iter().find(|known| known.case == *case && known.is_over(http));
+        let known = listed.iter().find(|known| known.case == *case && known.is_over(legs));
         match (difference.clone(), known) {
             (Some(seen), None) => all.push(Mismatch::Unlisted { case, seen }),
             (Some(seen), Some(known)) if seen != known.what => {
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     fn over_http1(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
-        mismatches(seen, listed, HttpVersion::Http11)
+        mismatches(seen, listed, Legs::with_http1_upstream(HttpVersion::Http11))
     }
 
     #[test]
@@ -210,6 +211,7 @@ mod tests {
             case: case.into(),
             what: what.into(),
             http: None,
+            upstream_http: None,
             header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
@@ -235,23 +237,29 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_can_be_listed_for_one_version_of_http() {
+    fn a_difference_can_be_listed_for_one_version_of_http_on_each_leg() {
         let seen = [Seen { case: "get", difference: Some("status 400".into()) }];
-        let listed = |http| Difference {
+        let listed = |http, upstream_http| Difference {
             case: "get".into(),
             what: "status 400".into(),
             http,
+            upstream_http,
             header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
         };
+        let (http1, http2) = (HttpVersion::Http11, HttpVersion::Http2);
+        // To HTTP/1.1 from clients with each version, and the same to HTTP/2.
         let all = |listed: Difference| {
-            [HttpVersion::Http11, HttpVersion::Http2]
-                .map(|http| mismatches(&seen, std::slice::from_ref(&listed), http).is_empty())
+            [(http1, http1), (http2, http1), (http1, http2), (http2, http2)].map(|(clients, upstream)| {
+                mismatches(&seen, std::slice::from_ref(&listed), Legs { clients, upstream }).is_empty()
+            })
         };
-        assert_eq!(all(listed(None)), [true, true]);
-        assert_eq!(all(listed(Some(HttpVersion::Http11))), [true, false]);
-        assert_eq!(all(listed(Some(HttpVersion::Http2))), [false, true]);
+        assert_eq!(all(listed(None, None)), [true; 4]);
+        assert_eq!(all(listed(Some(http1), None)), [true, false, true, false]);
+        assert_eq!(all(listed(Some(http2), None)), [false, true, false, true]);
+        assert_eq!(all(listed(None, Some(http2))), [false, false, true, true]);
+        assert_eq!(all(listed(Some(http2), Some(http1))), [false, true, false, false]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
 //! below may use the variables of [`crate::render::Variables`].
 
+use crate::legs::Legs;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::selector::SelectorKind;
 use hoptax_plan::{ClientHttp2, ProxyForm};
@@ -147,6 +148,10 @@ pub struct Difference {
     /// case.
     #[serde(default, deserialize_with = "version")]
     pub http: Option<HttpVersion>,
+    /// The version of HTTP that the gateway speaks to the upstream when the difference occurs. Absent if it
+    /// occurs with each version.
+    #[serde(default, deserialize_with = "version")]
+    pub upstream_http: Option<HttpVersion>,
     /// Name of a response header that the gateway changes. It is not compared with direct's header. The
     /// difference need not occur, because it can depend on the upstream.
     #[serde(default)]
@@ -160,9 +165,10 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether the difference occurs in this version of HTTP.
-    pub fn is_over(&self, http: HttpVersion) -> bool {
-        self.http.is_none_or(|only| only == http)
+    /// Whether the difference occurs with these versions of HTTP.
+    pub fn is_over(&self, legs: Legs) -> bool {
+        self.http.is_none_or(|only| only == legs.clients)
+            && self.upstream_http.is_none_or(|only| only == legs.upstream)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::conformance;
 use crate::counters;
+use crate::legs::Legs;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
 use crate::render::{self, UpstreamAddress, Variables, stays_below};
@@ -485,10 +486,12 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
             return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
         }
         let versions = [HttpVersion::Http11, HttpVersion::Http2];
-        let mut listed = versions.into_iter().filter(|version| difference.is_over(*version));
-        if !listed.all(|version| cases.insert((&difference.case, version == HttpVersion::Http2))) {
+        let legs =
+            versions.into_iter().flat_map(|clients| versions.map(|upstream| Legs { clients, upstream }));
+        let mut listed = legs.enumerate().filter(|(_, legs)| difference.is_over(*legs));
+        if !listed.all(|(index, _)| cases.insert((&difference.case, index))) {
             let message = format!("there are two differences for case `{}`", difference.case);
-            let help = "list at most one difference per case and `http`";
+            let help = "list at most one difference per case, `http` and `upstream_http`";
             return Err(pack.refuse(&near, message, Some(help.into())));
         }
         if difference.what.trim().is_empty() {

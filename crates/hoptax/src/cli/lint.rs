@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_plan::ClientHttp2;
 use hoptax_record::Failure;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
     checked; 2 a pack or the command line is wrong; 3 a gateway is not equalised, or answers in another way."
 )]
 pub(super) struct Args {
-    /// Packs to check [default: all that are installed, and speak the version of HTTP]
+    /// Packs to check [default: all that are installed, and speak these versions of HTTP]
     #[arg(value_name = "PACK")]
     names: Vec<String>,
     /// Check only the settings
@@ -36,6 +37,9 @@ pub(super) struct Args {
     /// Version of HTTP that clients speak: 1.1 or 2
     #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
     http: HttpVersion,
+    /// Version of HTTP that gateways speak to the upstream: 1.1 or 2
+    #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
+    upstream_http: HttpVersion,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -114,7 +118,7 @@ impl Args {
                 if io::stderr().is_terminal() {
                     eprintln!("{}: starting the gateway and sending requests …", pack.name());
                 }
-                lint::lint(pack, scope, self.http, &packs, &exe, work_dir.path())
+                lint::lint(pack, scope, self.legs(), &packs, &exe, work_dir.path())
             })
             .collect();
         self.print(&reports)?;
@@ -125,19 +129,22 @@ impl Args {
         })
     }
 
+    fn legs(&self) -> Legs {
+        Legs { clients: self.http, upstream: self.upstream_http }
+    }
+
     /// The packs that the user named, or all that are installed.
     fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
-        let speaks =
-            |pack: &Pack| self.http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No;
+        let legs = self.legs();
         if self.names.is_empty() {
-            return Ok(packs.iter().filter(|pack| binary::find(pack).is_some() && speaks(pack)).collect());
+            let is_chosen = |pack: &&Pack| binary::find(pack).is_some() && refusal(pack, legs).is_none();
+            return Ok(packs.iter().filter(is_chosen).collect());
         }
         let find = |name: &String| match packs.get(name) {
-            Some(pack) if speaks(pack) => Ok(pack),
-            Some(_) => {
-                let text = format!("the pack `{name}` does not speak HTTP/2 with clients. Omit it, or write");
-                Err(BadInput(format!("{text} `http2` into its gateway.yaml")))
-            }
+            Some(pack) => match refusal(pack, legs) {
+                None => Ok(pack),
+                Some(refusal) => Err(BadInput(refusal)),
+            },
             None => {
                 let known = packs.names().join(", ");
                 Err(BadInput(format!("there is no pack `{name}`; the packs are {known}")))
@@ -166,9 +173,32 @@ impl Args {
     }
 }
 
+/// Why a gateway cannot speak these versions of HTTP.
+fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
+    let (name, manifest) = (pack.name(), pack.manifest());
+    if legs.clients == HttpVersion::Http2 && manifest.http2 == ClientHttp2::No {
+        let text = format!("the pack `{name}` does not speak HTTP/2 with clients. Omit it, or write");
+        return Some(format!("{text} `http2` into its gateway.yaml"));
+    }
+    if legs.upstream == HttpVersion::Http2 && !manifest.upstream_http2 {
+        let reason = manifest.unsupported.get("upstream_http2");
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        return Some(format!(
+            "the pack `{name}` does not speak HTTP/2 to upstreams{reason}. Omit it, or write \
+             `upstream_http2: true` into its gateway.yaml"
+        ));
+    }
+    None
+}
+
 /// The settings, and then the answers, each with a heading.
 fn text(report: &Report) -> String {
-    let over = if report.http == HttpVersion::Http2 { " over HTTP/2" } else { "" };
+    let over = match (report.http == HttpVersion::Http2, report.upstream_http == HttpVersion::Http2) {
+        (true, true) => " over HTTP/2 on both legs",
+        (true, false) => " over HTTP/2",
+        (false, true) => " with HTTP/2 to the upstream",
+        (false, false) => "",
+    };
     let version = report.version.as_deref().unwrap_or("version unknown");
     let name = format!("{} {version}{over}", report.pack);
     let settings = report.settings.as_ref().map(|settings| settings_text(&name, settings));

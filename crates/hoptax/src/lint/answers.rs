@@ -1,8 +1,8 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
 use super::observe::{RunningGateway, plan};
-use hoptax_format::spec::HttpVersion;
 use hoptax_lab::conformance;
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, manifest};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
@@ -48,22 +48,22 @@ pub struct Difference {
     pub reason: Option<String>,
 }
 
-/// Starts the gateway of one installed pack, and sends every case of this version of HTTP to it and to
-/// direct. Also returns the version that the gateway reported.
+/// Starts the gateway of one installed pack, and sends every case of the clients' version of HTTP to it and
+/// to direct. Also returns the version that the gateway reported.
 ///
 /// # Errors
 /// If the gateway does not start, or if the upstream does not answer.
 pub(super) fn compare(
     pack: &Pack,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
 ) -> Result<(Answers, Option<String>), Failure> {
     let name = pack.name();
-    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", http, packs)?;
+    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", legs, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
-    let facts = running.facts();
+    let (facts, http) = (running.facts(), legs.clients);
     let seen = conformance::observe(running.direct(), running.address(), &facts.change, http, PATIENCE);
     let seen = seen.map_err(|error| Failure {
         stage: Stage::Trial,
@@ -73,14 +73,14 @@ pub(super) fn compare(
     let listed = &pack.manifest().differences;
     let reason = |case: &str, what: &str| {
         let is_known =
-            |known: &&manifest::Difference| known.case == case && known.what == what && known.is_over(http);
+            |known: &&manifest::Difference| known.case == case && known.what == what && known.is_over(legs);
         listed.iter().find(is_known).map(|known| known.reason.clone())
     };
     let differences = seen.iter().filter_map(|seen| {
         let what = seen.difference.clone()?;
         Some(Difference { case: seen.case, reason: reason(seen.case, &what), what })
     });
-    let mismatches = conformance::mismatches(&seen, listed, http);
+    let mismatches = conformance::mismatches(&seen, listed, legs);
     let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
     let answers = Answers {
         as_listed: mismatches.is_empty(),

@@ -5,6 +5,7 @@ use hoptax_format::Address;
 use hoptax_format::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Facts, Service};
@@ -45,6 +46,8 @@ pub struct Setup {
 pub struct Observation {
     /// The options that the gateway was started with.
     pub setup: Setup,
+    /// The version of HTTP that the gateway must speak to the upstream.
+    pub upstream_http: HttpVersion,
     /// How the gateway's answers differ from the answers of direct. Absent if the answers are equal.
     pub differs: Option<Failure>,
     /// Number of client connections that the load uses.
@@ -75,7 +78,7 @@ pub struct Observation {
 pub(super) fn observe(
     name: &str,
     setup: &Setup,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -84,18 +87,20 @@ pub(super) fn observe(
     let below = directory.join(format!("{name}-{}{log}", setup.workers));
     let log = if setup.access_log { "file" } else { "off" };
     let gateway = format!("name: \"{name}\", workers: {}", setup.workers);
-    let plan = plan(&gateway, &format!("access_log: {log}\n"), http, packs)?;
+    let plan = plan(&gateway, &format!("access_log: {log}\n"), legs, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &below)?;
     let version = running.gateway.0.facts().version.clone();
     running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// A plan for one gateway, with a load in this version of HTTP. `gateway` contains the keys of the gateway,
-/// and `more` is appended to the plan as further lines.
-pub(super) fn plan(gateway: &str, more: &str, http: HttpVersion, packs: &PackSet) -> Result<Plan, Failure> {
-    let version = if http == HttpVersion::Http2 { "2" } else { "1.1" };
+/// A plan for one gateway, with these versions of HTTP. `gateway` contains the keys of the gateway. `more` is
+/// appended to the plan as further lines.
+pub(super) fn plan(gateway: &str, more: &str, legs: Legs, packs: &PackSet) -> Result<Plan, Failure> {
+    let version = if legs.clients == HttpVersion::Http2 { "2" } else { "1.1" };
+    let upstream = if legs.upstream == HttpVersion::Http2 { ", upstream_http: 2" } else { "" };
     let text = format!(
-        "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
+        "name: lint\ngateways: [{{ {gateway}{upstream} }}]\n\
+         target: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
          load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s, http: {version} }}]\n{more}"
     );
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
@@ -182,6 +187,10 @@ impl<'a> RunningGateway<'a> {
         let left = all_processes.iter().filter(|pid| tree::is_alive(**pid)).count() as u32;
         Ok(Observation {
             setup,
+            upstream_http: match self.plan.gateways[0].has_http2_upstream() {
+                true => HttpVersion::Http2,
+                false => HttpVersion::Http11,
+            },
             differs,
             connections,
             opened,
