@@ -1,15 +1,19 @@
 //! Cases: all valid trials of a contender at a load point.
 
 use crate::figures::events;
-use crate::figures::latency::latency;
+use crate::figures::latency::{latency, of_histograms};
 use crate::figures::series;
 use crate::figures::throughput::throughput;
 use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{empty_of_counts, spread};
+use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
-use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls, Waits};
+use hoptax_record::Times;
+use hoptax_record::report::{
+    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Spread, Tls, Waits,
+};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
@@ -49,6 +53,8 @@ pub(crate) fn case(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Case {
         tls: tls(trials),
         connections: Some(connections(trials, counts.sent)),
         http2: http2(trials),
+        messages: messages(trials),
+        message: message_times(trials),
         bytes: Some(bytes(trials)),
         cpu: Some(cpu(trials)),
         memory: Some(memory(trials)),
@@ -87,6 +93,8 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         counts: None,
         connections: None,
         http2: None,
+        messages: None,
+        message: None,
         bytes: None,
         cpu: None,
         memory: None,
@@ -148,6 +156,29 @@ fn http2(trials: &[Trial<'_>]) -> Option<Http2Tally> {
         sum.get_or_insert_default().add(tally);
     }
     sum
+}
+
+fn messages(trials: &[Trial<'_>]) -> Option<MessageCounts> {
+    let mut sum: Option<MessageCounts> = None;
+    for record in trials.iter().filter_map(|trial| trial.load.messages.as_ref()) {
+        sum.get_or_insert_default().add(&record.counts);
+    }
+    sum
+}
+
+/// Times of messages. Absent without streams.
+fn message_times(trials: &[Trial<'_>]) -> Option<MessageTimes> {
+    let of = |times: Times| -> Option<Latency> {
+        let held = trials.iter().filter_map(|trial| Some((trial.round(), trial.times(times)?)));
+        let held: Vec<_> = held.collect();
+        (!held.is_empty()).then(|| of_histograms(&held))
+    };
+    trials.iter().any(|trial| trial.messages.is_some()).then(|| MessageTimes {
+        response_time: of(Times::Message),
+        first_message: of(Times::FirstMessage),
+        age: of(Times::Age),
+        gap: of(Times::Gap),
+    })
 }
 
 /// Distribution of the number of responses per connection, over all trials. Absent if the record of a trial

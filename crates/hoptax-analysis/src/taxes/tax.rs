@@ -9,17 +9,28 @@ use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_record::report::{Difference, NoiseFloor, Tax};
+use hoptax_stats::Estimate;
 
 /// Compares the trials `via` a gateway with the `direct` trials of the same load point.
 pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Tax {
     let pairs = Pairs::new(via, direct);
     let times = Added::new(&pairs, |trial| Some(&trial.response_time));
+    let difference = |metric: Metric, estimate: Option<Estimate>| {
+        Some(Difference::new(estimate?, metric.neutral(), floor.get(metric)))
+    };
     let of = |metric: Metric| {
         let estimate = match percentile(metric) {
             Some(statistic) => times.at(statistic),
             None => pairs.of_sums(metric),
-        }?;
-        Some(Difference::new(estimate, metric.neutral(), floor.get(metric)))
+        };
+        difference(metric, estimate)
+    };
+    let of_messages = |metric: Metric| {
+        let estimate = match metric.times().zip(percentile(metric)) {
+            Some((times, statistic)) => Added::new(&pairs, |trial| trial.times(times)).at(statistic),
+            None => pairs.of_sums(metric),
+        };
+        Some((metric, difference(metric, estimate)?))
     };
     Tax {
         added_p50: of(Metric::AddedP50),
@@ -29,6 +40,7 @@ pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -
         throughput_ratio: of(Metric::ThroughputRatio),
         cpu_us_per_request: of(Metric::CpuUsPerRequest),
         extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
+        of_messages: Metric::OF_MESSAGES.into_iter().filter_map(of_messages).collect(),
     }
 }
 

@@ -13,7 +13,6 @@
 
 use crate::taxes::another_run::{Scatter, Scatters, widen_between};
 use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
-use crate::trials::metric::percentile;
 use crate::trials::source::Source;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
@@ -23,21 +22,23 @@ use hoptax_record::report::{Case, GatewayPair, Load, Price};
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The metrics in which gateways are compared.
-const METRICS: [Metric; 6] = [
+/// The metrics in which gateways are compared. Those of messages exist only for streams.
+const METRICS: [Metric; 8] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP95,
     Metric::AddedP99,
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
+    Metric::AddedMessageP50,
+    Metric::AddedAgeP50,
 ];
 
 /// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
 
 /// If a load point has more gateways than this, only those that compete for the answer are compared, and only
-/// in two metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
+/// in two metrics. 30 gateways have 435 pairs, which nobody reads in all metrics.
 const MOST_IN_FULL: usize = 30;
 
 /// Labels of the gateways that compete for the answer, in the plan's order. Built-in hops are references. If
@@ -124,7 +125,7 @@ fn compare_all(
     metrics: &[Metric],
 ) -> Vec<Compared> {
     // Percentiles come first in the list of metrics. All of them are read from the same data.
-    let same_data = metrics.chunk_by(|one, other| percentile(*one).is_some() && percentile(*other).is_some());
+    let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
     let mut compared: Vec<Compared> =
         same_data.flat_map(|metrics| compare(gateways, wanted, direct, metrics)).collect();
     compared.sort_by_key(|one| (one.pair, one.metric));
@@ -150,7 +151,7 @@ impl Gateway<'_, '_> {
         let has = |trial: &&Trial<'_>| match metric {
             Metric::ThroughputRatio => direct.iter().any(|one| one.round() == trial.round()),
             Metric::CpuUsPerRequest => trial.gateway_cpu_ns.is_some(),
-            _ => !trial.response_time.is_empty(),
+            _ => metric.times().and_then(|times| trial.times(times)).is_some_and(|times| !times.is_empty()),
         };
         self.trials.iter().filter(has).map(Trial::round).collect()
     }
