@@ -10,12 +10,13 @@ use std::io::{self, Write as _};
 
 const HEAD: &str = "# The command line
 
-All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page.
+All commands and options. `hoptax help COMMAND` prints the same, and the command's exit
+statuses. `make docs` generates this page.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | success: every case was measured, all budgets hold, no `void` finding |
-| 1 | the command could not run, or no gateway could be measured |
+| 1 | the command could not run, no gateway could be measured, or the machine or a host is not fit (`hoptax doctor`, `hoptax hosts`) |
 | 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
 | 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not fair or not correct (`hoptax lint`) |
 | 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
@@ -23,6 +24,10 @@ All commands and options. `hoptax help COMMAND` prints the same. `make docs` gen
 
 Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.
 ";
+
+/// Start of the paragraph of a command's help that explains its exit statuses. The page leaves this paragraph
+/// out, because its table has all exit statuses.
+const EXIT_STATUS: &str = "Exit status:";
 
 /// If at least this many commands describe an argument or option in the same words, the page describes it
 /// only once.
@@ -140,7 +145,10 @@ fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String])
         let _ = writeln!(page, "\n[Common](#common-options): {}", names.join(", "));
     }
     if let Some(after) = verb.get_after_long_help().or(verb.get_after_help()) {
-        let _ = writeln!(page, "\n{after}");
+        let after = after.to_string();
+        for paragraph in after.split("\n\n").filter(|paragraph| !paragraph.starts_with(EXIT_STATUS)) {
+            let _ = writeln!(page, "\n{paragraph}");
+        }
     }
     for own in verb.get_subcommands_mut().filter(|own| !own.is_hide_set()) {
         let name = format!("{name} {}", own.get_name());
@@ -234,6 +242,7 @@ mod tests {
         ]);
         let go = Command::new("go")
             .about("Go there")
+            .after_help("Needs shoes.\n\nExit status: 0 there")
             .arg(Arg::new("where").value_name("PLACE").required(true).help("Where to | from"))
             .arg(
                 Arg::new("how")
@@ -264,7 +273,7 @@ mod tests {
             page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
             "{page}"
         );
-        assert!(page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n"), "{page}");
+        assert!(page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n\nNeeds shoes.\n"), "{page}");
         assert!(page.contains("- `--quiet`: Say nothing\n"), "{page}");
         assert!(page.contains("### `hoptax walk up`\n\nClimb.\n"), "{page}");
         assert!(!page.contains("hoptax walk down"), "{page}");
@@ -273,7 +282,7 @@ mod tests {
     #[test]
     fn hidden_verbs_and_common_options_are_left_out() {
         let page = page(program());
-        for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`"] {
+        for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`", "Exit status"] {
             assert!(!page.contains(absent), "{absent}: {page}");
         }
     }
