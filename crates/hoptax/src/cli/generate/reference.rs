@@ -273,7 +273,10 @@ mod tests {
             page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
             "{page}"
         );
-        assert!(page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n\nNeeds shoes.\n"), "{page}");
+        assert!(
+            page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n\nNeeds shoes.\n"),
+            "{page}"
+        );
         assert!(page.contains("- `--quiet`: Say nothing\n"), "{page}");
         assert!(page.contains("### `hoptax walk up`\n\nClimb.\n"), "{page}");
         assert!(!page.contains("hoptax walk down"), "{page}");
