@@ -68,6 +68,11 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "HTTP/1 carries over {} of requests" percent(COUNTS);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;

@@ -100,6 +100,13 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "of requests; of {} requests," number(FEWEST);
+    METHODOLOGY "requests, {} open connections, or none share one" percent(ALL_NEW);
+    METHODOLOGY "none share one although {} per worker are in flight" word(IN_FLIGHT);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
