@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Check that packs use equal settings and answer as direct does
 ///
-/// Starts each gateway with one worker, with two, and with an access log, and observes its settings. Then
-/// sends 22 requests (36 with `--http 2`) to it and to direct: every difference must be listed in the pack
-/// under `differences`, and every listed difference must occur.
+/// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends 22
+/// requests (36 with `--http 2`) to it and to direct: every difference must be listed in the pack under
+/// `differences`, and every listed difference must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \

@@ -26,20 +26,20 @@ pub(super) struct Args {
     /// Body of this size in each response, such as 0B, 64KiB or 1MB [default: 1KiB]
     #[arg(long = "body-size", alias = "body", value_name = "SIZE", value_parser = units::size, group = "content")]
     body: Option<u64>,
-    /// Fill the body with content that compresses like real content: text or json [default: a fixed pattern]
+    /// Fill the body with content that compresses like real text or json [default: a fixed pattern]
     #[arg(long, value_name = "KIND", value_parser = BodyKind::parse, conflicts_with_all = ["body_text", "body_file"])]
     body_kind: Option<BodyKind>,
     /// This text as the body of each response
     #[arg(long, value_name = "TEXT", group = "content")]
     body_text: Option<String>,
-    /// Content of this file as the body of each response; the file is read once, at the start
+    /// Content of this file, read once, as the body of each response
     #[arg(long, value_name = "FILE", group = "content")]
     body_file: Option<PathBuf>,
     /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99%
     /// 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = units::delay)]
     delay: Delay,
-    /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
+    /// Share of requests to answer with status 500, at random, such as 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
     /// Close each connection after this number of requests, with GOAWAY on HTTP/2 [default: never]
@@ -73,11 +73,11 @@ pub(super) struct Args {
     /// Seed of random delays and failures
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Add a header to each response with the times at which the request was read and the response was sent
+    /// Add a header to each response with the times of the request and the response
     #[arg(long)]
     stamps: bool,
-    /// Also serve TLS, on a second port of each instance. The environment variable HOPTAX_UPSTREAM_IDENTITY
-    /// must contain the certificate and its key (PEM)
+    /// Also serve TLS, on a second port of each instance. HOPTAX_UPSTREAM_IDENTITY must contain the
+    /// certificate and its key (PEM)
     #[arg(long)]
     tls: bool,
 }
