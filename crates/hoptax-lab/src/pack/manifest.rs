@@ -100,7 +100,9 @@ pub struct Manifest {
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// Whether the gateway passes gRPC calls to the upstream, over HTTP/2.
+    /// Whether the gateway passes gRPC calls to the upstream over HTTP/2, although it speaks HTTP/1 there
+    /// otherwise. Its templates then use `grpc`. A gateway with `upstream_http2` passes calls without this
+    /// key, unless `unsupported.grpc` gives a reason why not.
     #[serde(default)]
     pub grpc: bool,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
@@ -110,8 +112,8 @@ pub struct Manifest {
     /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
     #[serde(default)]
     pub unix_upstream: bool,
-    /// Reasons why features, `workers`, `access_log` or `upstream_http2` are unsupported, by the name of the
-    /// feature or setting.
+    /// Reasons why features, `workers`, `access_log`, `upstream_http2` or `grpc` are unsupported, by the name
+    /// of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax

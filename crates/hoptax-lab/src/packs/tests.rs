@@ -92,6 +92,11 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\ngrpc: true\nunsupported: { grpc: no }\n",
+            &["gateway.yaml:9: `grpc` is both supported and listed as unsupported"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nstop: { signal: BOOM }\n",
             &["gateway.yaml:8: unknown stop signal `BOOM`"],
         ),
