@@ -60,6 +60,7 @@ pub(super) fn read(
                 upstream_http: None,
                 delay: None,
                 warming: None,
+                faults: None,
             },
         };
         // Each version has a label of its own, which is checked below.
@@ -223,12 +224,7 @@ fn refuse_upstream_http(reader: &mut Reader<'_>, typed: &RawGateway) {
 
 /// Reads the key `upstream_http` of a gateway from a pack. True for HTTP/2; otherwise the pack's
 /// configuration decides. gRPC calls need HTTP/2, so a plan with calls need not have the key.
-fn upstream_http2(
-    reader: &mut Reader<'_>,
-    typed: &RawGateway,
-    pack: Option<&PackInfo>,
-    calls: bool,
-) -> bool {
+fn upstream_http2(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>, calls: bool) -> bool {
     let Some(pack) = pack else { return false };
     let Some(typed_version) = &typed.upstream_http else {
         return calls && pack.upstream_http2 && http::form(Some(pack), typed).is_none();
