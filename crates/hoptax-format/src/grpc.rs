@@ -52,6 +52,25 @@ pub fn body(message: &[u8]) -> Result<Vec<u8>, grpc::Fault> {
     Ok(body)
 }
 
+/// The body of a call whose message is compressed: the compressed message with its prefix.
+///
+/// # Errors
+/// If the compressed message is 4 GiB long or longer.
+pub fn compressed_body(compressed: &[u8]) -> Result<Vec<u8>, grpc::Fault> {
+    let mut body = body(compressed)?;
+    body[0] = 1;
+    Ok(body)
+}
+
+/// Adds the headers of a call whose message is compressed with gzip, unless `headers` has them.
+pub fn add_gzip(headers: &mut Vec<(String, String)>) {
+    for (name, value) in [("grpc-encoding", "gzip"), ("grpc-accept-encoding", "gzip, identity")] {
+        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+}
+
 /// The status of a response: the value of its `grpc-status`, or the one for its HTTP status if it has none.
 pub fn status_of(value: Option<&[u8]>, http: u16) -> Status {
     value.map_or_else(|| Status::of_http(http), Status::read)

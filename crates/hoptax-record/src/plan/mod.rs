@@ -32,7 +32,7 @@ pub use objective::{Figure, Objective, REACHED, Term};
 pub use settings::{
     AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, TailPasses, UntilSettled,
 };
-pub use target::{Imported, Target, Timeouts};
+pub use target::{EncodedMessage, Imported, Target, Timeouts, gzip};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
     Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
