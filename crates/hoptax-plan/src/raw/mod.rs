@@ -24,10 +24,10 @@ pub(crate) use request::{
     RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
-    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText, ObjectiveText, OnOffText,
-    PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate,
-    StreamCount, Text, Time, TrialsText,
+    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
+    FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
+    ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText,
+    StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -428,6 +428,8 @@ pub(crate) struct RawGateway {
     /// Known warm-up of `hop-l7` or `hop-h2`. Use it to check that hoptax detects when a gateway is warm.
     /// Default: none.
     pub(crate) warming: Option<Placed<RawHopWarming>>,
+    /// Faults that `hop-h2` plants in gRPC calls. Use them to check that hoptax finds them. Default: none.
+    pub(crate) faults: Option<Placed<RawHopFaults>>,
 }
 
 /// Whether a pack's gateway runs as processes or in a container.
@@ -512,7 +514,7 @@ pub(crate) struct RawFeature {
     pub(crate) token_review: Option<Placed<Time>>,
 }
 
-/// A known delay. Give `in`, `out` or both.
+/// A known delay. Give at least one of `in`, `out` and `message`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-delay")]
 #[serde(deny_unknown_fields)]
@@ -523,6 +525,8 @@ pub(crate) struct RawHopDelay {
     /// Delay of a response before the hop sends it to the client. Default: 0ms.
     #[serde(rename = "out")]
     pub(crate) outbound: Option<Placed<Time>>,
+    /// Delay of each gRPC message of a response. Only `hop-h2` has it. Default: 0ms.
+    pub(crate) message: Option<Placed<Time>>,
     /// Share of requests to delay. The seed determines which requests are delayed. Default: 100%.
     pub(crate) share: Option<Placed<Share>>,
     /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other
@@ -542,6 +546,22 @@ pub(crate) struct RawHopWarming {
     /// How the extra time falls to zero: a bit with each request (`linear`), or at once after the last
     /// request of the warm-up (`step`). Default: linear.
     pub(crate) fall: Option<HopWarmingFall>,
+}
+
+/// Faults in gRPC calls. Give at least one. The seed determines which messages are dropped and repeated.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "hop-faults")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHopFaults {
+    /// Share of the messages of responses to drop. Default: 0%.
+    pub(crate) drop: Option<Placed<Share>>,
+    /// Share of the messages of responses to send twice. Default: 0%.
+    pub(crate) repeat: Option<Placed<Share>>,
+    /// How long to keep the first message of a response, and those that arrive after it. The hop then sends
+    /// them together. Default: 0ms.
+    pub(crate) hold: Option<Placed<Time>>,
+    /// Remove the `grpc-timeout` of calls (`drop`), or write this time limit instead. Default: pass it.
+    pub(crate) deadline: Option<Placed<DeadlineText>>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.
