@@ -1,7 +1,7 @@
 //! `connections-recycled`: the gateway ends connections after some requests, and direct does not.
 
 use super::keepalive_lost::LOST;
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence};
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
@@ -93,10 +93,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
         }
     };
     Some(Finding {
-        code: CODE,
-        severity: if unprocessed > 0 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(Figures::Tails),
-        case: Some(via.0.case.clone()),
         evidence: evidence([
             ("ended", connections.into()),
             ("sent", requests.into()),
@@ -109,6 +106,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             grouped(each.round())
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, if unprocessed > 0 { Severity::Warning } else { Severity::Note }, &via.0.case)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `connections-unserved`: some connections got no response, although the others got several.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::figures::case::responses;
 use crate::thresholds::SERVED;
 use hoptax_format::histogram::{rank, value_at_rank};
@@ -50,10 +50,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let served = asked - waiting;
     let median = value_at_rank(&responses, responses.len().saturating_sub(served) + rank(0.5, served));
     Some(Finding {
-        code: CODE,
-        severity: if share > ANOTHER_CASE { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("asked", most.connections.asked.into()),
             ("unserved", unserved(most).into()),
@@ -72,6 +68,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              at most {} connections.",
             most.connections.asked - unserved(most)
         ),
+        ..about(CODE, if share > ANOTHER_CASE { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

@@ -5,7 +5,7 @@
 //! until the peer acknowledges the first (Nagle's algorithm, RFC 896). Linux delays the acknowledgement by 40
 //! ms (`TCP_DELACK_MIN`), except at the beginning of a connection.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use hdrhistogram::Histogram;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_plan::{GatewayKind, Upstream};
@@ -129,10 +129,6 @@ impl Delayed {
             (false, _) => "the gateway sends its requests, or reads its answers, in two segments",
         };
         Some(Finding {
-            code: CODE,
-            severity: Severity::Warning,
-            concerns: Concerns::ALL,
-            case: Some(case.case.clone()),
             evidence: evidence([
                 ("share", self.share.into()),
                 ("requests", self.in_mode.into()),
@@ -146,6 +142,7 @@ impl Delayed {
             advice: "Set TCP_NODELAY there, or send the whole message at once, and measure again: otherwise \
                      the comparison shows this setting of a socket."
                 .into(),
+            ..about(CODE, Severity::Warning, &case.case)
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Verification compares answers before the first trial. This check compares the status and the body length
 //! under load. It does not compare header fields, because gateways add some.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_plan::{Feature, Gateway};
 use hoptax_stats::{mean, share, standard_deviation};
@@ -76,10 +76,6 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     }
     let of = |pick: fn((f64, f64, f64)) -> f64| json!(bodies.map(pick));
     Some(Finding {
-        code: CODE,
-        severity: if worst > OTHER_WORK { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("status", json!(counts.status)),
             ("direct_status", json!(direct.0.counts.as_ref()?.status)),
@@ -97,6 +93,7 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
             "Send the same request to direct and to the gateway, and compare the answers. Look for missing \
              routes, compression, caches, error pages and limits."
                 .into(),
+        ..about(CODE, if worst > OTHER_WORK { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests failed or timed out.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::causes;
 use crate::thresholds::DOUBTFUL;
 use crate::trials::counts::failures;
@@ -39,10 +39,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
             let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("scheduled", counts.scheduled.into()),
                     ("failed", failures(counts).into()),
@@ -61,6 +57,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     causes_by_count(counts).join(", ")
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
         .chain(of_starts)

@@ -1,6 +1,6 @@
 //! `few-quiet-windows`: the hypervisor disturbed more than half of a trial.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 
 const CODE: &str = "few-quiet-windows";
 
@@ -24,10 +24,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             trials => format!("quiet figures rest on only {trials} trials"),
         };
         Some(Finding {
-            code: CODE,
-            severity: Severity::Note,
             concerns: Concerns::only(Figures::QuietWindows),
-            case: Some(case.case.clone()),
             evidence: evidence([
                 ("trials", case.trials.into()),
                 ("trials_left_out", quiet.trials_left_out.into()),
@@ -42,6 +39,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 percent(quiet.share_left_out)
             ),
             advice: "Measure more rounds, at another time, or on a dedicated machine.".into(),
+            ..about(CODE, Severity::Note, &case.case)
         })
     };
     subject.measured().filter_map(|(case, _)| disturbed(case)).collect()

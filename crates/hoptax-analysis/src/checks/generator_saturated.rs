@@ -1,6 +1,6 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::thresholds::{BUSY, LATE};
 use hoptax_record::report::{GeneratorFigures, Latency};
@@ -97,10 +97,6 @@ fn busy(case: &Case) -> Option<Finding> {
         (false, _) => (Severity::Warning, "The gateway may be able to handle more load"),
     };
     let finding = Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("generator_utilisation", utilisation.into()), ("limit", BUSY.into())]),
         message: format!(
             "{} was on a CPU for {} of a trial, so the generator may have been the limit. \
@@ -112,6 +108,7 @@ fn busy(case: &Case) -> Option<Finding> {
             "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, \
              use an open loop at a rate well below the generator's limit."
                 .into(),
+        ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))
 }
@@ -161,10 +158,7 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     };
     let one = sent.generator.map_or_else(|| "One".to_owned(), |host| format!("On {host}, one"));
     let finding = Finding {
-        code: CODE,
-        severity,
         concerns: Concerns::only(figures),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("send_lag_p99_us", lag.into()),
             ("response_time_p50_us", median.into()),
@@ -178,6 +172,7 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. \
                  Service times do not include the delay."
             .into(),
+        ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))
 }

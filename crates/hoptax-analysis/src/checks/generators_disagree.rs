@@ -1,6 +1,6 @@
 //! `generators-disagree`: a gateway adds much more to the requests of one generator than to those of another.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
 use crate::taxes::generators::{Disagreement, disagreements};
 use crate::{Case, Trial};
@@ -70,10 +70,6 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
     let Disagreement { pair: [first, second], added_p50: [of_first, of_second], difference } = one;
     let interval = difference.interval().map(|(low, high)| format!(" (95 % interval {low:.0} to {high:.0})"));
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("generators", [first, second].map(String::as_str).to_vec().into()),
             ("added_p50_us", [*of_first, *of_second].to_vec().into()),
@@ -94,6 +90,7 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
             "Compare the machines of {first} and {second} (`hoptax doctor` there) and their paths to the \
              gateway and the upstream. If these differ on purpose, use the figures of each generator."
         ),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

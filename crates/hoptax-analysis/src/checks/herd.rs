@@ -5,7 +5,7 @@
 //! Either the same load with jitter has shorter response times, or half of the requests are sent only after
 //! the following request is due.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, most_in_flight};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, most_in_flight};
 use crate::Case;
 use crate::Trial;
 use hoptax_format::clock::SECOND;
@@ -112,10 +112,6 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
 fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> Finding {
     let [first, second] = figures.map(|(name, value)| (name, value.into()));
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             first,
             second,
@@ -126,6 +122,7 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
         advice:
             "Use `arrivals: jitter` or `arrivals: poisson`, because real users do not send requests in step."
                 .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

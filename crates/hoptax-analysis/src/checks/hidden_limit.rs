@@ -1,6 +1,6 @@
 //! `hidden-limit`: the gateway refused connections, requests or retries because of one of its own limits.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 use crate::{Case, Trial};
 use hoptax_record::Counter;
 
@@ -40,10 +40,6 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
         .collect();
     let total: f64 = grown.iter().sum();
     (total > 0.0).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("counter", counter.name.clone().into()),
             ("grown", total.into()),
@@ -64,6 +60,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
                     .into()
             }
         },
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `impossible`: figures that contradict each other, or that can only occur if something other than the
 //! gateway answered.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hdrhistogram::Histogram;
 use hoptax_format::record::Counts;
@@ -86,13 +86,10 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding
     let numbers: Map<String, Value> =
         seen.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
     Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("seen", Value::Object(numbers))]),
         message: format!("This is impossible: {}.", described.join("; ")),
         advice: advice.into(),
+        ..about(CODE, severity, &case.case)
     }
 }
 

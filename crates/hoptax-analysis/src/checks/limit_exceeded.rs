@@ -1,7 +1,7 @@
 //! `limit-exceeded`: a rate limit let more requests through than it allows.
 
 use super::rate_limit::{INEXACT, most_passed};
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_record::units::grouped;
 
@@ -46,10 +46,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
     let allowed = most_passed(per_second, seconds);
     let limit = grouped(f64::from(per_second));
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("rate_limit", per_second.into()),
             ("succeeded", succeeded.into()),
@@ -66,6 +62,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             trials.len()
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `protocol-downgraded`: the plan requires HTTP/2 on a leg, but requests arrived over HTTP/1.
 
 use super::upstream_http_version::passes_on;
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -53,10 +53,6 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ("The load uses HTTP/2 (`http: 2`)", "Find out who answers in place of the upstream.")
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("http_version", json!(ledger.http_version)), ("share", share.into())]),
         message: format!(
             "{required}, but {} of the upstream requests used HTTP/{version}. So the figures are not those \
@@ -64,6 +60,7 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             percent(share)
         ),
         advice: advice.to_owned(),
+        ..about(CODE, Severity::Void, &case.case)
     })
 }
 

@@ -1,9 +1,7 @@
 //! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream
 //! connections.
 
-use super::{
-    Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, most_in_flight, percent,
-};
+use super::{Finding, Measured, Rule, Severity, Subject, about, connections, evidence, most_in_flight, percent};
 use crate::{Case, Trial};
 use hoptax_record::units::grouped;
 use serde_json::json;
@@ -88,10 +86,6 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     }
     let since = flat.map_or_else(String::new, |one| format!(", as many as with {}", connections(&one.load)));
     Some(Finding {
-        code: CODE,
-        severity: if flat.is_some() { Severity::Warning } else { Severity::Note },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("throughput", reached.into()),
             ("direct_throughput", most.into()),
@@ -114,6 +108,7 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
                  (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
                  than this limit: the added time is then that of the gateway and not of its queue."
             .into(),
+        ..about(CODE, if flat.is_some() { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the
 //! reverse.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::quiet_cases::{Disagreement, disagreements};
 use hoptax_plan::Metric;
@@ -51,10 +51,7 @@ fn of_case(case: &Case) -> Option<Finding> {
     let tails_only = differing.iter().all(|one| one.metric == Metric::AddedP99);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
-        code: CODE,
-        severity: if doubtful && !tails_only { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(if tails_only { Figures::Tails } else { Figures::All }),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("metrics", Value::Object(metrics)),
             ("share_left_out", quiet.share_left_out.into()),
@@ -77,6 +74,7 @@ fn of_case(case: &Case) -> Option<Finding> {
             false => "The quiet figures are closer to the gateway's cost. A longer run should confirm them.",
         }
         .into(),
+        ..about(CODE, if doubtful && !tails_only { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `streams-refused`: the server refused more than 0.1 % of the streams.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
@@ -28,10 +28,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let share = share(http2.refused as f64, sent as f64).filter(|share| *share > DOUBTFUL)?;
     let who = if case.is_direct() { "upstream" } else { "gateway" };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("refused", http2.refused.into()),
             ("sent", sent.into()),
@@ -45,6 +41,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             percent(share)
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `unasked`: bytes arrived on connections that had no request in flight.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
@@ -31,10 +31,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let sent: u64 = trials.iter().map(|trial| trial.load.lifetime.sent).sum();
             let share = share(unasked as f64, sent as f64).filter(|_| unasked > 0)?;
             Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("unasked", unasked.into()),
                     ("sent", sent.into()),
@@ -46,6 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      requests were sent. The response times of such answers are too short."
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
         .collect()

@@ -1,6 +1,6 @@
 //! `upstream-http-version`: contenders use different HTTP versions for requests to the upstream.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -83,10 +83,6 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
     let count: u64 = others.map(|(_, count)| count).sum();
     let share = share(count as f64, ledger.requests as f64).filter(|share| *share > COUNTS)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("http_version", json!(ledger.http_version)),
             ("expected", expected.into()),
@@ -99,6 +95,7 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
             percent(share)
         ),
         advice: format!("Set HTTP/{expected} for upstream requests (nginx: `proxy_http_version`)."),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `upstream-not-multiplexed`: the gateway speaks HTTP/2 to the upstream, but without its streams: it sends
 //! one request at a time on a connection.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -83,10 +83,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         return None;
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("most_streams", most_streams.into()),
             ("in_flight", in_flight.into()),
@@ -96,6 +92,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         ]),
         message,
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Note, &case.case)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `upstream-not-reused`: the gateway opens new upstream connections although clients reuse theirs.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -133,10 +133,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     }
     let cause = Cause::of(trials, share);
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", ledger.requests.into()),
             ("upstream_connections", connections.into()),
@@ -153,6 +149,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             cause.in_words(case.load.concurrency())
         ),
         advice: cause.advice(case.load.concurrency()),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -480,3 +480,30 @@ fn starts_are_not_compared_with_trials() {
         }
     }
 }
+
+#[test]
+fn messages_are_compared() {
+    let run = |of_nginx: u64| {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            let jitter = u64::from(round % 2);
+            run.push(via("direct", round).first().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.push(via("direct", round).last().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.push(via("nginx", round).all_at_us(900).both_ways_us(of_nginx + jitter, 1000));
+            run.push(via("envoy", round).all_at_us(900).both_ways_us(200 + jitter, 1000));
+        }
+        run
+    };
+    let (before, after) = (run(150), run(250));
+    let in_one_run = of_labels(&before, "nginx", "envoy");
+    let added = row(&in_one_run, "envoy", Metric::AddedMessageP50);
+    assert!((added.difference.estimate - 50.0).abs() < 0.5, "{added:?}");
+    assert_eq!(added.verdict, Verdict::Worse);
+    let of_two_runs = of_runs(&before, &after);
+    for metric in [Metric::AddedMessageP50, Metric::AddedMessageP99, Metric::MessageP50] {
+        let row = row(&of_two_runs, "nginx", metric);
+        assert!((row.difference.estimate - 100.0).abs() < 0.5, "{row:?}");
+        assert_eq!(row.verdict, Verdict::Worse, "{row:?}");
+    }
+    assert_eq!(row(&of_two_runs, "direct", Metric::MessageP50).verdict, Verdict::NotDistinguishable);
+}

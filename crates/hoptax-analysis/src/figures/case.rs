@@ -286,6 +286,27 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_summed_and_their_times_merged() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        let lossy = via("nginx", 0).both_ways_us(100, 1000).message_counts(|counts| counts.lost = 3);
+        run.push(lossy).push(via("nginx", 1).both_ways_us(300, 1000));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        let counts = case.messages.expect("streams");
+        assert_eq!((counts.sent, counts.received, counts.lost), (20_000, 20_000, 3));
+        let times = case.message.as_ref().expect("streams");
+        let response_time = times.response_time.as_ref().expect("both sides send");
+        assert!((response_time.p90.expect("samples").estimate - 300.0).abs() < 0.5, "{response_time:?}");
+        assert_eq!(response_time.samples, 20_000);
+        assert_eq!(times.first_message.as_ref().map(|times| times.samples), Some(2000));
+        assert_eq!(times.gap.as_ref().map(|times| times.samples), Some(18_000));
+        assert_eq!(times.age, None);
+        let direct = analysis.case("direct", 0).expect("measured");
+        assert_eq!((direct.messages, direct.message.as_ref()), (None, None));
+    }
+
+    #[test]
     fn handshakes_are_counted_if_there_are_any() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);

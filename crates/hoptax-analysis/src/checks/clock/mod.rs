@@ -2,7 +2,7 @@
 
 mod comb;
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::figures::path::{self, Refusal};
 use crate::trials::trial::Trial;
@@ -121,13 +121,11 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
         ),
     };
     Finding {
-        code: CODE,
-        severity,
         concerns: Concerns::only(Figures::PathSplit),
-        case: Some(case.case.clone()),
         evidence,
         message,
         advice: advice.into(),
+        ..about(CODE, severity, &case.case)
     }
 }
 
@@ -135,10 +133,6 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let comb = comb::find(&merge(trials.iter().map(|trial| &trial.response_time)))?;
     let ms = comb.step_ns as f64 / 1e6;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("step_us", (comb.step_ns as f64 / 1e3).into()),
             ("coherence", comb.coherence.into()),
@@ -154,6 +148,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
                  the steps, and `hoptax doctor` shows the clock source of the machine. If not, look in the \
                  gateway for a timer, a flush interval or a scheduler tick of this length."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -4,9 +4,7 @@ mod passes;
 
 pub use passes::of_passes;
 
-use super::{
-    Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host,
-};
+use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, about, evidence, percent, with_host};
 use crate::{Case, Trial, headline};
 use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::{GatewayKind, Upstream};
@@ -163,10 +161,6 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
         ("worst_foreign", host.foreign.into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(load.label.clone()),
         evidence: with_host(evidence, "worst_host", subject.host_in_words(load.index, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials of the search. \
@@ -179,6 +173,7 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
             most_of_it(host)
         ),
         advice: "Search when nothing else runs, or on a dedicated machine.".into(),
+        ..about(CODE, severity, &load.label)
     })
 }
 
