@@ -1,9 +1,22 @@
 //! Helpers that several findings use.
 
 use crate::Case;
-use hoptax_record::report::Load;
+use hoptax_record::report::{Concerns, Finding, Load, Severity};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// A finding about a case, which makes all its figures doubtful. The caller adds evidence, message and advice.
+pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
+    Finding {
+        code,
+        severity,
+        concerns: Concerns::ALL,
+        case: Some(case.to_owned()),
+        evidence: BTreeMap::new(),
+        message: String::new(),
+        advice: String::new(),
+    }
+}
 
 pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
     members.into_iter().collect()

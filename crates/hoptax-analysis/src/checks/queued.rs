@@ -1,7 +1,9 @@
 //! `queued`: requests wait in the gateway although nobody is busy, because it limits its upstream
 //! connections.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, connections, evidence, most_in_flight, percent};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, connections, evidence, most_in_flight, percent,
+};
 use crate::{Case, Trial};
 use hoptax_record::units::grouped;
 use serde_json::json;

@@ -4,7 +4,9 @@ mod passes;
 
 pub use passes::of_passes;
 
-use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, about, evidence, percent, with_host};
+use super::{
+    Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, about, evidence, percent, with_host,
+};
 use crate::{Case, Trial, headline};
 use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::{GatewayKind, Upstream};
