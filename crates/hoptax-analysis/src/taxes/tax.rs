@@ -224,7 +224,8 @@ mod tests {
         }
         let added = *tax(&run, "nginx").get(Metric::AddedMessageP50).expect("measured");
         let half = 12.706 * (2.0 * (0.75 * 6.25 * 6.25 + 0.25 * 18.75 * 18.75_f64)).sqrt();
-        assert!((added.in_run.half_width().expect("two rounds") / half - 1.0).abs() < 0.01, "{added:?}, {half}");
+        let found = added.in_run.half_width().expect("two rounds");
+        assert!((found / half - 1.0).abs() < 0.01, "{added:?}, {half}");
     }
 
     #[test]

@@ -194,8 +194,8 @@ impl<'a> Trial<'a> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// CPU time of the gateway per message that the client sent or received, µs. Absent without streams, or if
-    /// the CPU time was not recorded.
+    /// CPU time of the gateway per message that the client sent or received, µs. Absent without streams, or
+    /// if the CPU time was not recorded.
     pub fn gateway_us_per_message(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages as f64)
     }
