@@ -157,6 +157,11 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         false => "The median delay of direct is different, so the tax at the median contains the difference",
     };
     let one = sent.generator.map_or_else(|| "One".to_owned(), |host| format!("On {host}, one"));
+    // If waits are known, they do not explain the delay.
+    let (or_wait, more) = match case.wait {
+        Some(_) => ("", ""),
+        None => (", or requests wait for a free connection", " more connections,"),
+    };
     let finding = Finding {
         concerns: Concerns::only(figures),
         evidence: evidence([
@@ -166,12 +171,13 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ]),
         message: format!(
             "{one} request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
-             {median:.0} µs. Response times include this delay. The generator causes the delay, or requests \
-             wait for a free connection. {cause}."
+             {median:.0} µs. Response times include this delay. The generator causes the \
+             delay{or_wait}. {cause}."
         ),
-        advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. \
-                 Service times do not include the delay."
-            .into(),
+        advice: format!(
+            "Give the generator its own CPUs (`cpus:` in the plan),{more} or a lower rate. Service times do \
+             not include the delay."
+        ),
         ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))
@@ -209,7 +215,10 @@ mod tests {
             let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
             let trial = via("nginx", 0).all_at_us(200).send_lag_us(25);
             run.push(trial.waits_us(connection_us, stream_us, 0));
-            assert_eq!(raised(&run, CODE).len(), expected, "{connection_us} {stream_us}");
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), expected, "{connection_us} {stream_us}");
+            let said: String = findings.iter().map(|one| format!("{} {}", one.message, one.advice)).collect();
+            assert!(!said.contains("free connection") && !said.contains("more connections"), "{said}");
         }
     }
 
