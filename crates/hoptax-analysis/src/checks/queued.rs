@@ -5,6 +5,7 @@ use super::{
     Finding, Measured, Rule, Severity, Subject, about, connections, evidence, most_in_flight, percent,
 };
 use crate::{Case, Trial};
+use hoptax_format::spec::HttpVersion;
 use hoptax_record::units::grouped;
 use serde_json::json;
 
@@ -86,6 +87,15 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     if flat.is_none() && (before.is_some() || !is_alone()) {
         return None;
     }
+    // Streams of HTTP/2 share connections.
+    let is_http2 = case.ledger.as_ref().is_some_and(|ledger| {
+        ledger.http_version.get("2").is_some_and(|count| 2 * count > ledger.requests)
+    });
+    let (carriers, fewer) = match (is_http2, case.load.http) {
+        (true, _) => ("streams to the upstream", "requests in flight"),
+        (false, HttpVersion::Http2) => ("upstream connections", "requests in flight"),
+        (false, _) => ("upstream connections", "connections"),
+    };
     let since = flat.map_or_else(String::new, |one| format!(", as many as with {}", connections(&one.load)));
     Some(Finding {
         evidence: evidence([
@@ -101,15 +111,16 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
             "Requests wait in the gateway although no role is busy. The gateway handles {}/s with \
              {}{since}; direct handles {}/s. About {with_upstream:.0} requests are at the upstream \
              at a time (throughput × direct's service time). So the gateway seems to allow about \
-             {with_upstream:.0} upstream connections, or waits for something else.",
+             {with_upstream:.0} {carriers}, or waits for something else.",
             grouped(reached.round()),
             connections(&case.load),
             grouped(most.round())
         ),
-        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
-                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
-                 than this limit: the added time is then that of the gateway and not of its queue."
-            .into(),
+        advice: format!(
+            "Raise the gateway's limit of {carriers}: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
+             breakers (Envoy), connections per host (Caddy). Or use fewer {fewer} than this limit: the added \
+             time is then that of the gateway and not of its queue."
+        ),
         ..about(CODE, if flat.is_some() { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
@@ -137,7 +148,6 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};
     use hoptax_format::record::Http2Tally;
-    use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 
     /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is
@@ -168,6 +178,19 @@ mod tests {
         run.push(via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20));
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:#?}");
+    }
+
+    #[test]
+    fn a_limit_to_an_upstream_with_http2_is_one_of_streams() {
+        let mut run = Run::closed(128);
+        run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+        let mine = via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20);
+        run.push(mine.upstream_versions(&[("2", 3200)]));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let Finding { message, advice, .. } = &findings[0];
+        assert!(message.contains("allow about 16 streams to the upstream, or"), "{message}");
+        assert!(advice.contains("use fewer requests in flight than"), "{advice}");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) fn rule() -> Rule {
 
 /// What keeps a gateway from reusing its upstream connections.
 enum Cause {
+    /// Connections over HTTP/2 carry few requests.
+    ShortHttp2,
     /// Requests in HTTP/1.0 close their connection.
     OldVersion,
     /// Requests carry `Connection: close`.
@@ -61,7 +63,9 @@ impl Cause {
         let old: u64 = ledgers().filter_map(|ledger| ledger.http_version.get("1.0")).sum();
         let closing: Option<u64> = ledgers().map(|ledger| ledger.closing).sum();
         let most = |count: u64| 2 * count > requests;
+        let new: u64 = ledgers().filter_map(|ledger| ledger.http_version.get("2")).sum();
         match closing {
+            _ if most(new) => Self::ShortHttp2,
             None if most(old) => Self::OldVersion,
             Some(closing) if most(closing) && most(old) => Self::OldVersion,
             Some(closing) if most(closing) => Self::Closing,
@@ -74,6 +78,7 @@ impl Cause {
     /// Says what the upstream saw, and what the gateway's configuration lacks.
     fn in_words(&self, clients: u64) -> String {
         match self {
+            Self::ShortHttp2 => "Its connections over HTTP/2 carry few requests each".into(),
             Self::OldVersion => "Its requests use HTTP/1.0 and close the connection: HTTP/1.1 and the empty \
                                  `Connection` header are missing"
                 .into(),
@@ -92,6 +97,10 @@ impl Cause {
 
     fn advice(&self, clients: u64) -> String {
         let fix = match self {
+            Self::ShortHttp2 => {
+                "Let upstream connections over HTTP/2 live longer and carry more streams (Envoy: \
+                 `max_requests_per_connection`, `max_concurrent_streams`)"
+            }
             Self::OldVersion => {
                 "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version \
                  1.1`, `proxy_set_header Connection \"\"`), and a pool (nginx: `keepalive`)"
@@ -189,6 +198,7 @@ mod tests {
             (1, "1.1", Some(0), ": the pool is missing."),
             (1, "1.1", None, ": the pool is missing, or requests carry `Connection: close`."),
             (2, "1.1", Some(0), ": the pool is too small for 64 connections."),
+            (1, "2", Some(0), "Its connections over HTTP/2 carry few requests each."),
         ] {
             let (message, advice) = told(reused, version, closing);
             assert!(message.ends_with(missing), "{message}");
