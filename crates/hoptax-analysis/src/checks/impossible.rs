@@ -44,11 +44,11 @@ pub(super) fn rule() -> Rule {
             "one of these is true. (1) Outcomes do not add up to the requests that were due. (2) A response \
              has not exactly one status and one response time. (3) A response took less than {} µs. (4) A \
              percentile of the service time is above that of the response time. (5) In a closed loop, \
-             throughput × mean response time (Little's law) is above {} of the connections, or (6) without \
-             errors, below {} of them. (7) In an open loop, or with one connection, the shortest service \
-             time via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole \
-             interval beyond the noise floor: in median response time (open loop) or throughput (closed \
-             loop). (9) In all trials, the median response time via a gateway is below {} of direct's",
+             throughput × mean response time (Little's law) is above {} of connections × streams, or (6) \
+             without errors below {}. (7) In an open loop, or with one connection, the shortest service time \
+             via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole interval \
+             beyond the noise floor: in median response time (open loop) or throughput (closed loop). (9) In \
+             all trials, the median response time via a gateway is below {} of direct's",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT),
             percent(IDLE),

@@ -19,7 +19,7 @@ const IDLE: f64 = 0.3;
 /// many connections.
 const GROWTH: f64 = 1.1;
 const MORE: f64 = 1.5;
-/// Limit for the number of requests that are at the upstream at the same time, as a share of the connections.
+/// Limit for the number of requests that are at the upstream at the same time, as a share of those in flight.
 const FEW: f64 = 0.5;
 /// Smallest service time of direct for this check, µs. With shorter service times, the number of requests at
 /// the upstream depends on CPU times.
@@ -31,8 +31,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning; note if only one number of connections was measured".into(),
         when: format!(
             "in a closed loop, direct's mean service time is at least {LEAST_US} µs, the gateway's \
-             throughput × this time is less than {} of the connections (most requests wait in the gateway), \
-             and no role is busy. Generator, upstream and gateway then each use less than {} of a CPU, \
+             throughput × this time is less than {} of connections × streams (most requests wait in the \
+             gateway), and no role is busy. Generator, upstream and gateway each use less than {} of a CPU, \
              including the gateway's waits for one. If the gateway's use is unknown, {} of the host must be \
              idle. It is a warning if throughput grows by less than {} while connections grow by {} or more, \
              and direct's throughput grows",
