@@ -4,6 +4,7 @@
 //! contents of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
+use crate::clock::SECOND;
 use crate::grpc::Status;
 use crate::messages::StreamSpec;
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,41 @@ pub struct LoadPart {
 }
 
 impl LoadSpec {
+    /// A closed loop over one connection for one second, with one worker and nothing that is optional. Callers
+    /// change what they need.
+    pub fn closed(addresses: Vec<Address>, targets: Vec<TargetSpec>) -> Self {
+        Self {
+            schema: SPEC_SCHEMA,
+            addresses,
+            sources: Vec::new(),
+            tunnel: None,
+            tls: None,
+            proxy_protocol: None,
+            http: HttpVersion::Http11,
+            streams: 1,
+            requests_per_connection: None,
+            retry: Retry::Off,
+            targets,
+            files: BTreeMap::new(),
+            shape: Shape::Closed,
+            connections: 1,
+            warmup_ns: 0,
+            duration_ns: SECOND,
+            requests: None,
+            timeouts: Timeouts::all(SECOND),
+            workers: 1,
+            cpus: Vec::new(),
+            shares_cpus: false,
+            gives_up: false,
+            seed: 1,
+            windows: true,
+            window_ns: None,
+            stamps: false,
+            moments: None,
+            part: None,
+        }
+    }
+
     /// Length of a window, nanoseconds.
     pub fn window_length(&self) -> u64 {
         self.window_ns.unwrap_or(crate::record::WINDOW_NS)

@@ -2,7 +2,7 @@
 
 use super::open::{self, Writing};
 use hoptax_format::Address;
-use hoptax_format::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Timeouts};
 use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
 use hoptax_lab::legs::Legs;
@@ -277,35 +277,16 @@ impl<'a> RunningGateway<'a> {
             detail: String::new(),
         })?;
         let address = self.address();
+        let targets = contents.targets(&self.plan.targets, &address.to_string());
         let mut spec = LoadSpec {
-            tunnel: None,
-            schema: SPEC_SCHEMA,
-            targets: contents.targets(&self.plan.targets, &address.to_string()),
             files: contents.files,
-            addresses: vec![Address::from(address)],
-            sources: Vec::new(),
-            tls: None,
             http: self.http(),
-            streams: 1,
             requests_per_connection,
-            retry: Retry::Off,
-            shape: Shape::Closed,
             connections: CONNECTIONS,
-            warmup_ns: 0,
             duration_ns: DURATION_NS,
             requests: requests_per_connection.is_none().then_some(REQUESTS),
-            timeouts: Timeouts { connect_ns: PATIENCE_NS, first_byte_ns: PATIENCE_NS, total_ns: PATIENCE_NS },
-            workers: 1,
-            cpus: Vec::new(),
-            shares_cpus: false,
-            gives_up: false,
-            seed: 1,
-            windows: true,
-            window_ns: None,
-            stamps: false,
-            moments: None,
-            part: None,
-            proxy_protocol: None,
+            timeouts: Timeouts::all(PATIENCE_NS),
+            ..LoadSpec::closed(vec![Address::from(address)], targets)
         };
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };
