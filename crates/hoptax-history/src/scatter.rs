@@ -29,7 +29,7 @@ const UNREAD: &str = "";
 #[cfg(test)]
 hoptax_pages::stated! {
     METHODOLOGY "or from the newest {} to" number(LEAST);
-    METHODOLOGY "to {} runs of the same plan" number(MOST);
+    METHODOLOGY "to {} runs of the plan and versions" number(MOST);
 }
 
 /// What one run shows about scatter.
