@@ -3,9 +3,9 @@
 use super::*;
 use crate::fixture::hosts::{from_two_hosts, on_hosts};
 use crate::fixture::starts::{Cold, started};
-use crate::fixture::{Run, closed_point, open_point, searched_point, via};
+use crate::fixture::{Run, closed_point, features, open_point, searched_point, via};
 use hoptax_plan::{Metric, PathSplit, Profile, Start, Target, Upstream};
-use hoptax_record::CpuRoundTrip;
+use hoptax_record::{CpuRoundTrip, Setting};
 use std::time::Duration;
 
 struct Compared<'a> {
@@ -234,6 +234,22 @@ fn settings_that_differ_are_named_by_their_keys() {
     assert_eq!((&*obstacles[0].a, &*obstacles[0].b), expected);
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
     assert!(forced.warnings.contains(&"Pause differs: 0s and 2s.".to_owned()), "{:?}", forced.warnings);
+}
+
+#[test]
+fn http2_to_the_upstream_and_other_settings_are_named() {
+    let setting = |setting: &str| Setting { setting: setting.into(), reason: "as in the plan".into() };
+    let run = |gateway, settings: &[&str]| {
+        let mut run = Run::steady(2, 100, &[("haproxy", 200)]);
+        run.record.plan.gateways = vec![gateway];
+        run.record.contenders[1].settings = settings.iter().map(|&text| setting(text)).collect();
+        run
+    };
+    let old = run(features::gateway("haproxy", &[]), &["nbthread 1"]);
+    let new = run(features::with_http2_upstream("haproxy"), &["nbthread 1", "proto h2"]);
+    let http2 = "HTTP/2 to the upstream of haproxy differs: off and on.";
+    let settings = "Settings of haproxy differ: none and proto h2.";
+    assert_eq!(of_runs(&old, &new).warnings, [http2, settings]);
 }
 
 #[test]
