@@ -3,6 +3,7 @@ use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
 use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
+use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use hoptax_format::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
     RECORD_SCHEMA, Silence, TargetRecord, TlsTally, Window,
@@ -116,6 +117,37 @@ fn a_good_load_has_no_warnings() {
     let text = summary(&open(Rate::Fixed(1000.0)), &record());
     says(&text, &["open loop at 1000/s, jitter arrivals", "send lag", "service time"]);
     assert!(!text.contains('!'), "{text}");
+}
+
+#[test]
+fn messages_have_counts_and_times() {
+    let mut record = record();
+    let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
+    let none = || histogram(TRIAL_DIGITS, []);
+    let histograms = MessageHistograms {
+        response_time: times(50),
+        first_message: times(70),
+        age: none(),
+        gap: none(),
+    };
+    let counts = MessageCounts { sent: 10_000, received: 9998, lost: 2, ..MessageCounts::default() };
+    record.messages = Some(MessagesRecord { counts, histograms: histograms.clone() });
+    let text = flat(&summary(&closed(), &record));
+    says(
+        &text,
+        &[
+            "Messages 10,000 sent, 9,998 received, 2 lost response time: p50 50.0 µs, p99 50.0 µs first \
+             message: p50 70.0 µs",
+        ],
+    );
+    assert!(!text.contains("repeated") && !text.contains("age:") && !text.contains("gap:"), "{text}");
+    // The longest lines are wrapped.
+    let most = 1_000_000_000;
+    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..counts };
+    record.messages = Some(MessagesRecord { counts, histograms });
+    says(&flat(&summary(&closed(), &record)), &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
+    record.messages = None;
+    assert!(!summary(&closed(), &record).contains("Messages"));
 }
 
 #[test]
