@@ -1,6 +1,7 @@
 //! The counts of one listener. The listener's thread writes them, and the control thread reads them.
 
 use crate::ledger::InstanceCounts;
+use hoptax_record::Deadlines;
 use hoptax_wire::http1::Version;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,10 @@ pub(super) struct Count(AtomicU64);
 impl Count {
     pub(super) fn add(&self, more: u64) {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     pub(super) fn take_back(&self, less: u64) {
@@ -47,6 +52,7 @@ pub(super) struct Counts {
     pub(super) streams: StreamCounts,
     /// Streams that clients reset before they had the whole response.
     pub(super) cancels: Count,
+    pub(super) deadlines: DeadlineCounts,
 }
 
 /// Maximum number of streams that a client may open at a time on one connection.
@@ -70,6 +76,52 @@ impl StreamCounts {
     }
 }
 
+/// Counts of calls with a deadline, in buckets of similar time limits. As for [`StreamCounts`], the
+/// difference of two readings then shows which time limits there were in between. It is exact if the time
+/// limits of a bucket are equal.
+#[derive(Debug)]
+pub(super) struct DeadlineCounts(Vec<Bucket>);
+
+/// Time limits that differ by 6 % at most. Zero if there are none.
+#[derive(Debug, Default)]
+struct Bucket {
+    calls: Count,
+    least: Count,
+    most: Count,
+}
+
+/// Each power of two is divided into 16 buckets.
+const BITS: u32 = 4;
+const BUCKETS: usize = ((u64::BITS - BITS + 1) << BITS) as usize;
+
+impl Default for DeadlineCounts {
+    fn default() -> Self {
+        Self(std::iter::repeat_with(Bucket::default).take(BUCKETS).collect())
+    }
+}
+
+impl DeadlineCounts {
+    /// Counts a call with this time limit, nanoseconds.
+    pub(super) fn add(&self, limit: u64) {
+        let limit = limit.max(1);
+        let bucket = &self.0[bucket(limit)];
+        let least = bucket.least.get();
+        if least == 0 || limit < least {
+            bucket.least.set(limit);
+        }
+        if limit > bucket.most.get() {
+            bucket.most.set(limit);
+        }
+        bucket.calls.add(1);
+    }
+}
+
+/// Place of a time limit's bucket.
+fn bucket(limit: u64) -> usize {
+    let shift = limit.max(1).ilog2().saturating_sub(BITS);
+    (u64::from(shift << BITS) + (limit >> shift)) as usize
+}
+
 impl Counts {
     pub(super) fn requests(&self, version: Version) -> &Count {
         match version {
@@ -90,6 +142,17 @@ impl Counts {
                 *by_open.entry(open).or_default() += count.get();
             }
         }
+        let mut deadlines: BTreeMap<u32, Deadlines> = BTreeMap::new();
+        for one in listeners {
+            for (place, bucket) in (0..).zip(&one.deadlines.0).filter(|(_, bucket)| bucket.calls.get() > 0) {
+                let found = Deadlines {
+                    calls: bucket.calls.get(),
+                    least_ns: bucket.least.get(),
+                    most_ns: bucket.most.get(),
+                };
+                deadlines.entry(place).and_modify(|sum| sum.add(found)).or_insert(found);
+            }
+        }
         InstanceCounts {
             requests: http10 + http11 + http2,
             connections: sum(|one| &one.connections),
@@ -106,6 +169,35 @@ impl Counts {
             most_streams: Some(by_open.keys().last().map_or(0, |open| u64::from(*open))),
             streams_by_open: Some(by_open),
             cancels: Some(sum(|one| &one.cancels)),
+            deadlines: Some(deadlines),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_have_similar_time_limits() {
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+        let mut limit = 1_u64;
+        while let Some(next) = limit.checked_add(limit.div_ceil(16)) {
+            assert!(bucket(next) > bucket(limit), "{limit} and {next}");
+            assert!(bucket(limit + limit / 100) - bucket(limit) <= 1, "{limit}");
+            limit = next;
+        }
+    }
+
+    #[test]
+    fn deadlines_have_their_extremes() {
+        let listeners = [Arc::<Counts>::default(), Arc::default()];
+        for (listener, limit) in [(0, 1_000_000_000), (1, 1_000_000_001), (0, 999_999_999), (1, 5)] {
+            listeners[listener].deadlines.add(limit);
+        }
+        let deadlines = Counts::read(&listeners).deadlines.expect("counted");
+        let found: Vec<Deadlines> = deadlines.into_values().collect();
+        let deadlines = |calls, least_ns, most_ns| Deadlines { calls, least_ns, most_ns };
+        assert_eq!(found, [deadlines(1, 5, 5), deadlines(3, 999_999_999, 1_000_000_001)]);
     }
 }
