@@ -16,12 +16,12 @@ pub(crate) use created::{
     RawDestroy, RawKubernetes, RawOutputs, RawPull, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
 };
 pub(crate) use event::{RawAction, RawEvent};
-pub(crate) use forms::{Ordered, Placed, Short, Sweep};
+pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use request::{
-    RawBodyExpect, RawChunked, RawExpect, RawGrpc, RawHeaderFile, RawLength, RawMessage, RawRequestBody,
-    RawTarget, RawTimeouts, RawWarmUp,
+    RawBodyExpect, RawCallKind, RawChunked, RawCompression, RawExpect, RawGrpc, RawHeaderFile, RawLength,
+    RawMessage, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
