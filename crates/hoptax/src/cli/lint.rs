@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 /// Check that packs use equal settings and answer as direct does
 ///
 /// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends 22
-/// requests (36 with `--http 2`) to it and to direct: every difference must be listed in the pack under
-/// `differences`, and every listed difference must occur.
+/// requests (36 with `--http 2`; 20 calls with `--grpc`) to it and to direct: every difference must be listed
+/// in the pack under `differences`, and every listed difference must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
@@ -40,6 +40,9 @@ pub(super) struct Args {
     /// Version of HTTP that gateways speak to the upstream: 1.1 or 2
     #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
     upstream_http: HttpVersion,
+    /// Compare only the answers to gRPC calls, over HTTP/2
+    #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http"])]
+    grpc: bool,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -104,9 +107,10 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         let chosen = self.chosen(&packs)?;
-        let scope = match (self.settings, self.answers) {
-            (true, _) => Scope::Settings,
-            (_, true) => Scope::Answers,
+        let scope = match (self.grpc, self.settings, self.answers) {
+            (true, ..) => Scope::Calls,
+            (_, true, _) => Scope::Settings,
+            (.., true) => Scope::Answers,
             _ => Scope::All,
         };
         let work_dir = WorkDir::new(self.keep.as_deref())?;
@@ -130,18 +134,33 @@ impl Args {
     }
 
     fn legs(&self) -> Legs {
-        Legs { clients: self.http, upstream: self.upstream_http }
+        match self.grpc {
+            true => Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 },
+            false => Legs { clients: self.http, upstream: self.upstream_http },
+        }
+    }
+
+    /// Why a gateway cannot be checked as the user requires.
+    fn refusal(&self, pack: &Pack) -> Option<String> {
+        let (name, manifest) = (pack.name(), pack.manifest());
+        if self.grpc
+            && let Some(reason) = manifest.unsupported.get("grpc")
+        {
+            return Some(format!("the pack `{name}` does not pass gRPC calls: {reason}. Omit it"));
+        }
+        let has_own_way = self.grpc && manifest.grpc;
+        let upstream = if has_own_way { HttpVersion::Http11 } else { self.legs().upstream };
+        refusal(pack, Legs { upstream, ..self.legs() })
     }
 
     /// The packs that the user named, or all that are installed.
     fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
-        let legs = self.legs();
         if self.names.is_empty() {
-            let is_chosen = |pack: &&Pack| binary::find(pack).is_some() && refusal(pack, legs).is_none();
+            let is_chosen = |pack: &&Pack| binary::find(pack).is_some() && self.refusal(pack).is_none();
             return Ok(packs.iter().filter(is_chosen).collect());
         }
         let find = |name: &String| match packs.get(name) {
-            Some(pack) => match refusal(pack, legs) {
+            Some(pack) => match self.refusal(pack) {
                 None => Ok(pack),
                 Some(refusal) => Err(BadInput(refusal)),
             },
@@ -194,6 +213,7 @@ fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
 /// The settings, and then the answers, each with a heading.
 fn text(report: &Report) -> String {
     let over = match (report.http == HttpVersion::Http2, report.upstream_http == HttpVersion::Http2) {
+        _ if report.grpc => " over gRPC",
         (true, true) => " over HTTP/2 on both legs",
         (true, false) => " over HTTP/2",
         (false, true) => " with HTTP/2 to the upstream",
@@ -262,8 +282,9 @@ mod tests {
 
     #[test]
     fn the_number_of_cases_in_the_help_is_right() {
-        use hoptax_lab::conformance::{CASES, HTTP2_CASES, left_out};
+        use hoptax_lab::conformance::{CASES, GRPC_CASES, HTTP2_CASES, left_out};
         assert_eq!(CASES.len(), 22);
         assert_eq!(CASES.len() - left_out(HttpVersion::Http2).count() + HTTP2_CASES.len(), 36);
+        assert_eq!(GRPC_CASES.len(), 20);
     }
 }

@@ -1,7 +1,8 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
-use super::observe::{RunningGateway, plan};
-use hoptax_lab::conformance;
+use super::observe::{RunningGateway, plan, plan_of_calls};
+use hoptax_format::spec::HttpVersion;
+use hoptax_lab::conformance::{self, GrpcUpstream, Seen};
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, manifest};
 use hoptax_record::{Failure, Stage};
@@ -65,11 +66,36 @@ pub(super) fn compare(
     let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
     let (facts, http) = (running.facts(), legs.clients);
     let seen = conformance::observe(running.direct(), running.address(), &facts.change, http, PATIENCE);
-    let seen = seen.map_err(|error| Failure {
-        stage: Stage::Trial,
-        message: format!("{error:#}"),
-        detail: String::new(),
-    })?;
+    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
+    let answers = answers(pack, &seen.map_err(failed)?, legs, left_out.collect());
+    Ok((answers, facts.version.clone()))
+}
+
+/// Like [`compare`], with the cases of gRPC and an upstream for them.
+pub(super) fn compare_calls(
+    pack: &Pack,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<(Answers, Option<String>), Failure> {
+    let name = pack.name();
+    let plan = plan_of_calls(&format!("name: \"{name}\", workers: 1"), packs)?;
+    let upstream = GrpcUpstream::start().map_err(|error| failed(error.into()))?;
+    let directory = directory.join(format!("{name}-calls"));
+    let running = RunningGateway::start_before(Some(upstream.address()), &plan, packs, exe, &directory)?;
+    let facts = running.facts();
+    let seen = conformance::observe_calls(&upstream, running.address(), &facts.change, PATIENCE);
+    let legs = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 };
+    let answers = answers(pack, &seen.map_err(failed)?, legs, Vec::new());
+    Ok((answers, facts.version.clone()))
+}
+
+fn failed(error: anyhow::Error) -> Failure {
+    Failure { stage: Stage::Trial, message: format!("{error:#}"), detail: String::new() }
+}
+
+/// Compares the results with the pack's list.
+fn answers(pack: &Pack, seen: &[Seen], legs: Legs, left_out: Vec<LeftOut>) -> Answers {
     let listed = &pack.manifest().differences;
     let reason = |case: &str, what: &str| {
         let is_known =
@@ -80,14 +106,12 @@ pub(super) fn compare(
         let what = seen.difference.clone()?;
         Some(Difference { case: seen.case, reason: reason(seen.case, &what), what })
     });
-    let mismatches = conformance::mismatches(&seen, listed, legs);
-    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
-    let answers = Answers {
+    let mismatches = conformance::mismatches(seen, listed, legs);
+    Answers {
         as_listed: mismatches.is_empty(),
         cases: seen.len(),
         differences: differences.collect(),
         mismatches: mismatches.iter().map(ToString::to_string).collect(),
-        left_out: left_out.collect(),
-    };
-    Ok((answers, facts.version.clone()))
+        left_out,
+    }
 }

@@ -33,6 +33,8 @@ pub enum Scope {
     Settings,
     /// Only the answers.
     Answers,
+    /// Only the answers to gRPC calls.
+    Calls,
 }
 
 /// Result of linting one pack.
@@ -46,6 +48,9 @@ pub struct Report {
     pub http: HttpVersion,
     /// The version of HTTP that the gateway had to speak to the upstream.
     pub upstream_http: HttpVersion,
+    /// True if clients made gRPC calls.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// Result for the settings; absent if they were not checked.
     #[serde(flatten)]
     pub settings: Option<Settings>,
@@ -79,7 +84,7 @@ pub struct Settings {
     pub started: bool,
 }
 
-/// Lints one pack with these versions of HTTP. Rendered files and logs of its gateway are written below
+/// Lints one pack with these versions of HTTP, both of which are 2 for gRPC. Rendered files and logs of its gateway are written below
 /// `directory`.
 pub fn lint(
     pack: &Pack,
@@ -95,6 +100,7 @@ pub fn lint(
         version: None,
         http: legs.clients,
         upstream_http: legs.upstream,
+        grpc: scope == Scope::Calls,
         settings: None,
         answers: None,
         failure: None,
@@ -105,7 +111,7 @@ pub fn lint(
         report.failure = Some(Failure { stage: Stage::Missing, message, detail: String::new() });
         return report;
     };
-    if scope != Scope::Answers {
+    if matches!(scope, Scope::All | Scope::Settings) {
         match settings(pack, legs, packs, exe, directory) {
             Ok((settings, version)) => (report.settings, report.version) = (Some(settings), version),
             Err(failure) => report.failure = Some(failure),
@@ -113,7 +119,11 @@ pub fn lint(
     }
     let has_started = report.settings.as_ref().is_none_or(|settings| settings.started);
     if scope != Scope::Settings && has_started && report.failure.is_none() {
-        match answers::compare(pack, legs, packs, exe, directory) {
+        let compared = match scope {
+            Scope::Calls => answers::compare_calls(pack, packs, exe, directory),
+            _ => answers::compare(pack, legs, packs, exe, directory),
+        };
+        match compared {
             Ok((answers, version)) => {
                 report.answers = Some(answers);
                 report.version = report.version.or(version);

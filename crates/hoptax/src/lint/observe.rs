@@ -103,9 +103,24 @@ pub(super) fn plan(gateway: &str, more: &str, legs: Legs, packs: &PackSet) -> Re
          target: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
          load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s, http: {version} }}]\n{more}"
     );
+    parsed(&text, packs)
+}
+
+/// A plan for one gateway that passes gRPC calls. `gateway` contains the keys of the gateway.
+pub(super) fn plan_of_calls(gateway: &str, packs: &PackSet) -> Result<Plan, Failure> {
+    let text = format!(
+        "name: lint\ngateways: [{{ {gateway} }}]\n\
+         target: {{ grpc: {{ service: hoptax.Conformance, method: Echo }}, \
+         headers: {{ host: {SERVER_NAME} }} }}\n\
+         load: [{{ loop: closed, connections: 1, duration: 1s, http: 2 }}]\n"
+    );
+    parsed(&text, packs)
+}
+
+fn parsed(text: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let context = Context { cpus, known: packs.infos(), directory: ".".into() };
-    parse("lint", &text, &[], &context).map_err(|errors| Failure {
+    parse("lint", text, &[], &context).map_err(|errors| Failure {
         stage: Stage::Trial,
         message: errors.to_string(),
         detail: String::new(),
@@ -140,6 +155,17 @@ impl<'a> RunningGateway<'a> {
         exe: &'a Path,
         directory: &Path,
     ) -> Result<Self, Failure> {
+        Self::start_before(None, plan, packs, exe, directory)
+    }
+
+    /// Like [`Self::start`]. The gateway forwards to `other_upstream` if there is one.
+    pub(super) fn start_before(
+        other_upstream: Option<SocketAddr>,
+        plan: &'a Plan,
+        packs: &PackSet,
+        exe: &'a Path,
+        directory: &Path,
+    ) -> Result<Self, Failure> {
         let other = |message: String| Failure { stage: Stage::Trial, message, detail: String::new() };
         let driver = ProcessDriver::new(plan, packs.clone(), directory)
             .map_err(|error| other(format!("{error:#}")))?;
@@ -149,7 +175,9 @@ impl<'a> RunningGateway<'a> {
         );
         let gateway = &plan.gateways[0];
         let label = &gateway.label;
-        let gateway = StopOnDrop(driver.start_gateway(gateway, &upstream.0.endpoints())?);
+        let upstreams =
+            other_upstream.map_or_else(|| upstream.0.endpoints(), |other| vec![Address::from(other)]);
+        let gateway = StopOnDrop(driver.start_gateway(gateway, &upstreams)?);
         let logs = logs_of(directory, label);
         Ok(Self { plan, exe, logs, gateway, upstream, _driver: driver })
     }
