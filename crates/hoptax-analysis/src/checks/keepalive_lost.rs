@@ -35,7 +35,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "the connections beyond those that the load requires exceed {} of the number of requests. \
              Connections that replace failed ones do not count, unless the other side closed these after \
-             their first answer without saying `Connection: close`",
+             their first answer without announcing it",
             percent(LOST)
         ),
         seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
