@@ -11,9 +11,11 @@ use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
+use hoptax_plan::calls::kind_name;
 use hoptax_plan::units::{self, show_duration};
 use hoptax_plan::{
-    Body, BuiltInUpstream, Feature, HopDeadline, HopDelay, HopFaults, Listen, PathSplit, ProxyForm,
+    Body, BuiltInUpstream, Feature, HopDeadline, HopDelay, HopFaults, Listen, PathSplit, PathStream,
+    ProxyForm,
 };
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
@@ -395,6 +397,13 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     }
     for answer in &upstream.answers {
         give("--answer", answer.to_string().into());
+    }
+    for PathStream { path, stream } in &upstream.streams {
+        let (kind, messages, every) = (kind_name(Some(stream.kind)), stream.messages, stream.every_ns);
+        give("--grpc-stream", format!("{path}={kind},{messages},{every}ns").into());
+    }
+    if let Some(status) = upstream.grpc_status {
+        give("--grpc-status", status.name().into());
     }
     arguments
 }

@@ -6,7 +6,7 @@ use crate::calls;
 use crate::error::Place;
 use crate::raw::{
     Bytes, JsonText, Placed, RawCompression, RawExpect, RawGateway, RawGrpc, RawMessage, RawTarget, Short,
-    Sweep,
+    Sweep, Text,
 };
 use crate::units;
 use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm};
@@ -195,16 +195,20 @@ pub(super) fn expected(reader: &mut Reader<'_>, typed: Option<&RawExpect>, is_ca
     }
     let mut statuses = Vec::new();
     for name in names {
-        match Status::from_name(&name.value.0) {
-            Some(status) => statuses.push(status),
-            None => {
-                let known: Vec<String> = Status::ALL.iter().map(|status| in_plans(*status)).collect();
-                let message = format!("`{}` is not a gRPC status", name.value.0);
-                reader.fault(name.place, message, format!("use one of {}", known.join(", ")));
-            }
-        }
+        statuses.extend(status(reader, name));
     }
     Some(Check::Grpc(statuses))
+}
+
+/// Reads the name of a status.
+pub(super) fn status(reader: &mut Reader<'_>, name: &Placed<Text>) -> Option<Status> {
+    let status = Status::from_name(&name.value.0);
+    if status.is_none() {
+        let known: Vec<String> = Status::ALL.iter().map(|status| in_plans(*status)).collect();
+        let message = format!("`{}` is not a gRPC status", name.value.0);
+        reader.fault(name.place, message, format!("use one of {}", known.join(", ")));
+    }
+    status
 }
 
 /// The name of a status in plans, such as `deadline-exceeded`.

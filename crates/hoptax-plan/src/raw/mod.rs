@@ -258,6 +258,8 @@ pub(crate) struct RawUpstream {
     /// Answers to particular paths. Other requests get the answer that the keys above describe. Default:
     /// none.
     pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
+    /// gRPC status of calls without an answer of their own, such as not-found. Default: ok.
+    pub(crate) grpc_status: Option<Placed<Text>>,
 }
 
 /// The traffic that `hoptax import` made the targets from.
