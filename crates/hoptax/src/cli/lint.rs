@@ -16,16 +16,16 @@ use std::path::{Path, PathBuf};
 
 /// Check that packs use equal settings and answer as direct does
 ///
-/// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends 22
-/// requests (36 with `--http 2`; 20 calls with `--grpc`) to it and to direct: every difference must be listed
-/// in the pack under `differences`, and every listed difference must occur.
+/// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends it and
+/// direct 22 requests (36 with `--http 2`, 20 calls with `--grpc`). The pack must list every difference under
+/// `differences`, and each must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
     checked; 2 a pack or the command line is wrong; 3 a gateway is not equalised, or answers in another way."
 )]
 pub(super) struct Args {
-    /// Packs to check [default: all that are installed, and speak these versions of HTTP]
+    /// Packs to check [default: all installed that speak these versions of HTTP]
     #[arg(value_name = "PACK")]
     names: Vec<String>,
     /// Check only the settings
@@ -40,7 +40,7 @@ pub(super) struct Args {
     /// Version of HTTP that gateways speak to the upstream: 1.1 or 2
     #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
     upstream_http: HttpVersion,
-    /// Compare only the answers to gRPC calls, over HTTP/2
+    /// Compare only answers to gRPC calls
     #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http"])]
     grpc: bool,
     #[arg(long, help = help::JSON)]
