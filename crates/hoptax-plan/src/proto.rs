@@ -41,6 +41,10 @@ impl Proto {
     /// # Errors
     /// If a file cannot be read, or is not valid. The message has the place of the first error.
     pub fn compile(file: &Path) -> Result<Self, ProtoError> {
+        if let Err(error) = std::fs::File::open(file) {
+            let message = format!("cannot read {}: {error}", file.display());
+            return Err(ProtoError { message, help: "check the path".to_owned() });
+        }
         let compiled = protox::Compiler::new(file.ancestors().skip(1)).and_then(|mut compiler| {
             compiler.open_file(file)?;
             Ok(compiler.descriptor_pool())
