@@ -43,7 +43,8 @@ impl Messages {
         ];
         let always = [(sent, "sent"), (received, "received")];
         let counts = always.into_iter().chain(faults.into_iter().filter(|(count, _)| *count > 0));
-        let counts: Vec<String> = counts.map(|(count, what)| format!("{} {what}", thousands(count))).collect();
+        let counted = |(count, what): (u64, &str)| format!("{} {what}", thousands(count));
+        let counts: Vec<String> = counts.map(counted).collect();
         let times = self.times.iter().map(|(name, [p50, p99])| {
             format!("{name}: p50 {}, p99 {}", time(*p50 as f64), time(*p99 as f64))
         });

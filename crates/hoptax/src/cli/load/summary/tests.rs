@@ -145,7 +145,8 @@ fn messages_have_counts_and_times() {
     let most = 1_000_000_000;
     let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..counts };
     record.messages = Some(MessagesRecord { counts, histograms });
-    says(&flat(&summary(&closed(), &record)), &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
+    let text = flat(&summary(&closed(), &record));
+    says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
     record.messages = None;
     assert!(!summary(&closed(), &record).contains("Messages"));
 }
