@@ -59,11 +59,12 @@ fn further_gateways_differ_over_http2_as_their_packs_list() {
     compare_all(OVER_HTTP2, |pack| ["caddy", "nginx-lua", "nghttpx", "h2o"].contains(&pack));
 }
 
-/// Two gateways that speak HTTP/2 to the upstream too.
 #[test]
-fn haproxy_and_envoy_differ_over_http2_on_both_legs_as_their_packs_list() {
-    let both = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 };
-    compare_all(both, |pack| ["haproxy", "envoy"].contains(&pack));
+fn haproxy_and_envoy_differ_with_http2_to_the_upstream_as_their_packs_list() {
+    for clients in [HttpVersion::Http11, HttpVersion::Http2] {
+        let legs = Legs { clients, upstream: HttpVersion::Http2 };
+        compare_all(legs, |pack| ["haproxy", "envoy"].contains(&pack));
+    }
 }
 
 /// Compares every installed gateway that is chosen and speaks these versions of HTTP.
