@@ -35,7 +35,7 @@ warmup: 100ms
 fn gateways() -> String {
     let mut names = vec!["hop-l4", "hop-h2"];
     for (program, gateway) in [
-        ("nginx", "nginx-grpc"),
+        ("nginx", "nginx"),
         ("haproxy", "{ name: haproxy, upstream_http: 2 }"),
         ("envoy", "{ name: envoy, upstream_http: 2 }"),
     ] {
