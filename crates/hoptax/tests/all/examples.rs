@@ -150,7 +150,9 @@ fn plans_run(part: usize) {
                 0 if text_of_plan.contains("ramp to") => {
                     vec!["rate=[200/s for 200ms, ramp to 600/s over 200ms]"]
                 }
-                0 if text_of_plan.contains("search:") => vec!["duration=300ms", "search.precision=50%", "search.confirm=300ms"],
+                0 if text_of_plan.contains("search:") => {
+                    vec!["duration=300ms", "search.precision=50%", "search.confirm=300ms"]
+                }
                 _ if measures_starts => vec![],
                 _ => vec!["requests=150", "duration=60s"],
             };
