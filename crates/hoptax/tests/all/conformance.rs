@@ -1,17 +1,18 @@
 //! Tests that every installed pack forwards requests and responses unchanged, except for the differences that
-//! it lists, over HTTP/1.1 and HTTP/2. Also tests that gateways listen on loopback only.
+//! it lists, over HTTP/1.1, HTTP/2 and gRPC. Also tests that gateways listen on loopback only.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, is_missing, running_plan};
+use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
-use hoptax_lab::conformance::{Seen, mismatches, observe};
+use hoptax_lab::conformance::{GrpcUpstream, Seen, mismatches, observe, observe_calls};
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::binary;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{ClientHttp2, Gateway, GatewayKind};
+use hoptax_plan::{ClientHttp2, Gateway, GatewayKind, HopKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -152,6 +153,48 @@ fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
         assert_eq!(seen.len(), 36);
         assert_eq!(differences(&seen), [&[close][..], lost].concat(), "{upstream_http:?}");
     }
+}
+
+#[test]
+fn hops_pass_on_calls_as_they_are() {
+    let http2 = GatewayKind::Http2Hop { upstream: HttpVersion::Http2, delay: None };
+    for (label, kind) in [("hop-h2", http2), ("hop-l4", GatewayKind::Hop(HopKind::L4))] {
+        let mut plan = running_plan(vec![Gateway { label: label.to_owned(), kind }]);
+        plan.load[0].http = HttpVersion::Http2;
+        let run = tempfile::tempdir().expect("a directory");
+        let mut driver =
+            ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
+        let upstream = GrpcUpstream::start().expect("it listens");
+        let hop = driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]);
+        let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let change = &hop.0.facts().change;
+        let seen = observe_calls(&upstream, hop.0.addresses()[0], change, PATIENCE);
+        let seen = seen.expect("the upstream keeps every rule");
+        assert_eq!(seen.len(), 20);
+        assert_eq!(differences(&seen), [], "{label}");
+    }
+}
+
+#[test]
+fn nginx_haproxy_and_envoy_pass_on_calls_as_their_packs_list() {
+    let packs: Vec<&str> = INSTALLED.into_iter().filter(|pack| !is_missing(pack)).collect();
+    if packs.is_empty() {
+        return;
+    }
+    let output = hoptax().args(["lint", "--grpc"]).args(&packs).output().expect("it runs");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(reported.matches(" over gRPC: 20 cases, ").count(), packs.len(), "{reported}");
+}
+
+#[test]
+fn packs_that_do_not_pass_calls_are_refused() {
+    let output = hoptax().args(["lint", "--grpc", "ocelot"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the pack `ocelot` does not pass gRPC calls: it copies"), "{said}");
+    let output = hoptax().args(["lint", "--grpc", "--settings"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.

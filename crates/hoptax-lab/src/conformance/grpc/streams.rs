@@ -17,14 +17,15 @@ const LARGE: usize = 4 << 20;
 /// Window of the client that reads slowly, and of its connection before others are announced, bytes.
 const WINDOW: u32 = 65_535;
 
-/// How long the slow client keeps its window closed, unless the upstream has sent everything before.
+/// How long the slow client keeps its window closed, unless the upstream has sent everything before. Then
+/// the gateway has some time to read it.
 const CLOSED: Duration = Duration::from_millis(300);
+const READING: Duration = Duration::from_millis(100);
 
 /// Numbers of bytes beyond the window that a gateway may hold when the trailers arrive. Buffers of 16 KiB
 /// are common. HAProxy up to 2.9.0 loses trailers that arrive while data is in its buffer
 /// ([issue](https://github.com/haproxy/haproxy/issues/2388)).
-const BEHIND: [usize; 11] =
-    [1, 4097, 8193, 12_289, 16_385, 20_481, 24_577, 28_673, 32_769, 36_865, 40_961];
+const BEHIND: [usize; 6] = [1, 8193, 16_385, 24_577, 32_769, 40_961];
 
 /// Each message follows the answer to the one before.
 pub(super) fn both_ways(side: &Side<'_>) -> Outcome {
@@ -108,6 +109,7 @@ fn read_slowly(side: &Side<'_>, size: usize) -> Outcome {
     let mut allowed = WINDOW as usize;
     session.until(|session| session.is_over(stream) || session.received(stream) >= allowed)?;
     side.sees_within(CLOSED.min(side.patience), |now| now.answered > before);
+    session.until_within(READING, |session| session.is_over(stream))?;
     while !session.is_over(stream) {
         session.release(stream, WINDOW);
         allowed += WINDOW as usize;
