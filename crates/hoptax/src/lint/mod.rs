@@ -84,8 +84,8 @@ pub struct Settings {
     pub started: bool,
 }
 
-/// Lints one pack with these versions of HTTP, both of which are 2 for gRPC. Rendered files and logs of its gateway are written below
-/// `directory`.
+/// Lints one pack with these versions of HTTP. For gRPC, both must be 2. Rendered files and logs of its
+/// gateway are written below `directory`.
 pub fn lint(
     pack: &Pack,
     scope: Scope,
