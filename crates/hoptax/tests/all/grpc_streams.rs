@@ -56,7 +56,16 @@ fn every_message_passes(stream: &str, [to_send, to_receive]: [u64; 2]) {
         let calls = counts["scheduled"].as_u64().expect("a number");
         assert_eq!(counts["ok"].as_u64(), Some(calls), "{name}: {counts}");
         let of = |what: &str| messages[what].as_u64().unwrap_or_else(|| panic!("{name} {what}: {messages}"));
-        assert_eq!([of("sent"), of("received")], [calls * to_send, calls * to_receive], "{name}: {messages}");
+        // Each message counts by when it was due, so the first and the last four calls of a trial count in
+        // part.
+        let margin = case["trials"].as_u64().expect("a number") * 4 * 20;
+        for (what, each) in [("sent", to_send), ("received", to_receive)] {
+            let (found, expected) = (of(what), calls * each);
+            assert!(found > 0 && found.abs_diff(expected) <= margin, "{name}: {calls} calls, {messages}");
+        }
+        if to_send == to_receive {
+            assert_eq!(of("sent"), of("received"), "{name}: {messages}");
+        }
         for wrong in ["lost", "repeated", "reordered", "unnumbered"] {
             assert_eq!(of(wrong), 0, "{name}: {messages}");
         }
