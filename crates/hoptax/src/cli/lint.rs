@@ -148,6 +148,10 @@ impl Args {
         {
             return Some(format!("the pack `{name}` does not pass gRPC calls: {reason}. Omit it"));
         }
+        if self.grpc && manifest.intercept.is_some() {
+            let text = "is a sidecar, but the upstream for calls is outside of its namespace";
+            return Some(format!("the pack `{name}` {text}. Omit it"));
+        }
         let has_own_way = self.grpc && manifest.grpc;
         let upstream = if has_own_way { HttpVersion::Http11 } else { self.legs().upstream };
         refusal(pack, Legs { upstream, ..self.legs() })

@@ -10,8 +10,8 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time limit for each response. It is long enough for any gateway, because the gateway has no other load. Some
-/// gateways never answer some cases.
+/// Time limit for each response. It is long enough for any gateway, because the gateway has no other load.
+/// Some gateways never answer some cases.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a gateway's answers differ from direct's.

@@ -14,7 +14,7 @@ const MESSAGES: usize = 3;
 /// Size of large messages, bytes: the most that gRPC's clients accept by default.
 const LARGE: usize = 4 << 20;
 
-/// Window of the client that reads slowly, and of its connection before others are announced, bytes.
+/// Window of the client that reads slowly, bytes.
 const WINDOW: u32 = 65_535;
 
 /// How long the slow client keeps its window closed, unless the upstream has sent everything before. Then
