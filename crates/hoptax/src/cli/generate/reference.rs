@@ -117,9 +117,8 @@ fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String])
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).trim();
     let level = if name.matches(' ').count() > 1 { "###" } else { "##" };
     let _ = writeln!(page, "\n{level} `{name}`\n\n{}", with_full_stop(&about));
-    // The lists below show positional arguments, but neither that an option is required nor that commands
-    // follow.
-    if usage.contains("--") || usage.contains("COMMAND") {
+    // The lists below show positional arguments, but not that an option is required.
+    if usage.contains("--") {
         let _ = writeln!(page, "\n```text\n{usage}\n```");
     }
     let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| is_shown(arg)).collect();
@@ -268,7 +267,7 @@ mod tests {
         assert!(page.contains("Commands: [`go`](#hoptax-go), [`walk`](#hoptax-walk)\n"), "{page}");
         assert!(page.contains("## `hoptax go`\n\nGo there.\n"), "{page}");
         assert!(page.contains("Go there.\n\n- `<PLACE>`: Where to | from\n"), "{page}");
-        assert!(page.contains("Walk.\n\n```text\nhoptax walk [COMMAND]\n```\n"), "{page}");
+        assert!(page.contains("Walk.\n\n### `hoptax walk up`\n"), "{page}");
         assert!(
             page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
             "{page}"
