@@ -31,8 +31,8 @@ pub(super) fn rule() -> Rule {
             1.0 / CHANCE
         ),
         seen: "The figures show the limit of one instance.",
-        advice: "Check the gateway's weights, session affinity and health checks. If it chooses an instance \
-                 once per connection, use more connections.",
+        advice: "Check weights, session affinity and health checks. If it chooses an instance once per \
+                 connection, use more connections.",
     }
 }
 

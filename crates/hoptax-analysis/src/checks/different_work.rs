@@ -38,8 +38,7 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT),
             percent(LOOSE)
         ),
-        seen: "One control plane looked best because it had applied only a tenth of its routes, and all \
-               others got a short 404.",
+        seen: "One control plane looked best because nine tenths of its routes answered with a short 404.",
         advice: "Send the same request to direct and to the gateway, and compare the answers. Look for \
                  missing routes, compression, error pages and limits.",
     }

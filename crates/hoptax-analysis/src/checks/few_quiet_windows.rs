@@ -10,8 +10,7 @@ pub(super) fn rule() -> Rule {
         severity: "note".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
         seen: "Figures of quiet windows leave out such a trial.",
-        advice: "Measure more rounds (a longer `time`), at another time, or on a dedicated \
-                 machine.",
+        advice: "Measure longer, at another time, or on a dedicated machine.",
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "fewer than {ABOVE} samples of a case, all trials together, lie above a reported percentile"
         ),
-        seen: "Such a percentile depends on chance: the p99.9 of 500 requests is the slowest request.",
+        seen: "The p99.9 of 500 requests is the slowest request, which depends on chance.",
         advice: "Measure more rounds (a longer `time`), or at a higher rate.",
     }
 }

@@ -11,8 +11,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: "a gateway's process ended during the run, although hoptax had not stopped it".into(),
-        seen: "hoptax starts the gateway again, warms it up, and continues. After two deaths in the same \
-               case, it leaves out the rest of this case.",
+        seen: "hoptax starts it again, warms it up, and continues. After two deaths in a case, it leaves out \
+               the rest.",
         advice: "Read the gateway's log in the run directory. If one case kills the gateway, look at its \
                  limits: memory, and open files (`ulimit -n`).",
     }

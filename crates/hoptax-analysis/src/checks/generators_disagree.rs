@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "The case mixes requests from different conditions, such as another network path or a slower \
                machine.",
-        advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the \
-                 gateway and the upstream. If these differ on purpose, use the figures of each generator.",
+        advice: "Compare the two machines (`hoptax doctor`) and their paths to gateway and upstream. If \
+                 these differ on purpose, use the figures of each generator.",
     }
 }
 

@@ -52,8 +52,7 @@ pub(super) fn rule() -> Rule {
             percent(LONGER),
             percent(LONGER)
         ),
-        seen: "A slow response, a full window or a lost segment on one connection then delays all of its \
-               streams. Over many connections it delays few requests.",
+        seen: "A slow response, a full window or a lost segment then delays all streams of its connection.",
         advice: ADVICE,
     }
 }

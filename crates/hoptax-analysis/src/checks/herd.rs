@@ -30,7 +30,7 @@ pub(super) fn rule() -> Rule {
              {LONGER} times the p99 of the same load with jitter (in every round, and the intervals do not \
              overlap), or half of the requests are sent so late that the next one leaves with them"
         ),
-        seen: "Requests that arrive together wait for each other; those of real users do not arrive in step.",
+        seen: "Requests that arrive together wait for each other; real users do not arrive in step.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
             "a check of `hoptax doctor` had the result `bad` on a host of the run, before the first trial or \
                after the last"
                 .into(),
-        seen: "Such a host makes figures wrong, and they do not show it.",
+        seen: "Such a host makes figures wrong without a sign.",
         advice: "Follow the advice of `hoptax doctor`, and measure again.",
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn rule() -> Rule {
              their first answer without announcing it",
             percent(LOST)
         ),
-        seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
-               showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection.",
+        seen: "The figures then show the cost of new connections. In a test with ab (HTTP/1.0), Kong closed \
+               each connection: 722 requests/s, and nginx 2,760.",
         advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0). Or set \
                  `keepalive: off` in the plan, for direct and all gateways.",
     }

@@ -19,8 +19,8 @@ pub(super) fn rule() -> Rule {
              Trials with events do not count",
             percent(INEXACT)
         ),
-        seen: "Two workers that each counted for themselves let 605 requests through in 3 s at a limit of \
-               100/s. Counting alone costs less than sharing a count.",
+        seen: "Two workers with counts of their own, which cost less, let 605 requests through in 3 s at a \
+               limit of 100/s.",
         advice: ADVICE,
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn rule() -> Rule {
              `hop-l4` (`http: 2`), but more than {} of the upstream requests used HTTP/1",
             percent(COUNTS)
         ),
-        seen: "If ALPN agrees on no protocol, many proxies fall back to HTTP/1.1 without any message.",
+        seen: "Without agreement by ALPN, many proxies silently fall back to HTTP/1.1.",
         advice: "Switch on HTTP/2 to upstreams in the gateway's configuration, or correct the version in the \
                  plan.",
     }

@@ -18,8 +18,7 @@ pub(super) fn rule() -> Rule {
             percent(WAITS)
         ),
         when: "a server announced that it allows fewer streams on a connection than `streams`".into(),
-        seen: "h2load starts its clock when a request leaves its queue, so the wait for a stream is in none \
-               of its figures.",
+        seen: "h2load starts its clock after this wait, so none of its figures shows it.",
         advice: "Raise the limit (nginx: `http2_max_concurrent_streams`, HAProxy: \
                  `tune.h2.max-concurrent-streams`, Envoy: `max_concurrent_streams`), or use fewer `streams`.",
     }

@@ -12,8 +12,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!("a server refused more than {} of the streams (REFUSED_STREAM)", percent(DOUBTFUL)),
-        seen: "Clients in Go send refused requests again after 1, 2 and 4 s, so refusals looked like seconds \
-               of latency.",
+        seen: "Clients in Go repeat refused requests after 1, 2 and 4 s, so refusals looked like latency.",
         advice: ADVICE,
     }
 }

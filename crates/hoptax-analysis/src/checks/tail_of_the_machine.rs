@@ -25,7 +25,7 @@ pub(super) fn rule() -> Rule {
              --tail`)",
             percent(MOSTLY)
         ),
-        seen: "A thread of the kernel that runs for 1 ms twice a second determines the p99 of every gateway.",
+        seen: "A kernel thread that runs for 1 ms twice a second determines every p99.",
         advice: "Do not tune the gateway for this p99. Stop the program that had the CPU, or give the roles \
             other CPUs.",
     }

@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a \
                connection"
             .into(),
-        seen: "If a generator took these bytes for the answer to the next request, this request would have a \
-               response time near zero.",
+        seen: "Taken for the answer to the next request, these bytes would give it a response time near \
+               zero.",
         advice: ADVICE,
     }
 }

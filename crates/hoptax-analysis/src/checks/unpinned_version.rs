@@ -12,7 +12,7 @@ pub(super) fn rule() -> Rule {
         when: "the version of a measured gateway is not known: it is `external`, its pack has no `version` \
                command, or that printed none"
             .into(),
-        seen: "Defaults and rankings change between releases, so the figures cannot be repeated.",
+        seen: "Defaults change between releases, so the figures cannot be repeated.",
         advice: "Add the version to the label of an external gateway, or a `version` command to the pack.",
     }
 }

@@ -30,8 +30,7 @@ pub(super) fn rule() -> Rule {
              100 upstream requests, beyond one per client connection",
             100.0 * NOT_REUSED
         ),
-        seen: "The figures then show the cost of new connections. One proxy without a pool looked 30 to 60 \
-               times slower than it is.",
+        seen: "One proxy without a pool looked 30 to 60 times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, \
                  with `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is \
                  missing.",

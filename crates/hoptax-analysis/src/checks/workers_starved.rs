@@ -26,8 +26,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A worker keeps the connections that it accepts. With 2 connections on 3 workers, Envoy \
                handled 10,000/s or 6,000/s, by chance (envoy#33707).",
-        advice: "Use several times as many connections as the gateway has workers, or `workers: 1` for \
-                 every gateway.",
+        advice: "Use several connections per worker, or `workers: 1` for every gateway.",
     }
 }
 

@@ -46,8 +46,8 @@ pub(super) fn rule() -> Rule {
              trial, median over rounds"
         ),
         seen: "The figures compare settings, not gateways.",
-        advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's \
-                 CPUs. `hoptax lint` checks whether a pack obeys `workers`.",
+        advice: "Set `workers` to the same number for every gateway, and to no more than its CPUs. `hoptax \
+                 lint` checks packs.",
     }
 }
 

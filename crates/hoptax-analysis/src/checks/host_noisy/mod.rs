@@ -55,8 +55,8 @@ pub(super) fn rule() -> Rule {
             percent(FOREIGN)
         ),
         seen: "Response times contain that time.",
-        advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) \
-            narrow the intervals.",
+        advice: "Measure when nothing else runs, on a dedicated machine, or in more rounds (a longer \
+            `time`).",
     }
 }
 
