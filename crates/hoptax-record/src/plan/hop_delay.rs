@@ -136,9 +136,9 @@ impl fmt::Display for HopDelay {
         let mut parts: Vec<String> = warming.into_iter().chain(faults).collect();
         if parts.is_empty() || !self.is_zero() {
             let (inbound, outbound) = (show_duration(self.inbound), show_duration(self.outbound));
-            let message = match self.message {
-                Duration::ZERO => String::new(),
-                message => format!(", {} per message", show_duration(message)),
+            let message = match self.message.is_zero() {
+                true => String::new(),
+                false => format!(", {} per message", show_duration(self.message)),
             };
             let share = show_share(self.share);
             let how = self.how;
