@@ -112,7 +112,8 @@ pub(super) struct RequestArgs {
     /// templates, and the URL has no path
     #[arg(long, value_parser = values::call, value_name = "SERVICE/METHOD")]
     pub(super) grpc: Option<String>,
-    /// File that declares the gRPC method. The body is then the message as JSON
+    /// File that declares the gRPC method; it can import files in its directory and in those above. The body
+    /// is then the message as JSON
     #[arg(long, value_name = "FILE", requires = "grpc")]
     pub(super) proto: Option<PathBuf>,
     /// Which side of a gRPC call sends a stream of messages: unary, server-stream, client-stream or both-ways
