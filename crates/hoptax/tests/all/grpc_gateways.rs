@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// Packs of gateways that pass calls and are installed wherever the tests run.
 const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "nghttpx"];
 
+/// Those that `grpc_streams` does not use.
+const FURTHER: [&str; 4] = ["nginx-lua", "caddy", "apache", "nghttpx"];
+
 /// The findings about calls. The report may contain others.
 const FINDINGS: [&str; 3] = ["grpc-failed", "trailers-lost", "protocol-downgraded"];
 
@@ -67,6 +70,31 @@ warmup: 100ms
                 assert_eq!(counts["grpc"], serde_json::json!({ "OK": counts["completed"] }), "{gateway}");
                 assert_eq!(versions(case), BTreeSet::from(["2"]), "{gateway}, {profile}");
             }
+        }
+    }
+}
+
+/// The tests in `grpc_streams` use nginx, HAProxy and Envoy.
+#[test]
+fn streams_in_both_directions_pass_through_further_gateways() {
+    let further: Vec<&str> = installed().into_iter().filter(|pack| FURTHER.contains(pack)).collect();
+    let (report, _) = measured(&format!(
+        "name: streams
+gateways: [{}]
+target:
+  grpc: {{ service: echo.Echo, method: Talk, kind: both-ways, messages: 10, every: 5ms, message: 100B }}
+load: [{{ loop: closed, connections: 2, http: 2, streams: 4, duration: 400ms }}]
+trials: 1
+warmup: 100ms
+",
+        further.join(", ")
+    ));
+    for gateway in further {
+        for case in cases(&report, gateway) {
+            let (counts, messages) = (&case["counts"], &case["messages"]);
+            let sent = counts["scheduled"].as_u64().map(|calls| 10 * calls);
+            assert_eq!([messages["sent"].as_u64(), messages["received"].as_u64()], [sent; 2], "{gateway}");
+            assert_eq!(messages["lost"].as_u64(), Some(0), "{gateway}: {messages}");
         }
     }
 }
