@@ -261,3 +261,14 @@ fn a_call_must_fit_its_proto_file() {
         assert!(faults.len() == 1 && faults[0].contains(expected), "{call}: {faults:?}");
     }
 }
+
+#[test]
+fn the_upstream_can_end_calls_with_a_status() {
+    let status = |text: &str| {
+        let Upstream::BuiltIn(upstream) = good(text).upstream else { panic!("built in") };
+        upstream.grpc_status
+    };
+    let text = plan("{ grpc: { service: echo.Echo, method: Say } }", "");
+    assert_eq!(status(&text), None);
+    assert_eq!(status(&format!("upstream: {{ grpc_status: not-found }}\n{text}")), Some(Status::NotFound));
+}

@@ -242,6 +242,7 @@ fn upstream_and_target() {
             "upstream: { delay: uniform(1ms, 5ms) }",
             "1:33 unknown key `5ms)`; inside braces, put quotes around a value with a comma",
         ),
+        ("upstream: { grpc_status: fine }", "1:26 `fine` is not a gRPC status; use one of ok, cancelled,"),
         ("upstream: { failures: 2 }", "1:23 the share `2` is more than 100%; write at most 1"),
         (
             "upstream: { port: 65535, instances: 2 }",

@@ -3,6 +3,7 @@
 mod calls;
 mod client;
 mod hop;
+mod messages;
 
 use client::{Answer, Client, Request};
 use hoptax_format::Address;

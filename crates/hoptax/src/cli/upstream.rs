@@ -53,8 +53,8 @@ pub(super) struct Args {
     /// can be repeated
     #[arg(long = "answer", value_name = "ANSWER", value_parser = hoptax_plan::parse_answer)]
     answers: Vec<Answer>,
-    /// Streams of one gRPC method: server-stream, client-stream or both-ways; the number of messages; the time
-    /// between them, as in /echo.Echo/Watch=server-stream,10,20ms; can be repeated
+    /// Streams of one gRPC method: server-stream, client-stream or both-ways; the number of messages; the
+    /// time between them, as in /echo.Echo/Watch=server-stream,10,20ms; can be repeated
     #[arg(long = "grpc-stream", value_name = "PATH=KIND[,MESSAGES[,EVERY]]", value_parser = grpc_stream)]
     streams: Vec<PathStream>,
     /// gRPC status of calls without an --answer, such as not-found [default: ok]
