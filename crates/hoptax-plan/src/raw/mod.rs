@@ -422,7 +422,8 @@ pub(crate) struct RawGateway {
     /// `instead_of`.
     #[schemars(with = "Option<Text>")]
     pub(crate) not_comparable: Option<Placed<String>>,
-    /// HTTP version for upstreams: 1.1 or 2. Default: 2 for `hop-h2`, 1.1 for packs. Only some packs have it.
+    /// HTTP version for upstreams: 1.1 or 2. Default: 2 for `hop-h2` and in plans with gRPC calls, otherwise
+    /// 1.1. Only some packs have it.
     pub(crate) upstream_http: Option<Placed<HttpText>>,
     /// Known delay that `hop-l7` or `hop-h2` adds. Use it to check that hoptax measures a known tax
     /// correctly. Default: none.
