@@ -31,7 +31,7 @@ const EXIT_STATUS: &str = "Exit status:";
 
 /// If at least this many commands describe an argument or option in the same words, the page describes it
 /// only once.
-const SEVERAL: usize = 3;
+const SEVERAL: usize = 2;
 
 /// Print a generated page of hoptax's documentation
 #[derive(Debug, clap::Args)]
@@ -296,7 +296,7 @@ mod tests {
         let command = |name: &'static str, help| Command::new(name).about("Go").arg(place(help)).arg(dry());
         let page = page(Command::new("hoptax").subcommands([
             command("walk", "Where to"),
-            command("run", "Where to"),
+            command("run", "Where from"),
             command("swim", "Which island"),
         ]));
         assert!(
@@ -304,7 +304,8 @@ mod tests {
             "{page}"
         );
         assert_eq!(page.matches("Change nothing").count(), 1, "{page}");
-        assert_eq!(page.matches("- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n").count(), 2);
+        let walk = "- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n";
+        assert!(page.contains(walk), "{page}");
         assert!(page.contains("- `<PLACE>`: Which island\n"), "{page}");
     }
 }
