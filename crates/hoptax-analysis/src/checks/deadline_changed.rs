@@ -12,8 +12,8 @@ use hoptax_stats::share;
 use std::time::Duration;
 
 const CODE: &str = "deadline-changed";
-const ADVICE: &str = "Let the gateway pass `grpc-timeout` (Envoy: `max_grpc_timeout` of the route's \
-                      `max_stream_duration`), and compare its own time limits with the plan's `deadline`.";
+const ADVICE: &str =
+    "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's `deadline`.";
 /// Limit for the change of a deadline, and for the share of calls that lost theirs. Gateways round deadlines
 /// to other units.
 const CHANGED: f64 = 0.01;
