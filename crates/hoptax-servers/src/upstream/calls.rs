@@ -5,7 +5,7 @@
 //! An HTTP status outside 200 to 299 becomes the status that gRPC's document maps it to.
 
 use super::answer::{Answers, allowed_fields};
-use super::conversation::{Conversation, Replies};
+use super::conversation::{Abort, Conversation, Replies};
 use super::reflection::{self, Reflection};
 use anyhow::Context as _;
 use hoptax_format::grpc::{self, Status};
@@ -33,27 +33,6 @@ pub(super) enum Call {
     Own,
     /// Place in [`Calls::made`].
     Usual(u32),
-}
-
-/// Why a call ends before all its messages were sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Abort {
-    TooLate,
-    TooLarge,
-    Malformed,
-}
-
-impl Abort {
-    /// In the order of the variants.
-    const ALL: [Self; 3] = [Self::TooLate, Self::TooLarge, Self::Malformed];
-
-    fn status(self) -> (Status, &'static str) {
-        match self {
-            Self::TooLate => (Status::DeadlineExceeded, "the deadline has passed"),
-            Self::TooLarge => (Status::ResourceExhausted, "a message is too large, or replies are not read"),
-            Self::Malformed => (Status::Internal, "the request is not a sequence of messages"),
-        }
-    }
 }
 
 /// The messages of a call that is not unary. Without it, one message is the answer.

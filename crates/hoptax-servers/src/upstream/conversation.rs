@@ -1,18 +1,39 @@
 //! A call in which both sides send a stream: each whole message gets a message, without I/O.
 
-use super::calls::Abort;
 use super::reflection::Reflection;
+use hoptax_format::grpc::Status;
 use hoptax_wire::grpc::{Fault, Messages, PREFIX, Step};
 use std::sync::Arc;
 
 /// Largest message that is accepted, bytes.
-pub(super) const MOST_MESSAGE: u32 = 16 << 20;
+const MOST_MESSAGE: u32 = 16 << 20;
 /// Largest number of bytes that are kept because they are incomplete, or because the client does not read
 /// them: two of the largest messages.
 const MOST_KEPT: usize = 2 * (PREFIX + MOST_MESSAGE as usize);
 /// Sent bytes are removed from the front of longer buffers only when there are this many, because that moves
 /// the others.
 const COMPACT: usize = 64 * 1024;
+
+/// Why a call ends before all its messages were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Abort {
+    TooLate,
+    TooLarge,
+    Malformed,
+}
+
+impl Abort {
+    /// In the order of the variants.
+    pub(super) const ALL: [Self; 3] = [Self::TooLate, Self::TooLarge, Self::Malformed];
+
+    pub(super) fn status(self) -> (Status, &'static str) {
+        match self {
+            Self::TooLate => (Status::DeadlineExceeded, "the deadline has passed"),
+            Self::TooLarge => (Status::ResourceExhausted, "a message is too large, or replies are not read"),
+            Self::Malformed => (Status::Internal, "the request is not a sequence of messages"),
+        }
+    }
+}
 
 /// How a conversation replies.
 #[derive(Debug, Clone)]

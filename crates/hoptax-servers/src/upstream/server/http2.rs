@@ -2,7 +2,8 @@
 //! exchanges take turns, so that a large response does not hold up the others.
 
 use super::super::answer::StreamAnswerTo;
-use super::super::calls::{Abort, Flow};
+use super::super::calls::Flow;
+use super::super::conversation::Abort;
 use super::super::sockets::Sockets;
 use super::super::special::{Special, StreamResponse, is_special};
 use super::state::{HIGH_WATER, Server, State};

@@ -1,6 +1,7 @@
 //! gRPC calls over HTTP/2: their deadlines, and the streams of messages that they send and receive.
 
-use super::super::calls::{Abort, Flow};
+use super::super::calls::Flow;
+use super::super::conversation::Abort;
 use super::http2::TURN;
 use super::state::Server;
 use super::streams::{Http2, Named, Shared, Stage, StreamTimer};

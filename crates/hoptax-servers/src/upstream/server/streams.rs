@@ -15,8 +15,8 @@
 //! is due, or to *reading* until the client sends more.
 
 use super::super::answer::StreamAnswerTo;
-use super::super::calls::{Abort, Call, Flow};
-use super::super::conversation::Conversation;
+use super::super::calls::{Call, Flow};
+use super::super::conversation::{Abort, Conversation};
 use super::super::counts::MOST_STREAMS;
 use super::super::rules::Chosen;
 use super::super::special::Special;
