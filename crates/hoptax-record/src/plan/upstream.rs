@@ -70,6 +70,23 @@ pub struct PathStream {
 }
 
 impl BuiltInUpstream {
+    /// One instance on a port, which answers each request at once, with status 200 and this body.
+    pub fn with_body(body: Body) -> Self {
+        Self {
+            instances: 1,
+            status: 200,
+            headers: Vec::new(),
+            body,
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port: None,
+            listen: Listen::Ports,
+            answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
+        }
+    }
+
     /// Whether two equal requests can get different answers because of [`BuiltInUpstream::answers`].
     pub fn varies(&self) -> bool {
         let same = |one: &Answer, other: &Answer| one.method == other.method && one.path == other.path;
