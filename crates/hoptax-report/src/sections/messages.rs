@@ -200,6 +200,24 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_is_about_messages() {
+        let mut run = Run::closed(4);
+        for round in 0..4 {
+            let jitter = u64::from(round % 2);
+            let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
+            run.push(direct().first()).push(direct().last());
+            // Whole calls are faster through b.
+            run.push(via("a", round).all_at_us(1800).both_ways_us(150 + jitter, 1000));
+            run.push(via("b", round).all_at_us(1400).both_ways_us(250 + jitter, 1000));
+        }
+        let model = run.model();
+        let answer = model.answer.as_deref().expect("two gateways");
+        let start = "a adds least per message at the median at 4 connections: 50 µs";
+        assert!(answer.starts_with(start), "{answer}");
+        assert_eq!(model.summary[0].gateway, "a");
+    }
+
+    #[test]
     fn the_csv_report_has_columns_of_messages() {
         let text = csv(&model());
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();

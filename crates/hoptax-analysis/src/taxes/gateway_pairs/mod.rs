@@ -22,23 +22,24 @@ use hoptax_record::report::{Case, GatewayPair, Load, Price};
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The metrics in which gateways are compared. Those of messages exist only for streams.
-const METRICS: [Metric; 8] = [
+/// The metrics in which gateways are compared.
+const METRICS: [Metric; 6] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP95,
     Metric::AddedP99,
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
-    Metric::AddedMessageP50,
-    Metric::AddedAgeP50,
 ];
+
+/// Further metrics in which gateways are compared if calls have streams.
+const OF_MESSAGES: [Metric; 2] = [Metric::AddedMessageP50, Metric::AddedAgeP50];
 
 /// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
 
 /// If a load point has more gateways than this, only those that compete for the answer are compared, and only
-/// in two metrics. 30 gateways have 435 pairs, which nobody reads in all metrics.
+/// in two metrics. 30 gateways have 435 pairs, which nobody reads in six metrics.
 const MOST_IN_FULL: usize = 30;
 
 /// Labels of the gateways that compete for the answer, in the plan's order. Built-in hops are references. If
@@ -117,14 +118,16 @@ pub(crate) fn successive(
     judge(&case.load, &gateways, compared)
 }
 
-/// Compares the wanted pairs in these metrics. `wanted` receives the indices of two gateways.
+/// Compares the wanted pairs in these metrics and in those of messages. `wanted` receives the indices of two
+/// gateways.
 fn compare_all(
     gateways: &[Gateway<'_, '_>],
     wanted: &dyn Fn(usize, usize) -> bool,
     direct: &[Trial<'_>],
     metrics: &[Metric],
 ) -> Vec<Compared> {
-    // Percentiles come first in the list of metrics. All of them are read from the same data.
+    let metrics = [metrics, &OF_MESSAGES].concat();
+    // Percentiles of the same times are neighbours in the list of metrics. They are read from the same data.
     let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
     let mut compared: Vec<Compared> =
         same_data.flat_map(|metrics| compare(gateways, wanted, direct, metrics)).collect();

@@ -101,7 +101,8 @@ fn extra_part(extra: &Difference) -> Option<String> {
 /// The load point of the latency headline, and the tax at the median at that load point.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
-    let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
+    let metric = analysis.latency_metric();
+    let median = headlines.iter().find(|headline| headline.metric == metric)?;
     Some((&median.case.load, median.tax))
 }
 
