@@ -144,6 +144,15 @@ mod tests {
     }
 
     #[test]
+    fn a_compressed_message_has_flag_and_headers() {
+        assert_eq!(compressed_body(b"gz").expect("short"), b"\x01\0\0\0\x02gz");
+        let mut headers = vec![("Grpc-Accept-Encoding".to_owned(), "identity".to_owned())];
+        add_gzip(&mut headers);
+        let expected = [("Grpc-Accept-Encoding", "identity"), ("grpc-encoding", "gzip")];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
     fn a_status_is_read_or_mapped() {
         assert_eq!(status_of(Some(b"5"), 200), Status::NotFound);
         assert_eq!(status_of(None, 503), Status::Unavailable);

@@ -245,12 +245,11 @@ message Request {
     #[test]
     fn missing_names_are_listed() {
         let error = echo().service("echo.Ehco").expect_err("another name").to_string();
-        let expected = "the `.proto` file has no service `echo.Ehco`; did you mean `echo.Echo`? The names are \
-                        echo.Echo";
+        let expected = "the `.proto` file has no service `echo.Ehco`; did you mean `echo.Echo`? The names \
+                        are echo.Echo";
         assert_eq!(error, expected);
         let found = echo().service("echo.Echo").and_then(|service| service.method("Listen"));
-        let expected =
-            "the service `echo.Echo` has no method `Listen`; use one of Say, Watch, Upload, Chat";
+        let expected = "the service `echo.Echo` has no method `Listen`; use one of Say, Watch, Upload, Chat";
         assert_eq!(found.expect_err("another name").to_string(), expected);
     }
 

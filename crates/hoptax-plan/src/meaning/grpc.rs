@@ -68,8 +68,7 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
     let path = if is_right { grpc::path(&service.value, &method.value) } else { "/".to_owned() };
     target.path = Some(Placed { place, value: path });
     let has_proto = proto.is_some();
-    let declared =
-        proto.filter(|_| is_right).and_then(|proto| declared(reader, &proto, &service, &method));
+    let declared = proto.filter(|_| is_right).and_then(|proto| declared(reader, &proto, &service, &method));
     // If the file cannot be read, only `kind` says whether the call has streams.
     let is_known = !has_proto || declared.is_some() || kind.is_some();
     let typed = streams::Typed { call: name.clone(), kind, messages, every };
