@@ -1,6 +1,6 @@
 //! `cpus-moved`: the hypervisor moved CPUs between cores during the run.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_record::Placement;
 
 const CODE: &str = "cpus-moved";
@@ -34,10 +34,6 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
         false => "Figures mix both distances",
     };
     Some(Finding {
-        code: CODE,
-        severity: if are_set_aside { Severity::Note } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("cpus", vec![one, other].into()),
             ("usual_ns", usual_ns.into()),
@@ -51,6 +47,7 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
              {trials} trials. {so}."
         ),
         advice: "Compare gateways within this run. A run with another distance shows other figures.".into(),
+        ..about_run(CODE, if are_set_aside { Severity::Note } else { Severity::Warning })
     })
 }
 

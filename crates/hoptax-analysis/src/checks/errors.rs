@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests failed or timed out.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::causes;
 use crate::thresholds::DOUBTFUL;
 use crate::trials::counts::failures;
@@ -70,10 +70,6 @@ fn of_starts(starts: &crate::Starts) -> Option<Finding> {
     let failed = load.timeouts + load.errors;
     let share = share(failed as f64, load.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
     Some(Finding {
-        code: CODE,
-        severity: if share > MOST { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(starts.case()),
         evidence: evidence([
             ("scheduled", load.scheduled.into()),
             ("failed", failed.into()),
@@ -90,6 +86,7 @@ fn of_starts(starts: &crate::Starts) -> Option<Finding> {
         advice: "Read the gateway's log in the run directory. A gateway that answers before it can serve \
                  needs a check of its readiness in front of it."
             .into(),
+        ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &starts.case())
     })
 }
 

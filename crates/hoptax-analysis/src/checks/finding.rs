@@ -18,6 +18,11 @@ pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Findi
     }
 }
 
+/// A finding about the whole run, like [`about`].
+pub(super) fn about_run(code: &'static str, severity: Severity) -> Finding {
+    Finding { case: None, ..about(code, severity, "") }
+}
+
 pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
     members.into_iter().collect()
 }

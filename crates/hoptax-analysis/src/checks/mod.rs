@@ -72,7 +72,7 @@ mod window_stalled;
 mod workers_starved;
 mod workers_unequal;
 
-use finding::{MANY, about, connections, evidence, most_in_flight, percent, with_host};
+use finding::{MANY, about, about_run, connections, evidence, most_in_flight, percent, with_host};
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;
 pub use page::page;

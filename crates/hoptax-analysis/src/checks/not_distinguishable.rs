@@ -1,6 +1,6 @@
 //! `not-distinguishable`: the interval of a tax includes "no tax", or the tax lies within the noise floor.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, about, evidence};
+use super::{Finding, Rule, Severity, Subject, about, about_run, evidence};
 use crate::Case;
 use hoptax_plan::Metric;
 use serde_json::{Map, Value, json};
@@ -73,14 +73,11 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
 
 fn one_trial() -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([("trials", 1.into())]),
         message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),
         advice: "Measure at least three rounds: raise `time` in the plan, or set `trials` to 3 or more."
             .into(),
+        ..about_run(CODE, Severity::Note)
     }
 }
 

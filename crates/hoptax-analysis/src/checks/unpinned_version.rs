@@ -1,6 +1,6 @@
 //! `unpinned-version`: the version of a measured gateway is unknown.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_record::DIRECT;
 
 const CODE: &str = "unpinned-version";
@@ -23,10 +23,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     contenders
         .filter(|contender| contender.version.is_none() && measured(&contender.label))
         .map(|contender| Finding {
-            code: CODE,
-            severity: Severity::Note,
-            concerns: Concerns::ALL,
-            case: None,
             evidence: evidence([
                 ("gateway", contender.label.as_str().into()),
                 ("kind", contender.kind.as_str().into()),
@@ -40,6 +36,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 _ => "Check that the pack's `version` command works (`hoptax gateways` shows its output)."
                     .into(),
             },
+            ..about_run(CODE, Severity::Note)
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 mod comb;
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, about_run, evidence, percent};
 use crate::Case;
 use crate::figures::path::{self, Refusal};
 use crate::trials::trial::Trial;
@@ -61,10 +61,7 @@ fn switched_off(subject: &Subject<'_>) -> Vec<Finding> {
 
 fn different_clocks(hosts: &[String; 2]) -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Note,
         concerns: Concerns::only(Figures::PathSplit),
-        case: None,
         evidence: evidence([("hosts", hosts.to_vec().into())]),
         message: format!(
             "There are no timestamps, because {} have different clocks. Request path and response path \
@@ -74,6 +71,7 @@ fn different_clocks(hosts: &[String; 2]) -> Finding {
         advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report \
                  shows the round trips between the hosts."
             .into(),
+        ..about_run(CODE, Severity::Note)
     }
 }
 
