@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
                plan, the trials with the rarer placement are set aside"
             .into(),
         seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. \
-               While far apart, gateways took 8 to 16 % more CPU time per request and added 17 to 37 % more to \
-               the median.",
+               While far apart, gateways took 8 to 16 % more CPU time per request and added 17 to 37 % more \
+               to the median.",
         advice: "Compare gateways within a run. `hoptax compare` shows whether the CPUs were as far apart in \
                  two runs. On a dedicated machine they never move.",
     }

@@ -5,7 +5,7 @@ use hoptax_record::report::{Concerns, Finding, Load, Severity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A finding about a case, which makes all its figures doubtful. The caller adds evidence, message and advice.
+/// A finding about a case that makes all its figures doubtful. Callers add evidence, message and advice.
 pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
     Finding {
         code,
