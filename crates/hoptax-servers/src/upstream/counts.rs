@@ -4,8 +4,8 @@ use crate::ledger::InstanceCounts;
 use hoptax_record::Deadlines;
 use hoptax_wire::http1::Version;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A counter that only one thread changes. A change therefore needs only a load and a store. If several
 /// threads changed the counter, each change would need a locked instruction.
@@ -78,11 +78,11 @@ impl StreamCounts {
 
 /// Counts of calls with a deadline, in buckets of similar time limits. As for [`StreamCounts`], the
 /// difference of two readings then shows which time limits there were in between. It is exact if the time
-/// limits of a bucket are equal.
-#[derive(Debug)]
-pub(super) struct DeadlineCounts(Vec<Bucket>);
+/// limits of a bucket are equal. The buckets are made with the first deadline.
+#[derive(Debug, Default)]
+pub(super) struct DeadlineCounts(OnceLock<Vec<Bucket>>);
 
-/// Time limits that differ by 6 % at most. Zero if there are none.
+/// Time limits that differ by 0.8 % at most. Zero if there are none.
 #[derive(Debug, Default)]
 struct Bucket {
     calls: Count,
@@ -90,21 +90,20 @@ struct Bucket {
     most: Count,
 }
 
-/// Each power of two is divided into 16 buckets.
-const BITS: u32 = 4;
-const BUCKETS: usize = ((u64::BITS - BITS + 1) << BITS) as usize;
-
-impl Default for DeadlineCounts {
-    fn default() -> Self {
-        Self(std::iter::repeat_with(Bucket::default).take(BUCKETS).collect())
-    }
-}
+/// Each power of two is divided into 128 buckets.
+const BITS: u32 = 7;
+/// The powers of two that have buckets: from 16 µs to 19 h, nanoseconds. The first and the last bucket also
+/// have the time limits beyond.
+const POWERS: std::ops::Range<u32> = 14..46;
+const BUCKETS: usize = ((POWERS.end - POWERS.start) << BITS) as usize;
 
 impl DeadlineCounts {
     /// Counts a call with this time limit, nanoseconds.
     pub(super) fn add(&self, limit: u64) {
+        let buckets =
+            self.0.get_or_init(|| std::iter::repeat_with(Bucket::default).take(BUCKETS).collect());
         let limit = limit.max(1);
-        let bucket = &self.0[bucket(limit)];
+        let bucket = &buckets[bucket(limit)];
         let least = bucket.least.get();
         if least == 0 || limit < least {
             bucket.least.set(limit);
@@ -114,12 +113,23 @@ impl DeadlineCounts {
         }
         bucket.calls.add(1);
     }
+
+    /// The calls in each bucket that has some, by the bucket's place.
+    fn read(&self) -> impl Iterator<Item = (u32, Deadlines)> {
+        (0..).zip(self.0.get().into_iter().flatten()).filter_map(|(place, bucket)| {
+            let Bucket { calls, least, most } = bucket;
+            let found = Deadlines { calls: calls.get(), least_ns: least.get(), most_ns: most.get() };
+            (found.calls > 0).then_some((place, found))
+        })
+    }
 }
 
 /// Place of a time limit's bucket.
 fn bucket(limit: u64) -> usize {
-    let shift = limit.max(1).ilog2().saturating_sub(BITS);
-    (u64::from(shift << BITS) + (limit >> shift)) as usize
+    let limit = limit.clamp(1 << POWERS.start, (1 << POWERS.end) - 1);
+    let shift = limit.ilog2() - BITS;
+    let power = shift + BITS - POWERS.start;
+    (power << BITS) as usize + (limit >> shift) as usize - (1 << BITS)
 }
 
 impl Counts {
@@ -144,12 +154,7 @@ impl Counts {
         }
         let mut deadlines: BTreeMap<u32, Deadlines> = BTreeMap::new();
         for one in listeners {
-            for (place, bucket) in (0..).zip(&one.deadlines.0).filter(|(_, bucket)| bucket.calls.get() > 0) {
-                let found = Deadlines {
-                    calls: bucket.calls.get(),
-                    least_ns: bucket.least.get(),
-                    most_ns: bucket.most.get(),
-                };
+            for (place, found) in one.deadlines.read() {
                 deadlines.entry(place).and_modify(|sum| sum.add(found)).or_insert(found);
             }
         }
@@ -180,11 +185,12 @@ mod tests {
 
     #[test]
     fn buckets_have_similar_time_limits() {
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        let mut limit = 1_u64;
-        while let Some(next) = limit.checked_add(limit.div_ceil(16)) {
+        assert_eq!((bucket(0), bucket(u64::MAX)), (0, BUCKETS - 1));
+        let mut limit = 1_u64 << POWERS.start;
+        while bucket(limit) < BUCKETS - 1 {
+            let next = limit + limit.div_ceil(128);
             assert!(bucket(next) > bucket(limit), "{limit} and {next}");
-            assert!(bucket(limit + limit / 100) - bucket(limit) <= 1, "{limit}");
+            assert!(bucket(limit + limit / 1000) - bucket(limit) <= 1, "{limit}");
             limit = next;
         }
     }
