@@ -1,4 +1,5 @@
 use super::super::figures::cut;
+use super::super::json::LoadResults;
 use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
@@ -119,9 +120,8 @@ fn a_good_load_has_no_warnings() {
     assert!(!text.contains('!'), "{text}");
 }
 
-#[test]
-fn messages_have_counts_and_times() {
-    let mut record = record();
+/// Messages whose answers take 50 µs, and the first ones 70 µs.
+fn messages(counts: MessageCounts) -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
     let none = || histogram(TRIAL_DIGITS, []);
     let histograms = MessageHistograms {
@@ -130,8 +130,24 @@ fn messages_have_counts_and_times() {
         age: none(),
         gap: none(),
     };
-    let counts = MessageCounts { sent: 10_000, received: 9998, lost: 2, ..MessageCounts::default() };
-    record.messages = Some(MessagesRecord { counts, histograms: histograms.clone() });
+    MessagesRecord { counts, histograms }
+}
+
+const LOSSY: MessageCounts = MessageCounts {
+    sent: 10_000,
+    received: 9998,
+    lost: 2,
+    repeated: 0,
+    reordered: 0,
+    unnumbered: 0,
+    merged_in_read: 0,
+};
+
+#[test]
+fn messages_have_counts_and_times() {
+    let mut record = record();
+    assert!(!summary(&closed(), &record).contains("Messages"));
+    record.messages = Some(messages(LOSSY));
     let text = flat(&summary(&closed(), &record));
     says(
         &text,
@@ -143,12 +159,31 @@ fn messages_have_counts_and_times() {
     assert!(!text.contains("repeated") && !text.contains("age:") && !text.contains("gap:"), "{text}");
     // The longest lines are wrapped.
     let most = 1_000_000_000;
-    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..counts };
-    record.messages = Some(MessagesRecord { counts, histograms });
+    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..LOSSY };
+    record.messages = Some(messages(counts));
     let text = flat(&summary(&closed(), &record));
     says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
-    record.messages = None;
-    assert!(!summary(&closed(), &record).contains("Messages"));
+}
+
+#[test]
+fn messages_are_in_json() {
+    let json = |record: &LoadRecord| {
+        let spec = closed();
+        let limits = limits::of(&spec, None, &[]);
+        let load = LoadOutcome::new("http://127.0.0.1/", &spec, record, &limits).expect("readable");
+        serde_json::to_value(LoadResults::new(&load).expect("readable")).expect("plain data")
+    };
+    let mut record = record();
+    let without = json(&record);
+    assert!(without.get("messages").is_none() && without.get("message").is_none(), "{without}");
+    record.messages = Some(messages(LOSSY));
+    let found = json(&record);
+    assert_eq!(found["messages"]["sent"], 10_000);
+    assert_eq!(found["messages"]["lost"], 2);
+    let times = &found["message"];
+    assert_eq!(times["response_time"]["samples"], 100);
+    assert_eq!(times["first_message"]["unit"], "us");
+    assert!(times.get("age").is_none() && times.get("gap").is_none(), "{times}");
 }
 
 #[test]
