@@ -132,8 +132,8 @@ pub struct LoadPart {
 }
 
 impl LoadSpec {
-    /// A closed loop over one connection for one second, with one worker and nothing that is optional. Callers
-    /// change what they need.
+    /// A closed loop over one connection for one second, with one worker and nothing optional. Callers change
+    /// what they need.
     pub fn closed(addresses: Vec<Address>, targets: Vec<TargetSpec>) -> Self {
         Self {
             schema: SPEC_SCHEMA,
