@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import quantity
 from .errors import Ambiguous, HoptaxError, NotMeasured, UnknownName
 from .estimate import Estimate
-from .metrics import CONCERNED, GATED, PAIRED, PERCENTILES, PRICES, STARTS, TAXES, UNITS, Metrics, StartMetrics
+from .metrics import (
+    CONCERNED, GATED, MESSAGES, PAIRED, PERCENTILES, PRICES, STARTS, TAXES, UNITS, Metrics, StartMetrics,
+)
 from .plan import Load
 from .profile import Profile, ProfileDifference, Version, Versions
 from .quantity import RATE, SIZE, TIME
@@ -173,7 +175,7 @@ class Case(Metrics):
     def metrics(self) -> dict[str, Estimate]:
         """All metrics of this case in the JSON report."""
         found = {}
-        for name in (*TAXES, *PERCENTILES, "throughput"):
+        for name in (*TAXES, *PERCENTILES, *MESSAGES, "throughput"):
             try:
                 found[name] = self.metric(name)
             except NotMeasured:
@@ -201,6 +203,9 @@ class Case(Metrics):
             found = (self.document["tax"] or {}).get(name)
         elif name == "throughput":
             found = self.document["throughput"]
+        elif name in MESSAGES:
+            member, percentile = MESSAGES[name]
+            found = self.document.get("message", {}).get(member, {}).get(percentile)
         else:
             found = (self.document["response_time"] or {}).get(name)
         if found is None:

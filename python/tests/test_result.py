@@ -79,7 +79,7 @@ def test_unknown_names_are_explained(loops):
     assert str(raised.value) == "the run has no gateway 'ngnix'; it has direct, hop-l7, nginx, kong"
     with pytest.raises(KeyError):
         _ = loops["ngnix"]
-    with pytest.raises(UnknownName, match="a case has no metric 'p98'; the metrics are added_p50"):
+    with pytest.raises(UnknownName, match="a case has no metric 'p98'; the metrics are added_age_p50"):
         loops["nginx"].at(index=0).metric("p98")
 
 

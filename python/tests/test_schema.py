@@ -7,7 +7,7 @@ import pytest
 from json_schema import DOCUMENT, FILE, faults
 from kept import NAMES, ROOT
 
-from hoptax.metrics import UNITS
+from hoptax.metrics import MESSAGES, UNITS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,6 +62,8 @@ def test_the_check_finds_faults(change, fault, report):
 def test_metrics_of_the_package_are_members_of_the_report():
     case = {name for each in ("Tax", "Latency", "Case") for name in DOCUMENT["$defs"][each]["properties"]}
     elsewhere = {"error_share", "memory_rss_bytes", "memory_pss_bytes", "listening", "ready", "first_request", "settled"}
-    assert set(UNITS) - elsewhere <= case
+    assert set(UNITS) - elsewhere - set(MESSAGES) <= case
+    times = DOCUMENT["$defs"]["MessageTimes"]["properties"]
+    assert {member for member, _ in MESSAGES.values()} == set(times)
     metrics = DOCUMENT["$defs"]["Budget"]["properties"]["metric"]["enum"]
     assert set(UNITS) - {"max", "mean"} == set(metrics)

@@ -42,7 +42,8 @@ pub struct Ranked<'a> {
     pub more: Option<Estimate>,
 }
 
-/// Gateways ranked by added latency at the median, at one load point.
+/// Gateways ranked by added latency at the median, at one load point. For streams, this is the latency that
+/// they add to a message.
 ///
 /// One gateway beats another if the two are distinguishable as a [`GatewayPair`]. All lists are sorted by the
 /// estimate, lowest first.
@@ -50,6 +51,8 @@ pub struct Ranked<'a> {
 pub struct Ranking<'a> {
     /// The load point.
     pub load: &'a Load,
+    /// The metric: see [`Analysis::latency_metric`].
+    pub metric: Metric,
     /// The gateway with the lowest estimate, and all gateways that it does not beat. If there is only one
     /// leader, it is the winner.
     pub leaders: Vec<Ranked<'a>>,
@@ -64,7 +67,7 @@ pub struct Ranking<'a> {
 impl<'a> Ranking<'a> {
     /// Ranks the gateways. `None` if fewer than two gateways have an interval.
     fn new(
-        load: &'a Load,
+        (load, metric): (&'a Load, Metric),
         mut ranked: Vec<Ranked<'a>>,
         unranked: Vec<&'a str>,
         pairs: &Pairs<'a>,
@@ -79,7 +82,7 @@ impl<'a> Ranking<'a> {
         let (beaten, between) = others
             .into_iter()
             .partition(|other| leaders.iter().all(|leader| pairs.beats(leader.gateway, other.gateway)));
-        Some(Self { load, leaders, beaten, between, unranked })
+        Some(Self { load, metric, leaders, beaten, between, unranked })
     }
 
     /// True if none of the leaders' taxes can be distinguished from noise.
@@ -92,9 +95,9 @@ impl<'a> Ranking<'a> {
 struct Pairs<'a>(BTreeMap<(&'a str, &'a str), &'a GatewayPair>);
 
 impl<'a> Pairs<'a> {
-    fn new(pairs: &'a [GatewayPair], load: &Load) -> Self {
+    fn new(pairs: &'a [GatewayPair], load: &Load, metric: Metric) -> Self {
         let at_load = pairs.iter().filter(|pair| pair.load.index == load.index);
-        let medians = at_load.filter(|pair| pair.metric == Metric::AddedP50);
+        let medians = at_load.filter(|pair| pair.metric == metric);
         Self(medians.map(|pair| ((&*pair.first, &*pair.second), pair)).collect())
     }
 
@@ -109,6 +112,17 @@ impl<'a> Pairs<'a> {
 }
 
 impl Analysis {
+    /// The metric of the latency headline. If calls have streams, it is the time that a gateway adds to a
+    /// message at the median: to its response time, or to its age if only the server sends a stream.
+    /// Otherwise it is the time added to a request.
+    pub fn latency_metric(&self) -> Metric {
+        let has = |metric: &Metric| {
+            self.cases.iter().any(|case| case.tax.as_ref().is_some_and(|tax| tax.get(*metric).is_some()))
+        };
+        let of_messages = [Metric::AddedMessageP50, Metric::AddedAgeP50].into_iter().find(has);
+        of_messages.unwrap_or(Metric::AddedP50)
+    }
+
     /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have
     /// an interval there.
     pub fn ranking(&self, gateways: &[&str]) -> Option<Ranking<'_>> {
@@ -116,9 +130,10 @@ impl Analysis {
             || self.cases.iter().filter(|case| case.trials > 0 && gateways.contains(&case.gateway.as_str()));
         let load = for_latency(&mut measured().map(|case| &case.load))?;
         let at_load = measured().filter(|case| case.load.index == load.index);
+        let metric = self.latency_metric();
         let ranked: Vec<Ranked<'_>> = at_load
             .filter_map(|case| {
-                let tax = case.tax.as_ref()?.get(Metric::AddedP50)?;
+                let tax = case.tax.as_ref()?.get(metric)?;
                 tax.estimate.interval().map(|_| Ranked { gateway: &case.gateway, tax, more: None })
             })
             .collect();
@@ -126,7 +141,7 @@ impl Analysis {
         unranked.sort_unstable();
         unranked.dedup();
         unranked.retain(|gateway| ranked.iter().all(|one| one.gateway != *gateway));
-        Ranking::new(load, ranked, unranked, &Pairs::new(&self.pairs, load))
+        Ranking::new((load, metric), ranked, unranked, &Pairs::new(&self.pairs, load, metric))
     }
 
     /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the
@@ -138,7 +153,7 @@ impl Analysis {
             Some(Headline { case, metric, tax: case.tax.as_ref()?.get(metric)? })
         };
         let loads = || measured().map(|case| &case.load);
-        let latency = at(for_latency(&mut loads()), Metric::AddedP50);
+        let latency = at(for_latency(&mut loads()), self.latency_metric());
         let throughput = at(for_throughput(&mut loads()), Metric::ThroughputRatio);
         latency.into_iter().chain(throughput).collect()
     }

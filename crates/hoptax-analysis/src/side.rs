@@ -1,6 +1,6 @@
 //! A run as one side of a comparison: the value of each metric in each round.
 
-use crate::figures::latency::latency;
+use crate::figures::latency::of_histograms;
 use crate::figures::throughput::throughput;
 use crate::taxes::another_run::{Scatter, Scatters};
 use crate::taxes::noise::noise_floor;
@@ -127,7 +127,8 @@ impl<'a> Side<'a> {
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
-        match Metric::TAXES.into_iter().find(|tax| tax.plain() == Some(metric)) {
+        let mut taxes = Metric::TAXES.into_iter().chain(Metric::OF_MESSAGES);
+        match taxes.find(|tax| tax.plain() == Some(metric)) {
             Some(Metric::ThroughputRatio) => {
                 of(Metric::ThroughputRatio) * mean(&self.values(metric, label, load)).unwrap_or(0.0)
             }
@@ -154,8 +155,9 @@ pub(super) fn in_run(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Est
     let trials = side.trials(&case.gateway, case.load.index);
     if metric.is_tax() {
         Some(case.tax.as_ref()?.get(metric)?.in_run)
-    } else if let Some(statistic) = percentile(metric) {
-        latency(trials, |trial| Some(&trial.response_time)).get(statistic).copied()
+    } else if let Some((times, statistic)) = metric.times().zip(percentile(metric)) {
+        let held = trials.iter().filter_map(|trial| Some((trial.round(), trial.times(times)?)));
+        of_histograms(&held.collect::<Vec<_>>()).get(statistic).copied()
     } else if metric == Metric::Throughput {
         throughput(trials).map(|throughput| throughput.estimate)
     } else {
@@ -168,8 +170,8 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     if metric.is_tax() {
         return Some(case.tax.as_ref()?.get(metric)?.estimate);
     }
-    if let Some(statistic) = percentile(metric) {
-        return case.response_time.as_ref()?.get(statistic).copied();
+    if let Some((times, statistic)) = metric.times().zip(percentile(metric)) {
+        return case.times(times)?.get(statistic).copied();
     }
     match metric {
         Metric::Throughput => Some(case.throughput.as_ref()?.estimate),
@@ -222,7 +224,12 @@ fn both_placements<'s>(
 
 /// True for metrics that depend on the speed of the machine.
 pub(super) fn is_of_speed(metric: Metric) -> bool {
-    let others = [Metric::Throughput, Metric::ThroughputRatio, Metric::CpuUsPerRequest];
+    let others = [
+        Metric::Throughput,
+        Metric::ThroughputRatio,
+        Metric::CpuUsPerRequest,
+        Metric::CpuUsPerMessage,
+    ];
     percentile(metric).is_some() || others.contains(&metric)
 }
 
@@ -260,10 +267,11 @@ fn upward(ratio: f64) -> f64 {
 /// time per request, the CPU time of generator and upstream per request of direct is compared. A gateway does
 /// not affect direct, so the change comes from the machine. 1 if the change is unknown.
 fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
-    let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
-        (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),
+    let merged = metric.times().zip(percentile(metric));
+    let of = |(side, load): (&Side<'_>, usize)| match (merged, metric) {
+        (Some((times, statistic)), _) => merged::of_all(side.trials(DIRECT, load), times, statistic),
         (None, Metric::Throughput) => mean(&side.values(metric, DIRECT, load)),
-        (None, Metric::CpuUsPerRequest) => mean(&side.yardstick(load)),
+        (None, Metric::CpuUsPerRequest | Metric::CpuUsPerMessage) => mean(&side.yardstick(load)),
         _ => None,
     };
     match (of(first), of(second)) {

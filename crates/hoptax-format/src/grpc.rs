@@ -52,6 +52,25 @@ pub fn body(message: &[u8]) -> Result<Vec<u8>, grpc::Fault> {
     Ok(body)
 }
 
+/// The body of a call whose message is compressed: the compressed message with its prefix.
+///
+/// # Errors
+/// If the compressed message is 4 GiB long or longer.
+pub fn compressed_body(compressed: &[u8]) -> Result<Vec<u8>, grpc::Fault> {
+    let mut body = body(compressed)?;
+    body[0] = 1;
+    Ok(body)
+}
+
+/// Adds the headers of a call whose message is compressed with gzip, unless `headers` has them.
+pub fn add_gzip(headers: &mut Vec<(String, String)>) {
+    for (name, value) in [("grpc-encoding", "gzip"), ("grpc-accept-encoding", "gzip, identity")] {
+        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+}
+
 /// The status of a response: the value of its `grpc-status`, or the one for its HTTP status if it has none.
 pub fn status_of(value: Option<&[u8]>, http: u16) -> Status {
     value.map_or_else(|| Status::of_http(http), Status::read)
@@ -75,6 +94,32 @@ pub(crate) mod names {
     }
 }
 
+/// An optional status by name in JSON.
+pub mod optional_name {
+    use super::Status;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    /// Writes the name, such as `NOT_FOUND`.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(status: &Option<Status>, serializer: S) -> Result<S::Ok, S::Error> {
+        status.map(Status::name).serialize(serializer)
+    }
+
+    /// Reads the name.
+    ///
+    /// # Errors
+    /// If it is not the name of a status.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Status>, D::Error> {
+        let known = |name: String| {
+            let wrong = || D::Error::custom(format!("{name:?} is not a gRPC status; use a name such as OK"));
+            Status::from_name(&name).ok_or_else(wrong)
+        };
+        Option::<String>::deserialize(deserializer)?.map(known).transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +140,15 @@ mod tests {
         add_headers(&mut headers, Some(150_000_000));
         let own = ("Content-Type", "application/grpc+proto");
         let expected = [own, ("te", "trailers"), ("grpc-timeout", "150m")];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_compressed_message_has_flag_and_headers() {
+        assert_eq!(compressed_body(b"gz").expect("short"), b"\x01\0\0\0\x02gz");
+        let mut headers = vec![("Grpc-Accept-Encoding".to_owned(), "identity".to_owned())];
+        add_gzip(&mut headers);
+        let expected = [("Grpc-Accept-Encoding", "identity"), ("grpc-encoding", "gzip")];
         assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 

@@ -11,6 +11,7 @@ pub mod field;
 pub mod grpc;
 pub mod histogram;
 pub mod merge;
+pub mod messages;
 pub mod moments;
 pub mod random;
 pub mod record;

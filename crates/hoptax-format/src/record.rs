@@ -4,6 +4,7 @@
 //! `scheduled = completed + timeouts + connect_errors + resets + bad_responses + unsent + in_flight`.
 
 use crate::histogram::Encoded;
+use crate::messages::MessagesRecord;
 use crate::moments::Moments;
 use crate::stamp::ClockId;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,9 @@ pub struct LoadRecord {
     /// What the connections saw of HTTP/2. Absent if the load uses HTTP/1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Tally>,
+    /// Messages of calls with streams. Absent if the load has no such call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesRecord>,
     /// How the connections were used. Absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<Occupancy>,

@@ -4,7 +4,9 @@
 //! contents of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
+use crate::clock::SECOND;
 use crate::grpc::Status;
+use crate::messages::StreamSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -130,6 +132,41 @@ pub struct LoadPart {
 }
 
 impl LoadSpec {
+    /// A closed loop over one connection for one second, with one worker and nothing optional. Callers change
+    /// what they need.
+    pub fn closed(addresses: Vec<Address>, targets: Vec<TargetSpec>) -> Self {
+        Self {
+            schema: SPEC_SCHEMA,
+            addresses,
+            sources: Vec::new(),
+            tunnel: None,
+            tls: None,
+            proxy_protocol: None,
+            http: HttpVersion::Http11,
+            streams: 1,
+            requests_per_connection: None,
+            retry: Retry::Off,
+            targets,
+            files: BTreeMap::new(),
+            shape: Shape::Closed,
+            connections: 1,
+            warmup_ns: 0,
+            duration_ns: SECOND,
+            requests: None,
+            timeouts: Timeouts::all(SECOND),
+            workers: 1,
+            cpus: Vec::new(),
+            shares_cpus: false,
+            gives_up: false,
+            seed: 1,
+            windows: true,
+            window_ns: None,
+            stamps: false,
+            moments: None,
+            part: None,
+        }
+    }
+
     /// Length of a window, nanoseconds.
     pub fn window_length(&self) -> u64 {
         self.window_ns.unwrap_or(crate::record::WINDOW_NS)
@@ -464,6 +501,10 @@ pub struct TargetSpec {
     /// the response.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Who sends how many messages in the call. The body is then one message without its prefix, and begins
+    /// with room for a [stamp](crate::messages::Stamp). Absent if the call has one message in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
     /// Conditions that a successful response must meet. If none of them checks the status, the status must be
     /// 200 to 399, or OK for a gRPC call.
     #[serde(default)]
@@ -483,6 +524,7 @@ impl TargetSpec {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
             checks: Vec::new(),
         }
     }
@@ -553,15 +595,24 @@ pub enum Check {
     Grpc(#[serde(with = "crate::grpc::names")] Vec<Status>),
 }
 
-mod base64_bytes {
+/// Bytes as base64 in JSON.
+pub mod base64_bytes {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes bytes.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// If the text is not base64.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         STANDARD.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }

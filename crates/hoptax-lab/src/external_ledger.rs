@@ -93,7 +93,7 @@ impl ExternalLedger {
 mod tests {
     use super::*;
     use hoptax_plan::selector::SelectorKind;
-    use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen};
+    use hoptax_plan::{Body, BuiltInUpstream};
     use hoptax_servers::ledger;
     use hoptax_servers::upstream::{Placement, RunningUpstream};
     use hoptax_testing::own_listener;
@@ -136,17 +136,7 @@ mod tests {
 
     #[test]
     fn counters_are_read_over_http2_if_the_loads_use_it() {
-        let settings = BuiltInUpstream {
-            instances: 1,
-            status: 200,
-            headers: Vec::new(),
-            body: Body::Text("requests 12\n".into()),
-            delay: Delay::Fixed(Duration::ZERO),
-            failures: 0.0,
-            port: None,
-            listen: Listen::Ports,
-            answers: Vec::new(),
-        };
+        let settings = BuiltInUpstream::with_body(Body::Text("requests 12\n".into()));
         let upstream = RunningUpstream::start(&settings, &Placement::default()).expect("starts");
         let source = LedgerSource {
             url: None,

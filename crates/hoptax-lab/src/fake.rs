@@ -4,8 +4,8 @@ use super::{Controller, Driver, Effect, Facts, Observed, Service};
 use hoptax_format::Address;
 use hoptax_host::Watched;
 use hoptax_plan::{
-    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile,
-    Target, Timeouts, Upstream,
+    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
+    Timeouts, Upstream,
 };
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::Ledger;
@@ -222,17 +222,7 @@ impl Drop for FakeService {
 pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
     Plan {
         name: "test".into(),
-        upstream: Upstream::BuiltIn(BuiltInUpstream {
-            instances: 1,
-            status: 200,
-            headers: vec![],
-            body: Body::Size(64),
-            delay: Delay::Fixed(Duration::ZERO),
-            failures: 0.0,
-            port: None,
-            listen: hoptax_plan::Listen::Ports,
-            answers: Vec::new(),
-        }),
+        upstream: Upstream::BuiltIn(BuiltInUpstream::with_body(Body::Size(64))),
         gateways,
         replacements: vec![],
         targets: vec![Target { headers: vec![("host".into(), "echo.com".into())], ..Target::get("/") }],

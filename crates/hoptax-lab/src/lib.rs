@@ -28,6 +28,7 @@ pub mod fake;
 pub mod features;
 #[cfg(target_os = "linux")]
 pub mod first_requests;
+pub mod legs;
 #[cfg(target_os = "linux")]
 pub mod limits;
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use hoptax_format::Address;
 use hoptax_lab::features::{Change, Credentials};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature, Listen};
+use hoptax_plan::{Body, BuiltInUpstream, Feature};
 use hoptax_servers::http_client::{Answer, HttpClient};
 use hoptax_servers::ledger;
 use hoptax_servers::upstream::{LONG_HEADER, MARK, Placement, RunningUpstream};
@@ -14,17 +14,8 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn upstream(placement: &Placement) -> RunningUpstream {
-    let settings = BuiltInUpstream {
-        instances: 2,
-        status: 200,
-        headers: Vec::new(),
-        body: Body::Text("plain".into()),
-        delay: Delay::Fixed(Duration::ZERO),
-        failures: 1.0,
-        port: None,
-        listen: Listen::Ports,
-        answers: Vec::new(),
-    };
+    let plain = BuiltInUpstream::with_body(Body::Text("plain".into()));
+    let settings = BuiltInUpstream { instances: 2, failures: 1.0, ..plain };
     RunningUpstream::start(&settings, placement).expect("starts")
 }
 
@@ -207,17 +198,7 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     assert_eq!(ledger.instances[1].connections, 4);
     assert!(
         RunningUpstream::start(
-            &BuiltInUpstream {
-                instances: 1,
-                status: 200,
-                headers: Vec::new(),
-                body: Body::Size(0),
-                delay: Delay::Fixed(Duration::ZERO),
-                failures: 0.0,
-                port: None,
-                listen: Listen::Ports,
-                answers: Vec::new(),
-            },
+            &BuiltInUpstream::with_body(Body::Size(0)),
             &Placement { identity: Some("no certificate".into()), ..Placement::default() }
         )
         .is_err()

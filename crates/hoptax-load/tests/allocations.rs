@@ -11,8 +11,8 @@ use hoptax_format::clock;
 use hoptax_format::grpc;
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
-    Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
-    TlsSpec, TlsVersion, Verify,
+    Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Shape, TargetSpec, Timeouts, TlsSpec, TlsVersion,
+    Verify,
 };
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_load::Progress;
@@ -302,10 +302,6 @@ fn examine(case: &Case) {
 /// Runs the case with `requests` requests. Returns the number of allocations and the record.
 fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecord) {
     let spec = LoadSpec {
-        tunnel: None,
-        schema: SPEC_SCHEMA,
-        addresses: vec![address.into()],
-        sources: Vec::new(),
         tls: case.tls.map(|version| TlsSpec {
             server_name: "server.test".into(),
             verify: Verify::Nothing,
@@ -317,27 +313,17 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         }),
         http: if case.streams.is_some() { HttpVersion::Http2 } else { HttpVersion::Http11 },
         streams: case.streams.unwrap_or(1),
-        requests_per_connection: None,
-        retry: Retry::Off,
         files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat-longer\nb\n".to_owned())]),
-        targets: (case.targets)(),
         shape: case.shape.clone(),
         connections: CONNECTIONS,
         warmup_ns: 20 * clock::MILLISECOND,
         duration_ns: 60 * clock::SECOND,
         requests: Some(requests),
         timeouts: Timeouts::all(60 * clock::SECOND),
-        workers: 1,
-        cpus: Vec::new(),
-        shares_cpus: false,
-        gives_up: false,
-        seed: 1,
         windows: case.windows,
-        window_ns: None,
         stamps: case.stamps,
         moments: case.stamps.then_some(1_000),
-        part: None,
-        proxy_protocol: None,
+        ..LoadSpec::closed(vec![address.into()], (case.targets)())
     };
     let interrupt = AtomicBool::new(false);
     let mut before = 0;

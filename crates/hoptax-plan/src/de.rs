@@ -1,16 +1,16 @@
 //! A serde deserializer for the tree of nodes. Every error contains the place of the wrong value.
 //!
-//! Three type names have a special meaning, so that the structs of [`super::raw`] can derive `Deserialize`. A
+//! Four type names have a special meaning, so that the structs of [`super::raw`] can derive `Deserialize`. A
 //! [`PLACED`] type receives a value with its place. A [`SWEEP`] type accepts a single value as a list with
-//! one element. A [`SHORT`] type distinguishes a bare word from a mapping. Unknown keys are collected, so
-//! that all of them are reported at once.
+//! one element. A [`SHORT`] type distinguishes a bare word from a mapping. A [`JSON`] type receives
+//! any value as JSON. Unknown keys are collected, so that all of them are reported at once.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
 use super::units::nearest;
 use serde::de::{
     self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor,
-    value::{SeqDeserializer, StrDeserializer},
+    value::{SeqDeserializer, StrDeserializer, StringDeserializer},
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -19,6 +19,8 @@ use std::fmt;
 pub(crate) const PLACED: &str = "$placed";
 /// Name of the newtype for a list. In YAML, users can write a single value instead of the list.
 pub(crate) const SWEEP: &str = "$sweep";
+/// Name of the newtype for a text with JSON. In YAML, users can write a mapping or a list instead.
+pub(crate) const JSON: &str = "$json";
 /// Name of the enum with two variants: `word` for a bare word, and `full` for any other value.
 pub(crate) const SHORT: &str = "$short";
 
@@ -233,6 +235,10 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == JSON && !matches!(self.node.value, Value::Scalar { .. }) {
+            let json: StringDeserializer<Error> = self.node.json().to_string().into_deserializer();
+            return visitor.visit_newtype_struct(json);
+        }
         visitor.visit_newtype_struct(Self { sweep: name == SWEEP, ..self })
     }
 

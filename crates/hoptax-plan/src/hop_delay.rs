@@ -1,7 +1,7 @@
-//! Limits of the known delays and known warm-ups of the built-in hop.
+//! Limits of the known delays, warm-ups and faults of the built-in hop.
 
 use crate::units::show_duration;
-use crate::{HopDelay, HopWarming};
+use crate::{HopDeadline, HopDelay, HopFaults, HopWarming};
 use std::time::Duration;
 
 /// Longest accepted delay. A longer delay is probably a typing error.
@@ -16,7 +16,7 @@ pub const SHORTEST_WARMING: Duration = Duration::from_micros(1);
 /// Longest accepted extra time of a warm-up. A longer time is probably a typing error.
 pub const LONGEST_WARMING: Duration = Duration::from_secs(1);
 
-/// Checks that the share, the delays and the warm-up are in range.
+/// Checks that the share, the delays, the warm-up and the faults are in range.
 ///
 /// # Errors
 /// What is wrong, and how to fix it.
@@ -28,14 +28,43 @@ pub fn check_hop_delay(delay: &HopDelay) -> Result<(), (String, String)> {
             "write a share above 0%, or remove `share` for 100%",
         );
     }
-    if delay.inbound.max(delay.outbound) > LONGEST_HOP_DELAY {
-        let longest = show_duration(LONGEST_HOP_DELAY);
+    let longest = delay.inbound.max(delay.outbound).max(delay.message);
+    if longest > LONGEST_HOP_DELAY {
         return Err((
-            format!("the delay {} is too long", show_duration(delay.inbound.max(delay.outbound))),
-            format!("write {longest} or less"),
+            format!("the delay {} is too long", show_duration(longest)),
+            format!("write {} or less", show_duration(LONGEST_HOP_DELAY)),
         ));
     }
-    delay.warming.as_ref().map_or(Ok(()), check_hop_warming)
+    delay.warming.as_ref().map_or(Ok(()), check_hop_warming)?;
+    delay.faults.as_ref().map_or(Ok(()), check_hop_faults)
+}
+
+/// Checks that the faults have an effect and are in range.
+///
+/// # Errors
+/// What is wrong, and how to fix it.
+pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String)> {
+    if *faults == HopFaults::default() {
+        return Err((
+            "the faults have no effect".to_owned(),
+            "write at least one of `drop`, `repeat`, `hold` and `deadline`".to_owned(),
+        ));
+    }
+    let deadline = match faults.deadline {
+        Some(HopDeadline::Replace(time)) => time,
+        _ => Duration::ZERO,
+    };
+    if faults.deadline == Some(HopDeadline::Replace(Duration::ZERO)) {
+        return Err(("the deadline is zero".to_owned(), "write a time such as 100ms, or drop".to_owned()));
+    }
+    let longest = faults.hold.max(deadline);
+    if longest > LONGEST_HOP_DELAY {
+        return Err((
+            format!("{} is too long", show_duration(longest)),
+            format!("write {} or less", show_duration(LONGEST_HOP_DELAY)),
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that the number of requests and the extra time are in range.

@@ -4,6 +4,7 @@
 //! and a fix. Code outside this crate does not need to know YAML, units or defaults.
 #![forbid(unsafe_code)]
 
+pub mod calls;
 mod de;
 mod error;
 mod fixing;
@@ -15,6 +16,7 @@ mod node;
 mod objective;
 mod pack_info;
 mod parse;
+mod proto;
 mod raw;
 pub mod selector;
 pub mod stages;
@@ -34,6 +36,7 @@ pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_answer,
     parse_budget, parse_targets, read_as,
 };
+pub use proto::{Method, Proto, ProtoError, Service};
 pub use raw::schema;
 pub use target::Targets;
 

@@ -49,7 +49,8 @@ pub struct PackInfo {
     pub proxy: BTreeMap<String, ProxyForm>,
     /// Whether the gateway is a sidecar that intercepts traffic in a network namespace.
     pub intercepts: bool,
-    /// Whether the gateway passes gRPC calls to the upstream.
+    /// Whether the gateway passes gRPC calls to the upstream over HTTP/2, although it speaks HTTP/1 there
+    /// otherwise.
     pub grpc: bool,
 }
 

@@ -26,7 +26,7 @@ pub mod units;
 mod warm_up;
 
 pub use aside::{AsideRules, LateStep, Placement, are_apart, has_failures, mark_aside, placements};
-pub use metric::{Metric, Quantity};
+pub use metric::{Metric, Quantity, Times};
 
 pub use death::{DEATHS_IN_CASE, Death, DeathDuring};
 pub use digest::{Digest, digest};
@@ -417,6 +417,26 @@ pub enum DirectTrial {
     Last,
 }
 
+/// Calls with a deadline (`grpc-timeout`), as the upstream received them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadlines {
+    /// Number of calls.
+    pub calls: u64,
+    /// The smallest time limit, nanoseconds.
+    pub least_ns: u64,
+    /// The largest time limit, nanoseconds.
+    pub most_ns: u64,
+}
+
+impl Deadlines {
+    /// Adds other calls.
+    pub fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.least_ns = self.least_ns.min(other.least_ns);
+        self.most_ns = self.most_ns.max(other.most_ns);
+    }
+}
+
 /// Growth of the upstream's ledger between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerDelta {
@@ -447,6 +467,10 @@ pub struct LedgerDelta {
     /// without keep-alive. Absent if the upstream did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<u64>,
+    /// gRPC calls that had a deadline when they arrived. Absent if there were none, or the upstream did not
+    /// count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<Deadlines>,
     /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are
     /// unknown, although they are zero here.
     #[serde(default)]

@@ -23,6 +23,23 @@ pub enum Metric {
     CpuUsPerRequest,
     /// Upstream requests per client request, minus 1.
     ExtraUpstreamRequests,
+    /// Added response time of messages at the median, µs. Like the other metrics of messages, it exists only
+    /// if targets have streams.
+    AddedMessageP50,
+    /// Added response time of messages at the 99th percentile, µs.
+    AddedMessageP99,
+    /// Added time to the first message at the median, µs.
+    AddedFirstMessageP50,
+    /// Added age of messages at the median, µs.
+    AddedAgeP50,
+    /// Added age of messages at the 99th percentile, µs.
+    AddedAgeP99,
+    /// Added gap between messages at the median, µs.
+    AddedGapP50,
+    /// Added gap between messages at the 99th percentile, µs.
+    AddedGapP99,
+    /// CPU time of the gateway per message that the client sent or received, µs.
+    CpuUsPerMessage,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
@@ -44,6 +61,20 @@ pub enum Metric {
     P999,
     /// Throughput, requests/s.
     Throughput,
+    /// Response time of messages at the median, µs.
+    MessageP50,
+    /// Response time of messages at the 99th percentile, µs.
+    MessageP99,
+    /// Time to the first message at the median, µs.
+    FirstMessageP50,
+    /// Age of messages at the median, µs.
+    AgeP50,
+    /// Age of messages at the 99th percentile, µs.
+    AgeP99,
+    /// Gap between messages at the median, µs.
+    GapP50,
+    /// Gap between messages at the 99th percentile, µs.
+    GapP99,
     /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below,
     /// it exists only in runs with `start`.
     Listening,
@@ -72,13 +103,28 @@ pub enum Quantity {
     PerRequest,
 }
 
+/// Times whose percentiles are metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// Response times of requests.
+    Response,
+    /// Response times of messages.
+    Message,
+    /// Times to the first message.
+    FirstMessage,
+    /// Ages of messages.
+    Age,
+    /// Gaps between messages.
+    Gap,
+}
+
 /// Properties of a metric.
 #[derive(Debug, Clone, Copy)]
 struct Properties {
     name: &'static str,
     quantity: Quantity,
-    /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
-    quantile: Option<f64>,
+    /// The times, and their percentile, 0 to 1; absent if the metric is not a percentile.
+    percentile: Option<(Times, f64)>,
     /// The metric from which this metric is computed, if this metric compares a gateway with direct. For
     /// example, added response times are computed from response times. Absent for other metrics.
     plain: Option<Metric>,
@@ -86,11 +132,15 @@ struct Properties {
 
 impl Properties {
     const fn of(name: &'static str, quantity: Quantity) -> Self {
-        Self { name, quantity, quantile: None, plain: None }
+        Self { name, quantity, percentile: None, plain: None }
     }
 
     const fn percentile(name: &'static str, quantile: f64) -> Self {
-        Self { quantile: Some(quantile), ..Self::of(name, Quantity::Time) }
+        Self { percentile: Some((Times::Response, quantile)), ..Self::of(name, Quantity::Time) }
+    }
+
+    const fn message(name: &'static str, times: Times, quantile: f64) -> Self {
+        Self { percentile: Some((times, quantile)), ..Self::of(name, Quantity::Time) }
     }
 
     const fn against_direct(self, plain: Metric) -> Self {
@@ -100,7 +150,7 @@ impl Properties {
 
 impl Metric {
     /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 35] = [
         Self::AddedP50,
         Self::AddedP90,
         Self::AddedP95,
@@ -108,6 +158,14 @@ impl Metric {
         Self::ThroughputRatio,
         Self::CpuUsPerRequest,
         Self::ExtraUpstreamRequests,
+        Self::AddedMessageP50,
+        Self::AddedMessageP99,
+        Self::AddedFirstMessageP50,
+        Self::AddedAgeP50,
+        Self::AddedAgeP99,
+        Self::AddedGapP50,
+        Self::AddedGapP99,
+        Self::CpuUsPerMessage,
         Self::ErrorShare,
         Self::MemoryRssBytes,
         Self::MemoryPssBytes,
@@ -117,13 +175,20 @@ impl Metric {
         Self::P99,
         Self::P999,
         Self::Throughput,
+        Self::MessageP50,
+        Self::MessageP99,
+        Self::FirstMessageP50,
+        Self::AgeP50,
+        Self::AgeP99,
+        Self::GapP50,
+        Self::GapP99,
         Self::Listening,
         Self::Ready,
         Self::FirstRequest,
         Self::Settled,
     ];
 
-    /// The metrics of a tax, in the order in which reports list them.
+    /// The metrics of every tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
         Self::AddedP90,
@@ -132,6 +197,18 @@ impl Metric {
         Self::ThroughputRatio,
         Self::CpuUsPerRequest,
         Self::ExtraUpstreamRequests,
+    ];
+
+    /// Further metrics of a tax, in the order in which reports list them. Only taxes of messages have them.
+    pub const OF_MESSAGES: [Self; 8] = [
+        Self::AddedMessageP50,
+        Self::AddedMessageP99,
+        Self::AddedFirstMessageP50,
+        Self::AddedAgeP50,
+        Self::AddedAgeP99,
+        Self::AddedGapP50,
+        Self::AddedGapP99,
+        Self::CpuUsPerMessage,
     ];
 
     /// The metrics of a price, in the order in which reports list them.
@@ -153,6 +230,21 @@ impl Metric {
             }
             Self::CpuUsPerRequest => Of::of("cpu_us_per_request", Quantity::Time),
             Self::ExtraUpstreamRequests => Of::of("extra_upstream_requests", Quantity::PerRequest),
+            Self::AddedMessageP50 => {
+                Of::message("added_message_p50", Times::Message, 0.5).against_direct(Self::MessageP50)
+            }
+            Self::AddedMessageP99 => {
+                Of::message("added_message_p99", Times::Message, 0.99).against_direct(Self::MessageP99)
+            }
+            Self::AddedFirstMessageP50 => {
+                Of::message("added_first_message_p50", Times::FirstMessage, 0.5)
+                    .against_direct(Self::FirstMessageP50)
+            }
+            Self::AddedAgeP50 => Of::message("added_age_p50", Times::Age, 0.5).against_direct(Self::AgeP50),
+            Self::AddedAgeP99 => Of::message("added_age_p99", Times::Age, 0.99).against_direct(Self::AgeP99),
+            Self::AddedGapP50 => Of::message("added_gap_p50", Times::Gap, 0.5).against_direct(Self::GapP50),
+            Self::AddedGapP99 => Of::message("added_gap_p99", Times::Gap, 0.99).against_direct(Self::GapP99),
+            Self::CpuUsPerMessage => Of::of("cpu_us_per_message", Quantity::Time),
             Self::ErrorShare => Of::of("error_share", Quantity::Share),
             Self::MemoryRssBytes => Of::of("memory_rss_bytes", Quantity::Bytes),
             Self::MemoryPssBytes => Of::of("memory_pss_bytes", Quantity::Bytes),
@@ -162,6 +254,13 @@ impl Metric {
             Self::P99 => Of::percentile("p99", 0.99),
             Self::P999 => Of::percentile("p99.9", 0.999),
             Self::Throughput => Of::of("throughput", Quantity::Rate),
+            Self::MessageP50 => Of::message("message_p50", Times::Message, 0.5),
+            Self::MessageP99 => Of::message("message_p99", Times::Message, 0.99),
+            Self::FirstMessageP50 => Of::message("first_message_p50", Times::FirstMessage, 0.5),
+            Self::AgeP50 => Of::message("age_p50", Times::Age, 0.5),
+            Self::AgeP99 => Of::message("age_p99", Times::Age, 0.99),
+            Self::GapP50 => Of::message("gap_p50", Times::Gap, 0.5),
+            Self::GapP99 => Of::message("gap_p99", Times::Gap, 0.99),
             Self::Listening => Of::of("listening", Quantity::Time),
             Self::Ready => Of::of("ready", Quantity::Time),
             Self::FirstRequest => Of::of("first_request", Quantity::Time),
@@ -184,6 +283,21 @@ impl Metric {
             Self::ThroughputRatio => "throughput ÷ direct's",
             Self::CpuUsPerRequest => "CPU per request",
             Self::ExtraUpstreamRequests => "extra upstream requests",
+            Self::AddedMessageP50 => "added p50 of messages",
+            Self::AddedMessageP99 => "added p99 of messages",
+            Self::AddedFirstMessageP50 => "added p50 of first messages",
+            Self::AddedAgeP50 => "added p50 of ages",
+            Self::AddedAgeP99 => "added p99 of ages",
+            Self::AddedGapP50 => "added p50 of gaps",
+            Self::AddedGapP99 => "added p99 of gaps",
+            Self::CpuUsPerMessage => "CPU per message",
+            Self::MessageP50 => "p50 of messages",
+            Self::MessageP99 => "p99 of messages",
+            Self::FirstMessageP50 => "p50 of first messages",
+            Self::AgeP50 => "p50 of ages",
+            Self::AgeP99 => "p99 of ages",
+            Self::GapP50 => "p50 of gaps",
+            Self::GapP99 => "p99 of gaps",
             Self::ErrorShare => "errors",
             Self::MemoryRssBytes => "memory (RSS)",
             Self::MemoryPssBytes => "memory (PSS)",
@@ -197,9 +311,14 @@ impl Metric {
         self.properties().quantity
     }
 
-    /// The percentile of response times, 0 to 1; absent if the metric is not a percentile.
+    /// The percentile, 0 to 1; absent if the metric is not a percentile.
     pub fn quantile(self) -> Option<f64> {
-        self.properties().quantile
+        self.properties().percentile.map(|(_, quantile)| quantile)
+    }
+
+    /// The times that the percentile is taken from; absent if the metric is not a percentile.
+    pub fn times(self) -> Option<Times> {
+        self.properties().percentile.map(|(times, _)| times)
     }
 
     /// The metric from which this metric is computed, if this metric compares a gateway with direct. For
@@ -210,7 +329,7 @@ impl Metric {
 
     /// Whether the metric is part of a tax.
     pub fn is_tax(self) -> bool {
-        Self::TAXES.contains(&self)
+        Self::TAXES.contains(&self) || Self::OF_MESSAGES.contains(&self)
     }
 
     /// Whether the metric is measured by starts of gateways, and not by trials.
@@ -261,6 +380,7 @@ mod tests {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
         }
+        assert_eq!(Metric::AddedAgeP99.times().zip(Metric::AddedAgeP99.quantile()), Some((Times::Age, 0.99)));
         let mut distinct: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         distinct.sort_unstable();
         distinct.dedup();
@@ -275,6 +395,7 @@ mod tests {
         for metric in Metric::ALL {
             assert!(metric.plain().is_none() || metric.is_tax(), "{metric:?}");
             assert!(metric.plain().is_none_or(|plain| plain.quantile() == metric.quantile()), "{metric:?}");
+            assert!(metric.plain().is_none_or(|plain| plain.times() == metric.times()), "{metric:?}");
         }
     }
 }

@@ -167,6 +167,12 @@ impl Http2Session {
         self.connection.grow_window(window, &mut self.output);
     }
 
+    /// Allows the server to send this number of bytes more on a stream and on the connection, if
+    /// [`Config::release`] is [`Release::ByCaller`](hoptax_wire::http2::Release::ByCaller).
+    pub fn release(&mut self, stream: u32, bytes: u32) {
+        self.connection.release(stream, bytes, &mut self.output);
+    }
+
     /// Number of requests that the server accepts now.
     pub fn capacity(&self) -> u32 {
         self.connection.capacity()

@@ -4,7 +4,7 @@
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
 use hoptax_format::stamp::ClockId;
-use hoptax_record::LedgerDelta;
+use hoptax_record::{Deadlines, LedgerDelta};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -55,6 +55,10 @@ pub struct InstanceCounts {
     /// Streams that clients reset before they had the whole response.
     #[serde(default)]
     pub cancels: Option<u64>,
+    /// gRPC calls with a deadline, by buckets of similar time limits. Absent from ledgers that do not count
+    /// them.
+    #[serde(default)]
+    pub deadlines: Option<BTreeMap<u32, Deadlines>>,
 }
 
 impl InstanceCounts {
@@ -65,6 +69,17 @@ impl InstanceCounts {
         let mut now = self.streams_by_open.as_ref()?.iter().rev();
         let most = now.find(|(open, count)| **count > opened(open));
         Some(most.map_or(0, |(open, _)| u64::from(*open)))
+    }
+
+    /// Calls with a deadline since `earlier`.
+    fn deadlines_since(&self, earlier: &Self) -> impl Iterator<Item = Deadlines> {
+        let before = earlier.deadlines.as_ref();
+        let grown = move |(bucket, now): (&u32, &Deadlines)| {
+            let earlier = before.and_then(|before| before.get(bucket)).map_or(0, |found| found.calls);
+            let calls = now.calls.saturating_sub(earlier);
+            (calls > 0).then_some(Deadlines { calls, ..*now })
+        };
+        self.deadlines.iter().flatten().filter_map(grown)
     }
 }
 
@@ -90,6 +105,9 @@ impl Ledger {
             add_growth(&mut delta.streams, now.streams, before.streams);
             add_growth(&mut delta.cancels, now.cancels, before.cancels);
             delta.most_streams = delta.most_streams.max(now.most_streams_since(&before));
+            for found in now.deadlines_since(&before) {
+                delta.deadlines.get_or_insert(Deadlines { calls: 0, ..found }).add(found);
+            }
             delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
             delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
             for (version, count) in &now.http_version {
@@ -166,5 +184,22 @@ mod tests {
         assert_eq!(counts(first.since(&Ledger::default())), (Some(16), Some(100), Some(1)));
         assert_eq!(counts(second.since(&first)), (Some(3), Some(7), Some(3)));
         assert_eq!(counts(second.since(&second)), (Some(0), Some(0), Some(0)));
+    }
+    #[test]
+    fn deadlines_are_those_between_two_readings() {
+        let deadlines = |calls, least_ns, most_ns| Deadlines { calls, least_ns, most_ns };
+        let ledger = |buckets: &[(u32, Deadlines)]| Ledger {
+            instances: vec![InstanceCounts {
+                deadlines: Some(buckets.iter().copied().collect()),
+                ..InstanceCounts::default()
+            }],
+            ..Ledger::default()
+        };
+        let first = ledger(&[(3, deadlines(7, 30, 31)), (5, deadlines(2, 50, 50))]);
+        let later = [(3, deadlines(7, 30, 31)), (5, deadlines(4, 50, 50)), (8, deadlines(1, 80, 80))];
+        let second = ledger(&later);
+        assert_eq!(first.since(&Ledger::default()).deadlines, Some(deadlines(9, 30, 50)));
+        assert_eq!(second.since(&first).deadlines, Some(deadlines(3, 50, 80)));
+        assert_eq!(second.since(&second).deadlines, None);
     }
 }

@@ -6,7 +6,8 @@
 #![allow(unsafe_code)]
 
 use hoptax_format::Address;
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen};
+use hoptax_format::messages::{StreamKind, StreamSpec};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, PathStream};
 use hoptax_servers::upstream::{Placement, RunningUpstream};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -61,8 +62,11 @@ const IN_FLIGHT: u32 = 50;
 /// Number of allocations of buffers that grow to a new maximum, such as the unsent part of a send.
 const LARGEST_YET: u64 = 20;
 
-/// Name of the case with gRPC calls.
+/// Names of the cases with gRPC calls.
 const CALLS: &str = "calls of gRPC";
+const STREAMS: &str = "streams of gRPC";
+/// Number of messages of a stream.
+const MESSAGES: u32 = 200;
 
 /// Sends requests, `IN_FLIGHT` at a time.
 struct Client {
@@ -119,7 +123,14 @@ fn requests_allocate_nothing() {
         ("delayed", 10, 1, false, 1 << 20),
         ("large, with small windows", 100_000, 0, false, 10_000),
         (CALLS, 1024, 0, true, 1 << 20),
+        (STREAMS, 100, 0, false, 1 << 20),
+        (STREAMS, 100, 0, false, 10_000),
     ] {
+        let stream =
+            StreamSpec { kind: StreamKind::ServerStream, messages: MESSAGES, every_ns: 0, same_clock: true };
+        let of_path = PathStream { path: "/x".into(), stream };
+        // A stream takes memory once, and not for each message.
+        let (warm, measured, per_request) = if name == STREAMS { (200, 200, 1) } else { (2000, 10_000, 0) };
         let settings = BuiltInUpstream {
             instances: 1,
             status: 200,
@@ -130,6 +141,8 @@ fn requests_allocate_nothing() {
             port: None,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: if name == STREAMS { vec![of_path] } else { Vec::new() },
+            grpc_status: None,
         };
         let placement = Placement { stamps, ..Placement::default() };
         let upstream = RunningUpstream::start(&settings, &placement).expect("it starts");
@@ -147,16 +160,18 @@ fn requests_allocate_nothing() {
             path: "/x",
             content_length: Some(100),
         };
-        let content_type = if name == CALLS { "application/grpc" } else { "text/plain" };
+        let is_call = [CALLS, STREAMS].contains(&name);
+        let content_type = if is_call { "application/grpc" } else { "text/plain" };
         let headers = [("accept", "*/*"), ("content-type", content_type)];
         let fields = request_fields(parts, headers).expect("valid");
         let post = Block::shared(&[&fields]).remove(0);
         let (sections, input) = (Sections::new(), Vec::new());
         let mut client = Client { socket, connection, sections, post, input, output };
-        client.exchange(2000);
+        client.exchange(warm);
         let before = ALLOCATIONS.load(Ordering::Relaxed);
-        client.exchange(10_000);
+        client.exchange(measured);
         let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        assert!(allocated <= LARGEST_YET, "{name}: {allocated} allocations for 10,000 requests");
+        let most = LARGEST_YET + u64::from(per_request * measured);
+        assert!(allocated <= most, "{name}: {allocated} allocations for {measured} requests");
     }
 }

@@ -1,6 +1,6 @@
 //! `abuse-guard`: a server took the load for an attack.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence};
 
 const CODE: &str = "abuse-guard";
 
@@ -10,8 +10,7 @@ pub(super) fn rule() -> Rule {
         severity: "void".into(),
         when: "a server ended a connection of HTTP/2 with ENHANCE_YOUR_CALM".into(),
         seen: "Servers count resets, pings and other frames against floods. Traffic Server ends a connection \
-               after 200 resets in a minute, and timeouts of a client are resets. The figures then show the \
-               guard.",
+               after 200 resets in a minute, and a client's timeouts are resets.",
         advice: "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
                  are reset.",
     }
@@ -31,10 +30,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let who = if case.is_direct() { "upstream" } else { "gateway" };
     let ended = if calmed == 1 { "a connection".to_owned() } else { format!("{calmed} connections") };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("connections", calmed.into()), ("trials", affected.into())]),
         message: format!(
             "The {who} ended {ended} with ENHANCE_YOUR_CALM, in {affected} of {} trials: it took the load \
@@ -45,6 +40,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
                  are reset."
                 .into(),
+        ..about(CODE, Severity::Void, &case.case)
     })
 }
 

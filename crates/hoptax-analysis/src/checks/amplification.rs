@@ -1,6 +1,6 @@
 //! `amplification`: the upstream received more or fewer requests than the clients sent.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -29,8 +29,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
         advice: "If the upstream received too many requests, look for retries, token reviews, mirrored \
-                 requests and health checks. If the upstream received too few requests, switch off caches, \
-                 and look for answers that the gateway creates without the upstream.",
+                 requests and health checks. If too few, switch off caches, and look for answers that the \
+                 gateway creates itself.",
     }
 }
 
@@ -69,10 +69,6 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
         ),
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", upstream.into()),
             ("sent", sent.into()),
@@ -86,6 +82,7 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             1.0 + share
         ),
         advice: advice.into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
@@ -96,10 +93,6 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
     let share =
         share(missing as f64, answered as f64).filter(|share| *share > DIFFERENT && missing >= FEWEST)?;
     Some(Finding {
-        code: CODE,
-        severity: if share > MOST { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", upstream.into()),
             ("sent", sent.into()),
@@ -116,6 +109,7 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
         advice: "Switch off caches, and answers that the gateway creates without the upstream (rate limits, \
                  circuit breakers, error pages). Or publish the figures as the figures of a cache."
             .into(),
+        ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

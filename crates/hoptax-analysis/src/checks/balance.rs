@@ -8,7 +8,7 @@
 //! fair (J. Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed. 1988, section 7.2, where
 //! 0.1 is a small effect).
 
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_plan::{Gateway, GatewayKind};
 use hoptax_stats::chi_square_above;
@@ -31,8 +31,8 @@ pub(super) fn rule() -> Rule {
             1.0 / CHANCE
         ),
         seen: "The figures show the limit of one instance.",
-        advice: "Check weights, session affinity and health checks in the gateway's configuration. If the \
-                 gateway chooses an instance once per connection, use more connections.",
+        advice: "Check weights, session affinity and health checks. If it chooses an instance once per \
+                 connection, use more connections.",
     }
 }
 
@@ -81,10 +81,7 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
     let least = shares.iter().copied().reduce(f64::min)?;
     let most = shares.iter().copied().reduce(f64::max)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
         concerns: Concerns::only(Figures::Balance),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("by_instance", json!(ledger.by_instance)),
             ("least_share", least.into()),
@@ -104,6 +101,7 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
             "Check weights, session affinity and failed health checks in the gateway's configuration. If \
              the gateway chooses an instance once per connection, use more connections."
                 .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

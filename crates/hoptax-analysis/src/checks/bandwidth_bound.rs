@@ -1,6 +1,6 @@
 //! `bandwidth-bound`: a case's traffic came close to the capacity of the link.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::hosts::legs::{self, LegFigures};
 use crate::hosts::vantage;
 use crate::{Case, Trial};
@@ -27,8 +27,7 @@ pub(super) fn rule() -> Rule {
             percent(MOST)
         ),
         seen: "The link limits all gateways equally.",
-        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, \
-                 because the link does not limit it.",
+        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared.",
     }
 }
 
@@ -50,10 +49,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             continue;
         }
         findings.push(Finding {
-            code: CODE,
-            severity: Severity::Warning,
-            concerns: Concerns::ALL,
-            case: Some(case.case.clone()),
             evidence: evidence([
                 ("bytes_per_second", most.into()),
                 ("link_bytes_per_second", link.bytes_per_second.into()),
@@ -74,6 +69,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      loopback interface, the limit is the CPU time and memory bandwidth for copying, which \
                      all roles share."
                 .into(),
+            ..about(CODE, Severity::Warning, &case.case)
         });
     }
     findings
@@ -137,10 +133,6 @@ fn uses(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>], leg: &LegFigur
 fn on_leg(case: &Case, used: &Use) -> Finding {
     let Use { from, to, bytes_per_second, capacity } = used;
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("from", from.clone().into()),
             ("to", to.clone().into()),
@@ -159,6 +151,7 @@ fn on_leg(case: &Case, used: &Use) -> Finding {
         ),
         advice: "Use smaller bodies, a lower rate or a faster link. CPU per request can still be compared."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `cached-answers`: a cache answered instead of the upstream, and there is no ledger that would show it.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence};
 
 const CODE: &str = "cached-answers";
 const ADVICE: &str = "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or \
@@ -23,8 +23,7 @@ pub(super) fn rule() -> Rule {
              `amplification` reads",
             super::percent(IDLE)
         ),
-        seen: "nginx with `proxy_cache` answered every request itself. The report called it faster than \
-               direct, and believable.",
+        seen: "nginx with `proxy_cache` answered every request itself, and looked faster than direct.",
         advice: ADVICE,
     }
 }
@@ -59,10 +58,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
     let targets = &subject.run.plan.targets;
     let differ = targets.iter().any(|target| target.path.contains("{{"));
     Some(Finding {
-        code: CODE,
-        severity: if idle.is_none() && differ { Severity::Warning } else { Severity::Void },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("header", header.into()),
             ("upstream_us_per_request", used.map(|(via, _)| via).into()),
@@ -71,6 +66,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
         ]),
         message,
         advice: ADVICE.to_owned(),
+        ..about(CODE, if idle.is_none() && differ { Severity::Warning } else { Severity::Void }, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `connections-recycled`: the gateway ends connections after some requests, and direct does not.
 
 use super::keepalive_lost::LOST;
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence};
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
@@ -23,7 +23,7 @@ pub(super) fn rule() -> Rule {
             grouped((1.0 / RECYCLED).round())
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
-               its requests as errors, until it sent them again: p99 rose from 1.8 to 4.5 ms.",
+               its requests as errors; with retries, p99 rose from 1.8 to 4.5 ms.",
         advice: ADVICE,
     }
 }
@@ -93,10 +93,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
         }
     };
     Some(Finding {
-        code: CODE,
-        severity: if unprocessed > 0 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(Figures::Tails),
-        case: Some(via.0.case.clone()),
         evidence: evidence([
             ("ended", connections.into()),
             ("sent", requests.into()),
@@ -109,6 +106,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             grouped(each.round())
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, if unprocessed > 0 { Severity::Warning } else { Severity::Note }, &via.0.case)
     })
 }
 

@@ -4,8 +4,8 @@ use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
-const ADVICE: &str = "Raise the limits (file descriptors, the gateway's own connection limit, the listen \
-    backlog), or request fewer connections.";
+const ADVICE: &str = "Raise the limits (file descriptors, the gateway's connections, listen backlog), or \
+    request fewer connections.";
 /// Limit for established ÷ requested connections. Below this share the case is void, because its load differs
 /// too much from the plan's load.
 const ANOTHER_CASE: f64 = 0.9;

@@ -1,6 +1,6 @@
 //! `connections-unserved`: some connections got no response, although the others got several.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::figures::case::responses;
 use crate::thresholds::SERVED;
 use hoptax_format::histogram::{rank, value_at_rank};
@@ -20,9 +20,8 @@ pub(super) fn rule() -> Rule {
             "a connection had requests in a trial and got no response, while the others got {SERVED} or more \
             on average"
         ),
-        seen: "Percentiles then describe only the clients that were served. With `maxconn 100` and 200 \
-               connections, HAProxy never answered 100 of them; only 0.2 % of the requests failed, because a \
-               waiting connection sends few.",
+        seen: "Percentiles then describe only the clients that were served. With `maxconn 100`, HAProxy \
+               never answered 100 of 200 connections, but only 0.2 % of the requests failed.",
         advice: "Raise the limit of connections (HAProxy: `maxconn`, nginx: `worker_connections`), or \
                  request fewer connections.",
     }
@@ -51,10 +50,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let served = asked - waiting;
     let median = value_at_rank(&responses, responses.len().saturating_sub(served) + rank(0.5, served));
     Some(Finding {
-        code: CODE,
-        severity: if share > ANOTHER_CASE { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("asked", most.connections.asked.into()),
             ("unserved", unserved(most).into()),
@@ -73,6 +68,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              at most {} connections.",
             most.connections.asked - unserved(most)
         ),
+        ..about(CODE, if share > ANOTHER_CASE { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

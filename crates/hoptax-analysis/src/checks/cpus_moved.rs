@@ -1,6 +1,6 @@
 //! `cpus-moved`: the hypervisor moved CPUs between cores during the run.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_record::Placement;
 
 const CODE: &str = "cpus-moved";
@@ -14,10 +14,10 @@ pub(super) fn rule() -> Rule {
                plan, the trials with the rarer placement are set aside"
             .into(),
         seen: "On a rented machine, two CPUs were 110 ns apart for some minutes and 390 ns for others. \
-               While they were far apart, gateways took 8 to 16 % more CPU time per request and added 17 to \
-               37 % more to the median.",
-        advice: "Compare gateways within a run. Before you compare runs, check with `hoptax compare` that \
-                 the CPUs were as far apart in both. On a dedicated machine they never move.",
+               While far apart, gateways took 8 to 16 % more CPU time per request and added 17 to 37 % more \
+               to the median.",
+        advice: "Compare gateways within a run. `hoptax compare` shows whether the CPUs were as far apart in \
+                 two runs. On a dedicated machine they never move.",
     }
 }
 
@@ -34,10 +34,6 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
         false => "Figures mix both distances",
     };
     Some(Finding {
-        code: CODE,
-        severity: if are_set_aside { Severity::Note } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("cpus", vec![one, other].into()),
             ("usual_ns", usual_ns.into()),
@@ -51,6 +47,7 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
              {trials} trials. {so}."
         ),
         advice: "Compare gateways within this run. A run with another distance shows other figures.".into(),
+        ..about_run(CODE, if are_set_aside { Severity::Note } else { Severity::Warning })
     })
 }
 

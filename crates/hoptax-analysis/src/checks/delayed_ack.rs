@@ -5,7 +5,7 @@
 //! until the peer acknowledges the first (Nagle's algorithm, RFC 896). Linux delays the acknowledgement by 40
 //! ms (`TCP_DELACK_MIN`), except at the beginning of a connection.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use hdrhistogram::Histogram;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_plan::{GatewayKind, Upstream};
@@ -45,8 +45,7 @@ pub(super) fn rule() -> Rule {
             ms(MODE.1)
         ),
         seen: "A program that writes head and body separately without TCP_NODELAY waits for an \
-               acknowledgement, which Linux delays by 40 ms. Such tables compare a setting of sockets, not \
-               gateways.",
+               acknowledgement, for 40 ms with Linux. The figures compare a setting of sockets.",
         advice: "Set TCP_NODELAY in the program that sends in two pieces (`tcp_nodelay`, `setTcpNoDelay`), \
                  or let it write head and body at once.",
     }
@@ -130,10 +129,6 @@ impl Delayed {
             (false, _) => "the gateway sends its requests, or reads its answers, in two segments",
         };
         Some(Finding {
-            code: CODE,
-            severity: Severity::Warning,
-            concerns: Concerns::ALL,
-            case: Some(case.case.clone()),
             evidence: evidence([
                 ("share", self.share.into()),
                 ("requests", self.in_mode.into()),
@@ -147,6 +142,7 @@ impl Delayed {
             advice: "Set TCP_NODELAY there, or send the whole message at once, and measure again: otherwise \
                      the comparison shows this setting of a socket."
                 .into(),
+            ..about(CODE, Severity::Warning, &case.case)
         })
     }
 }

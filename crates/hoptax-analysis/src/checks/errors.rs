@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests failed or timed out.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::causes;
 use crate::thresholds::DOUBTFUL;
 use crate::trials::counts::failures;
@@ -9,8 +9,8 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-const ADVICE: &str = "Read the gateway's log in the run directory. Lower the number of connections or the \
-    rate until the errors stop, or report the error share as a result.";
+const ADVICE: &str = "Read the gateway's log in the run directory. Lower the connections or the rate until \
+    the errors stop, or report the error share.";
 /// Limit for the share of failed requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
 
@@ -39,10 +39,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
             let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("scheduled", counts.scheduled.into()),
                     ("failed", failures(counts).into()),
@@ -61,6 +57,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     causes_by_count(counts).join(", ")
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
         .chain(of_starts)
@@ -73,10 +70,6 @@ fn of_starts(starts: &crate::Starts) -> Option<Finding> {
     let failed = load.timeouts + load.errors;
     let share = share(failed as f64, load.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
     Some(Finding {
-        code: CODE,
-        severity: if share > MOST { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(starts.case()),
         evidence: evidence([
             ("scheduled", load.scheduled.into()),
             ("failed", failed.into()),
@@ -93,6 +86,7 @@ fn of_starts(starts: &crate::Starts) -> Option<Finding> {
         advice: "Read the gateway's log in the run directory. A gateway that answers before it can serve \
                  needs a check of its readiness in front of it."
             .into(),
+        ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &starts.case())
     })
 }
 

@@ -1,6 +1,6 @@
 //! `event-failed`: an event of the plan did not happen or did not finish.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 
 const CODE: &str = "event-failed";
 const ADVICE: &str =
@@ -14,8 +14,8 @@ pub(super) fn rule() -> Rule {
             "an event of the plan failed or was due after the end of the trial, or the route that it added \
                never answered"
                 .into(),
-        seen: "A failed event seems to cost nothing. For example, a gateway that refuses a reload continues \
-               with its old configuration.",
+        seen: "A failed event seems to cost nothing: a gateway that refuses a reload keeps its old \
+               configuration.",
         advice: ADVICE,
     }
 }
@@ -25,10 +25,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         case.events.iter().filter(|event| !event.failed.is_empty()).map(move |event| {
             let failed = trials.len() as u64 - u64::from(event.trials);
             Finding {
-                code: CODE,
-                severity: Severity::Warning,
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("event", event.event.clone().into()),
                     ("at_s", event.at_s.into()),
@@ -44,6 +40,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     event.failed.join("; ")
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, Severity::Warning, &case.case)
             }
         })
     });

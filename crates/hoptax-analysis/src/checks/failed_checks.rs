@@ -1,6 +1,6 @@
 //! `failed-checks`: complete answers did not meet the plan's expectations.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::thresholds::DOUBTFUL;
 use hoptax_format::grpc;
 use hoptax_stats::share;
@@ -40,10 +40,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let share = share(failed as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
             let (commonest, count) = failures().max_by_key(|(_, count)| **count)?;
             Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("completed", counts.completed.into()),
                     ("failed", failed.into()),
@@ -57,6 +53,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(share)
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
         .collect()

@@ -1,6 +1,6 @@
 //! `few-quiet-windows`: the hypervisor disturbed more than half of a trial.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 
 const CODE: &str = "few-quiet-windows";
 
@@ -9,9 +9,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note".into(),
         when: "the hypervisor disturbed more than half of the 100 ms windows of a trial".into(),
-        seen: "The figures of quiet windows leave out such a trial, so they come from fewer trials.",
-        advice: "Measure more rounds (a longer `time`), at another time, or on a dedicated \
-                 machine.",
+        seen: "Figures of quiet windows leave out such a trial.",
+        advice: "Measure longer, at another time, or on a dedicated machine.",
     }
 }
 
@@ -24,10 +23,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             trials => format!("quiet figures rest on only {trials} trials"),
         };
         Some(Finding {
-            code: CODE,
-            severity: Severity::Note,
             concerns: Concerns::only(Figures::QuietWindows),
-            case: Some(case.case.clone()),
             evidence: evidence([
                 ("trials", case.trials.into()),
                 ("trials_left_out", quiet.trials_left_out.into()),
@@ -42,6 +38,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 percent(quiet.share_left_out)
             ),
             advice: "Measure more rounds, at another time, or on a dedicated machine.".into(),
+            ..about(CODE, Severity::Note, &case.case)
         })
     };
     subject.measured().filter_map(|(case, _)| disturbed(case)).collect()

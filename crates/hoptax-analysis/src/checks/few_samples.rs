@@ -1,6 +1,6 @@
 //! `few-samples`: too few samples lie above a reported percentile.
 
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence};
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
@@ -15,7 +15,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "fewer than {ABOVE} samples of a case, all trials together, lie above a reported percentile"
         ),
-        seen: "Such a percentile depends on chance: the p99.9 of 500 requests is the slowest request.",
+        seen: "The p99.9 of 500 requests is the slowest request, which depends on chance.",
         advice: "Measure more rounds (a longer `time`), or at a higher rate.",
     }
 }
@@ -36,10 +36,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
     let (least, most) = (*doubtful.first()?, needed(doubtful.last()?.quantile()?));
     let names: Vec<&str> = doubtful.iter().map(|statistic| statistic.name()).collect();
     Some(Finding {
-        code: CODE,
-        severity: if least == Statistic::P50 { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(if least > Statistic::P50 { Figures::Tails } else { Figures::All }),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("samples", samples.into()),
             ("percentiles", names.clone().into()),
@@ -50,6 +47,7 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
             names.join(", ")
         ),
         advice: format!("Measure more rounds (a longer `time`), until there are {most} samples."),
+        ..about(CODE, if least == Statistic::P50 { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 

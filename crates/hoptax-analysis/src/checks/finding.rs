@@ -1,9 +1,27 @@
 //! Helpers that several findings use.
 
 use crate::Case;
-use hoptax_record::report::Load;
+use hoptax_record::report::{Concerns, Finding, Load, Severity};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// A finding about a case that makes all its figures doubtful. Callers add evidence, message and advice.
+pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
+    Finding {
+        code,
+        severity,
+        concerns: Concerns::ALL,
+        case: Some(case.to_owned()),
+        evidence: BTreeMap::new(),
+        message: String::new(),
+        advice: String::new(),
+    }
+}
+
+/// A finding about the whole run, like [`about`].
+pub(super) fn about_run(code: &'static str, severity: Severity) -> Finding {
+    Finding { case: None, ..about(code, severity, "") }
+}
 
 pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
     members.into_iter().collect()

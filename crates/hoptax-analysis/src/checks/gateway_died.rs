@@ -1,6 +1,6 @@
 //! `gateway-died`: a gateway's process ended during the run.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_record::report::Load;
 use hoptax_record::{Contender, DEATHS_IN_CASE, Death, DeathDuring};
 
@@ -11,8 +11,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: "a gateway's process ended during the run, although hoptax had not stopped it".into(),
-        seen: "hoptax starts the gateway again, warms it up, and continues. After two deaths in the same \
-               case, it leaves out the rest of this case.",
+        seen: "hoptax starts it again, warms it up, and continues. After two deaths in a case, it leaves out \
+               the rest.",
         advice: "Read the gateway's log in the run directory. If one case kills the gateway, look at its \
                  limits: memory, and open files (`ulimit -n`).",
     }
@@ -48,10 +48,6 @@ fn finding(contender: &Contender, loads: &[Load]) -> Finding {
     };
     let last = &deaths[deaths.len() - 1].failure.message;
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("gateway", contender.label.clone().into()),
             ("deaths", deaths.len().into()),
@@ -65,6 +61,7 @@ fn finding(contender: &Contender, loads: &[Load]) -> Finding {
         advice: "Read the gateway's log in the run directory. If one case kills it, look at its limits: \
                  memory, and open files (`ulimit -n`)."
             .into(),
+        ..about_run(CODE, Severity::Warning)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `generator-saturated`: the load generator may have been the limit.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::thresholds::{BUSY, LATE};
 use hoptax_record::report::{GeneratorFigures, Latency};
@@ -14,9 +14,9 @@ pub(super) const LIMIT_OF_DIRECT: &str = "A throughput ratio then compares a gat
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
-             because a closed loop always reaches some limit; a note if a delay changes only percentiles \
-             above the median"
+        severity: "warning; a note in closed loops (which always reach some limit) for direct and for cases \
+                   that do not concern the answer; a note if a delay changes only percentiles above the \
+                   median"
             .into(),
         when: format!(
             "a generator's busiest worker was on a CPU for more than {} of a trial, or in an open loop the \
@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "The limit of the generator then looks like that of the gateway. One published limit of a \
-               server was measured while wrk used 100 % of its CPU and the server 50 %.",
+        seen: "The generator's limit then looks like the gateway's. One published limit of a server was \
+               measured while wrk used 100 % of its CPU and the server 50 %.",
         advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response \
                  times, use an open loop at a rate well below the generator's limit.",
     }
@@ -97,10 +97,6 @@ fn busy(case: &Case) -> Option<Finding> {
         (false, _) => (Severity::Warning, "The gateway may be able to handle more load"),
     };
     let finding = Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("generator_utilisation", utilisation.into()), ("limit", BUSY.into())]),
         message: format!(
             "{} was on a CPU for {} of a trial, so the generator may have been the limit. \
@@ -112,6 +108,7 @@ fn busy(case: &Case) -> Option<Finding> {
             "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, \
              use an open loop at a rate well below the generator's limit."
                 .into(),
+        ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))
 }
@@ -160,11 +157,13 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         false => "The median delay of direct is different, so the tax at the median contains the difference",
     };
     let one = sent.generator.map_or_else(|| "One".to_owned(), |host| format!("On {host}, one"));
+    // If waits are known, they do not explain the delay.
+    let (or_wait, more) = match case.wait {
+        Some(_) => ("", ""),
+        None => (", or requests wait for a free connection", " more connections,"),
+    };
     let finding = Finding {
-        code: CODE,
-        severity,
         concerns: Concerns::only(figures),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("send_lag_p99_us", lag.into()),
             ("response_time_p50_us", median.into()),
@@ -172,12 +171,14 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ]),
         message: format!(
             "{one} request in a hundred was sent at least {lag:.0} µs late, and the median response time is \
-             {median:.0} µs. Response times include this delay. The generator causes the delay, or requests \
-             wait for a free connection. {cause}."
+             {median:.0} µs. Response times include this delay. The generator causes the \
+             delay{or_wait}. {cause}."
         ),
-        advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. \
-                 Service times do not include the delay."
-            .into(),
+        advice: format!(
+            "Give the generator its own CPUs (`cpus:` in the plan),{more} or a lower rate. Service times do \
+             not include the delay."
+        ),
+        ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))
 }
@@ -214,7 +215,10 @@ mod tests {
             let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
             let trial = via("nginx", 0).all_at_us(200).send_lag_us(25);
             run.push(trial.waits_us(connection_us, stream_us, 0));
-            assert_eq!(raised(&run, CODE).len(), expected, "{connection_us} {stream_us}");
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), expected, "{connection_us} {stream_us}");
+            let said: String = findings.iter().map(|one| format!("{} {}", one.message, one.advice)).collect();
+            assert!(!said.contains("free connection") && !said.contains("more connections"), "{said}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `generators-disagree`: a gateway adds much more to the requests of one generator than to those of another.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
 use crate::taxes::generators::{Disagreement, disagreements};
 use crate::{Case, Trial};
@@ -22,11 +22,10 @@ pub(super) fn rule() -> Rule {
             percent(OF_TAX),
             percent(LEAST_CHANGE)
         ),
-        seen: "The case mixes requests that were measured under different conditions, such as another \
-               network path or a slower machine.",
-        advice: "Compare the machines of the two generators (`hoptax doctor` there) and their paths to the \
-                 gateway and the upstream. If the paths differ on purpose, use the figures of each \
-                 generator.",
+        seen: "The case mixes requests from different conditions, such as another network path or a slower \
+               machine.",
+        advice: "Compare the two machines (`hoptax doctor`) and their paths to gateway and upstream. If \
+                 these differ on purpose, use the figures of each generator.",
     }
 }
 
@@ -71,10 +70,6 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
     let Disagreement { pair: [first, second], added_p50: [of_first, of_second], difference } = one;
     let interval = difference.interval().map(|(low, high)| format!(" (95 % interval {low:.0} to {high:.0})"));
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("generators", [first, second].map(String::as_str).to_vec().into()),
             ("added_p50_us", [*of_first, *of_second].to_vec().into()),
@@ -93,8 +88,9 @@ fn finding(case: &Case, one: &Disagreement, p_value: f64) -> Finding {
         ),
         advice: format!(
             "Compare the machines of {first} and {second} (`hoptax doctor` there) and their paths to the \
-             gateway and the upstream. If the paths differ on purpose, use the figures of each generator."
+             gateway and the upstream. If these differ on purpose, use the figures of each generator."
         ),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

@@ -6,7 +6,7 @@
 //! requests that share few connections than to as many requests in flight on many connections.
 
 use super::workers_starved::busy_threads;
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::figures::contrasts::contrasts;
 use crate::taxes::difference::ALPHA;
 use crate::trials::pairs::{Added, Pairs};
@@ -52,8 +52,7 @@ pub(super) fn rule() -> Rule {
             percent(LONGER),
             percent(LONGER)
         ),
-        seen: "A slow response, a full window or a lost segment on one connection then delays all of its \
-               streams. Over many connections it delays few requests.",
+        seen: "A slow response, a full window or a lost segment then delays all streams of its connection.",
         advice: ADVICE,
     }
 }
@@ -235,13 +234,10 @@ fn finding(case: &Case, in_order: Option<InOrder>, longer: Option<&Longer<'_>>) 
     evidence.extend(in_order.map(InOrder::evidence).into_iter().flatten());
     evidence.extend(longer.map(Longer::evidence).into_iter().flatten());
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence,
         message: texts.collect::<Vec<_>>().join(" "),
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

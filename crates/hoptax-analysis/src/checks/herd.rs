@@ -5,7 +5,7 @@
 //! Either the same load with jitter has shorter response times, or half of the requests are sent only after
 //! the following request is due.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, most_in_flight};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, most_in_flight};
 use crate::Case;
 use crate::Trial;
 use hoptax_format::clock::SECOND;
@@ -30,7 +30,7 @@ pub(super) fn rule() -> Rule {
              {LONGER} times the p99 of the same load with jitter (in every round, and the intervals do not \
              overlap), or half of the requests are sent so late that the next one leaves with them"
         ),
-        seen: "Requests that arrive together wait for each other; those of real users do not arrive in step.",
+        seen: "Requests that arrive together wait for each other; real users do not arrive in step.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `arrivals: poisson`.",
     }
 }
@@ -112,10 +112,6 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
 fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> Finding {
     let [first, second] = figures.map(|(name, value)| (name, value.into()));
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             first,
             second,
@@ -126,6 +122,7 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
         advice:
             "Use `arrivals: jitter` or `arrivals: poisson`, because real users do not send requests in step."
                 .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

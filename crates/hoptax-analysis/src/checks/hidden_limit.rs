@@ -1,6 +1,6 @@
 //! `hidden-limit`: the gateway refused connections, requests or retries because of one of its own limits.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 use crate::{Case, Trial};
 use hoptax_record::Counter;
 
@@ -14,10 +14,8 @@ pub(super) fn rule() -> Rule {
             "a counter that the gateway's pack marks as overflow grew during a trial: the gateway reached a \
                limit, and refused connections, requests or retries"
                 .into(),
-        seen: "Refusing takes less time than forwarding, so a gateway at its limit looks better. Envoy's \
-               circuit breakers have a default limit of 1,024.",
-        advice: "In the gateway's configuration, raise the limit that the counter names. Or lower the load \
-                 until the load stays below that limit.",
+        seen: "Refusing is faster than forwarding. Envoy's circuit breakers have a default limit of 1,024.",
+        advice: "Raise the limit that the counter names, or lower the load below it.",
     }
 }
 
@@ -42,10 +40,6 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
         .collect();
     let total: f64 = grown.iter().sum();
     (total > 0.0).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("counter", counter.name.clone().into()),
             ("grown", total.into()),
@@ -66,6 +60,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
                     .into()
             }
         },
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `host-changed`: a lasting property of the host changed during the run.
 
 use super::subject::Looks;
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, with_host};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence, with_host};
 use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!("one of these properties of a host changed during the run: {}", LASTING.join(", ")),
-        seen: "Trials before and after the change then ran on two different machines.",
+        seen: "Trials before and after the change ran on different machines.",
         advice: "Switch off the cause, such as power management or another user's program, and measure \
             again.",
     }
@@ -43,15 +43,12 @@ fn of_host(looks: &Looks<'_>) -> Option<Finding> {
         ("at_end", each(|(_, _, after)| after.clone()).into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: with_host(evidence, "host", looks.host.clone()),
         message: format!("{} changed during the run: {}.", looks.named(), changes.join("; ")),
         advice:
             "Switch off the cause, such as power management or another user's program, and measure again."
                 .into(),
+        ..about_run(CODE, Severity::Warning)
     })
 }
 

@@ -2,7 +2,7 @@
 //! trial.
 
 use super::subject::Looks;
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, with_host};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence, with_host};
 use hoptax_record::{Fitness, FitnessStatus, HostLook};
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
             "a check of `hoptax doctor` had the result `bad` on a host of the run, before the first trial or \
                after the last"
                 .into(),
-        seen: "Such a host makes figures wrong, and they do not show it.",
+        seen: "Such a host makes figures wrong without a sign.",
         advice: "Follow the advice of `hoptax doctor`, and measure again.",
     }
 }
@@ -43,13 +43,10 @@ fn of_host(looks: &Looks<'_>) -> Option<Finding> {
     ]);
     let there = if looks.host.is_some() { " there" } else { "" };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: with_host(evidence, "host", looks.host.clone()),
         message: format!("{} is not fit for measurements: {seen}. {why}", looks.named()),
         advice: format!("{advice} Then check with `hoptax doctor`{there}.").trim_start().to_owned(),
+        ..about_run(CODE, Severity::Warning)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `impossible`: figures that contradict each other, or that can only occur if something other than the
 //! gateway answered.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hdrhistogram::Histogram;
 use hoptax_format::record::Counts;
@@ -44,11 +44,11 @@ pub(super) fn rule() -> Rule {
             "one of these is true. (1) Outcomes do not add up to the requests that were due. (2) A response \
              has not exactly one status and one response time. (3) A response took less than {} µs. (4) A \
              percentile of the service time is above that of the response time. (5) In a closed loop, \
-             throughput × mean response time (Little's law) is above {} of the connections, or (6) without \
-             errors, below {} of them. (7) In an open loop, or with one connection, the shortest service \
-             time via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole \
-             interval beyond the noise floor: in median response time (open loop) or throughput (closed \
-             loop). (9) In all trials, the median response time via a gateway is below {} of direct's",
+             throughput × mean response time (Little's law) is above {} of connections × streams, or (6) \
+             without errors below {}. (7) In an open loop, or with one connection, the shortest service time \
+             via a gateway is below {} of direct's. (8) A gateway is better than direct by a whole interval \
+             beyond the noise floor: in median response time (open loop) or throughput (closed loop). (9) In \
+             all trials, the median response time via a gateway is below {} of direct's",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT),
             percent(IDLE),
@@ -57,9 +57,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Such figures are wrong, or something other than the gateway answered.",
         advice: "If records contradict each other, keep the run directory and report a bug. If a gateway is \
-                 faster than direct, look for a cache or a generator at its limit. An upstream that gets \
-                 slower with many connections can also be the cause, because direct opens more connections \
-                 to the upstream than a gateway with a pool.",
+                 faster than direct, look for a cache, a generator at its limit, or an upstream that gets \
+                 slower with many connections (direct opens more of them than a gateway with a pool).",
     }
 }
 
@@ -87,13 +86,10 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding
     let numbers: Map<String, Value> =
         seen.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
     Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("seen", Value::Object(numbers))]),
         message: format!("This is impossible: {}.", described.join("; ")),
         advice: advice.into(),
+        ..about(CODE, severity, &case.case)
     }
 }
 

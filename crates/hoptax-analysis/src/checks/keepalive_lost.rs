@@ -8,7 +8,7 @@
 use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use crate::trials::counts::failures;
-use hoptax_format::spec::{Retry, is_idempotent};
+use hoptax_format::spec::{HttpVersion, Retry, is_idempotent};
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
@@ -35,14 +35,13 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "the connections beyond those that the load requires exceed {} of the number of requests. \
              Connections that replace failed ones do not count, unless the other side closed these after \
-             their first answer without saying `Connection: close`",
+             their first answer without announcing it",
             percent(LOST)
         ),
-        seen: "The figures then show the cost of new connections. One test with ab, which speaks HTTP/1.0, \
-               showed 722 requests/s for Kong and 2,760 for nginx, because Kong closed each connection.",
-        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0), and switch \
-                 keep-alive on. Or set `keepalive: off` in the plan, so that direct and all gateways open a \
-                 new connection for each request.",
+        seen: "The figures then show the cost of new connections. In a test with ab (HTTP/1.0), Kong closed \
+               each connection: 722 requests/s, and nginx 2,760.",
+        advice: "Find out what switches keep-alive off (the gateway's settings, or HTTP/1.0). Or set \
+                 `keepalive: off` in the plan, for direct and all gateways.",
     }
 }
 
@@ -93,19 +92,25 @@ impl Lost {
 
     fn describe(&self, case: &Case, retried: u64) -> String {
         let Self { extra, share, after_first, on_reuse } = *self;
+        let (announcing, not_kept) = match case.load.http {
+            HttpVersion::Http2 => ("sending GOAWAY", "Connections were not kept"),
+            HttpVersion::Http10 | HttpVersion::Http11 => {
+                ("saying `Connection: close`", "Keep-alive was not in effect")
+            }
+        };
         if self.is_unannounced() {
             return format!(
-                "{} closes each connection after its first answer without saying `Connection: close`: \
-                 {after_first} connections ended in this way. {on_reuse} requests were on a reused \
-                 connection when it was closed, before a byte of their answer arrived. {retried} of these \
-                 requests were sent again, and the others failed.",
+                "{} closes each connection after its first answer without {announcing}: {after_first} \
+                 connections ended in this way. {on_reuse} requests were on a reused connection when it was \
+                 closed, before a byte of their answer arrived. {retried} of these requests were sent \
+                 again, and the others failed.",
                 if case.is_direct() { "The upstream" } else { "The gateway" },
             );
         }
         let closed = case.connections.as_ref().map_or(0, |connections| connections.closed_by_peer);
         format!(
-            "Keep-alive was not in effect: {extra} extra connections were opened, which is {} of the number \
-             of requests. The other side closed {closed} connections.",
+            "{not_kept}: {extra} extra connections were opened, which is {} of the number of requests. The \
+             other side closed {closed} connections.",
             percent(share)
         )
     }
@@ -119,10 +124,18 @@ impl Lost {
             }
             _ => "",
         };
-        format!(
-            "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the \
-             plan, so that every contender opens a new connection for each request.{again}"
-        )
+        let advice = match case.load.http {
+            HttpVersion::Http2 => {
+                "Allow more requests per client connection in the gateway's settings (nginx: \
+                 `keepalive_requests`). Or set `keepalive` in the plan to the number that it allows, so that \
+                 every contender opens as many connections."
+            }
+            HttpVersion::Http10 | HttpVersion::Http11 => {
+                "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off` in the \
+                 plan, so that every contender opens a new connection for each request."
+            }
+        };
+        format!("{advice}{again}")
     }
 }
 
@@ -280,6 +293,25 @@ mod tests {
         let mut run = Run::closed(32);
         run.push(via("mine", 0).errors(50).opened(50, 50).closed_after_first(3, 50));
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn words_of_http1_are_not_used_for_http2() {
+        let load = LoadPoint { http: HttpVersion::Http2, streams: 4, ..closed_point(8, 1) };
+        let mut run = Run::with_load(vec![load]);
+        run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
+        run.push(closing("abrupt", 0, 1000, 0));
+        let findings = raised(&run, CODE);
+        let of = |gateway: &str| {
+            let of_it = |one: &&Finding| one.case.as_ref().is_some_and(|case| case.starts_with(gateway));
+            findings.iter().find(of_it).expect("raised")
+        };
+        let (mine, abrupt) = (of("mine"), of("abrupt"));
+        assert!(mine.message.starts_with("Connections were not kept: 100 extra "), "{}", mine.message);
+        assert!(mine.advice.contains("`keepalive_requests`"), "{}", mine.advice);
+        assert!(abrupt.message.contains("after its first answer without sending GOAWAY: "), "{abrupt:?}");
+        let said = [mine, abrupt].map(|one| format!("{} {}", one.message, one.advice)).concat();
+        assert!(!said.contains("Connection: close") && !said.contains("Keep-alive"), "{said}");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `limit-exceeded`: a rate limit let more requests through than it allows.
 
 use super::rate_limit::{INEXACT, most_passed};
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_record::units::grouped;
 
 const CODE: &str = "limit-exceeded";
-const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare the \
-    price of this limit with the price of a limit that is enforced.";
+const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare its price \
+    with that of a limit that is enforced.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,8 +19,8 @@ pub(super) fn rule() -> Rule {
              Trials with events do not count",
             percent(INEXACT)
         ),
-        seen: "Two workers that each counted for themselves let 605 requests through in 3 s at a limit of \
-               100/s. Counting alone costs less than sharing a count.",
+        seen: "Two workers with counts of their own, which cost less, let 605 requests through in 3 s at a \
+               limit of 100/s.",
         advice: ADVICE,
     }
 }
@@ -46,10 +46,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
     let allowed = most_passed(per_second, seconds);
     let limit = grouped(f64::from(per_second));
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("rate_limit", per_second.into()),
             ("succeeded", succeeded.into()),
@@ -66,6 +62,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             trials.len()
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

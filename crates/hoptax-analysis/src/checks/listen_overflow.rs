@@ -1,6 +1,6 @@
 //! `listen-overflow`: the kernel dropped new connections or retransmitted SYNs during a trial.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent, with_host};
 use crate::Trial;
 use hoptax_record::NetworkUsage;
 
@@ -46,10 +46,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let there = if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(" and ")) };
         let (drops, syns) = (total(|network| network.listen_drops), total(|network| network.syn_retransmits));
         findings.push(Finding {
-            code: CODE,
-            severity: Severity::Warning,
-            concerns: Concerns::ALL,
-            case: Some(case.case.clone()),
             evidence: with_host(
                 evidence([
                     ("trials", trials.len().into()),
@@ -71,6 +67,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             advice: "Raise the server's listen backlog and its upper limit, net.core.somaxconn. Or open \
                      fewer connections at once. Another program on this machine may also be the cause."
                 .into(),
+            ..about(CODE, Severity::Warning, &case.case)
         });
     }
     findings

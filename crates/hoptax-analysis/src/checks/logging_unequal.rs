@@ -1,6 +1,6 @@
 //! `logging-unequal`: gateways wrote different amounts of logs per request.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) fn rule() -> Rule {
              feature `access-log` are compared only with each other"
         ),
         seen: "Writing logs takes time and CPU.",
-        advice: "Set `access_log: off` or `access_log: file` in the plan. Packs obey this setting. Configure \
+        advice: "Set `access_log: off` or `access_log: file` in the plan, which packs obey, and configure \
                  external gateways in the same way.",
     }
 }
@@ -83,10 +83,6 @@ fn apart<'a>(logged: &[Logged<'a>]) -> Option<(Logged<'a>, Logged<'a>)> {
 
 fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("most", most.gateway.into()),
             ("most_bytes_per_request", most.per_request.into()),
@@ -102,6 +98,7 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
                  file` in the plan). Read the logs in the directory `logs/` of the run: a gateway that logs \
                  a complaint for every request is misconfigured."
             .into(),
+        ..about_run(CODE, Severity::Warning)
     }
 }
 

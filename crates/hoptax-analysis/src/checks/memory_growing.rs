@@ -1,6 +1,6 @@
 //! `memory-growing`: a gateway's memory was still growing at the end of its last trial.
 
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
@@ -28,8 +28,8 @@ pub(super) fn rule() -> Rule {
             percent(GROWTH)
         ),
         seen: "The memory figure is only a lower bound. A leak may take hours to show.",
-        advice: "Measure longer, with a longer warm-up, until memory stops growing. If memory never stops \
-                 growing, look for a leak, or for data that the gateway keeps per connection or per path.",
+        advice: "Measure longer, with a longer warm-up. If memory never stops growing, look for a leak, or \
+                 for data that the gateway keeps per connection or per path.",
     }
 }
 
@@ -80,10 +80,7 @@ fn over_rounds((case, trials): Measured<'_>) -> Option<Finding> {
 
 fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Note,
         concerns: Concerns::only(Figures::Memory),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("rss_bytes_before", before.into()),
             ("rss_bytes_after", after.into()),
@@ -98,6 +95,7 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
         ),
         advice: "Measure longer, until memory stops growing. If memory never stops growing, look for a leak."
             .into(),
+        ..about(CODE, Severity::Note, &case.case)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `not-distinguishable`: the interval of a tax includes "no tax", or the tax lies within the noise floor.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, about_run, evidence};
 use crate::Case;
 use hoptax_plan::Metric;
 use serde_json::{Map, Value, json};
@@ -57,10 +57,6 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     }
     let names: Vec<&str> = seen.keys().map(String::as_str).collect();
     Some(Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         message: format!(
             "Not distinguishable from noise: {}. The interval includes zero (for throughput, a ratio of 1), \
              or the two direct trials of a round differ by as much as the tax.",
@@ -71,19 +67,17 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show \
             a difference."
                 .into(),
+        ..about(CODE, Severity::Note, &case.case)
     })
 }
 
 fn one_trial() -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([("trials", 1.into())]),
         message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),
         advice: "Measure at least three rounds: raise `time` in the plan, or set `trials` to 3 or more."
             .into(),
+        ..about_run(CODE, Severity::Note)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `not-ready`: a start could not be measured, because the gateway was not ready or its traffic failed.
 
-use super::{Concerns, Finding, MANY, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, MANY, Rule, Severity, Subject, about, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "not-ready";
@@ -12,8 +12,7 @@ pub(super) fn rule() -> Rule {
         when: "a start or reload of a gateway could not be measured, for example because it gave no right \
                answer in time"
             .into(),
-        seen: "The medians are those of the other starts. A gateway that sometimes does not start costs more \
-               than any delay.",
+        seen: "The medians are those of the other starts.",
         advice: "Read the gateway's log in the run directory. If the gateway only needs longer, raise its \
             time limit for starting.",
     }
@@ -25,10 +24,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let all = figures.measured + figures.failed;
         let share = share(f64::from(figures.failed), f64::from(all)).filter(|share| *share > 0.0)?;
         Some(Finding {
-            code: CODE,
-            severity: if share > MANY { Severity::Void } else { Severity::Warning },
-            concerns: Concerns::ALL,
-            case: Some(starts.case()),
             evidence: evidence([("starts", all.into()), ("failed", figures.failed.into())]),
             message: format!(
                 "{} of {all} starts could not be measured: {}",
@@ -36,6 +31,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 figures.failure.as_deref().unwrap_or("no reason is recorded")
             ),
             advice: "Read the gateway's log in the run directory.".into(),
+            ..about(CODE, if share > MANY { Severity::Void } else { Severity::Warning }, &starts.case())
         })
     };
     subject.of_starts.iter().filter_map(finding).collect()

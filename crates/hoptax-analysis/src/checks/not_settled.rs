@@ -1,6 +1,6 @@
 //! `not-settled`: after a start, a gateway was still getting faster when its load ended.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use hoptax_record::report::StartUnderLoad;
 use hoptax_stats::share;
 
@@ -17,7 +17,7 @@ pub(super) fn rule() -> Rule {
             "in at least half of its starts, a gateway's response time was still falling when the load after \
                the start ended, or became steady only in the second half of the load"
                 .into(),
-        seen: "The time until it has settled is then only known to be longer than the load.",
+        seen: "The time until it has settled is then longer than the load.",
         advice: "Give it a longer load: `start: { for: 60s }`.",
     }
 }
@@ -26,10 +26,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let finding = |starts: &crate::Starts| {
         let load = starts.figures.load.as_ref().filter(|load| load.unsettled > 0)?;
         (2 * load.unsettled >= load.starts).then(|| Finding {
-            code: CODE,
-            severity: Severity::Note,
-            concerns: Concerns::ALL,
-            case: Some(starts.case()),
             evidence: evidence([("starts", load.starts.into()), ("unsettled", load.unsettled.into())]),
             message: format!(
                 "In {} of {} starts it had not settled when its load ended, so its times until then are only \
@@ -39,6 +35,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 unanswered(load)
             ),
             advice: "Give it a longer load, `start: { for: 60s }`, or a lower rate.".into(),
+            ..about(CODE, Severity::Note, &starts.case())
         })
     };
     subject.of_starts.iter().filter_map(finding).collect()

@@ -8,7 +8,7 @@ const HEAD: &str = "\
 
 The mistakes for which hoptax checks every run. [Findings](../concepts/findings.md) says what the severities mean,
 [METHODOLOGY.md](../../METHODOLOGY.md#findings) has the statistics. `hoptax findings CODE` explains one;
-`hoptax generate reference findings` prints this page.
+`hoptax generate reference findings` prints this page. The last paragraph of each is advice.
 ";
 
 /// The reference page of all findings, in Markdown.
@@ -22,7 +22,7 @@ pub fn page(rules: &[Rule]) -> String {
     for rule in rules {
         let _ = write!(
             page,
-            "\n## `{}`\n\n{}. Raised when {}.\n\n{}\n\n**Advice.** {}\n",
+            "\n## `{}`\n\n{}. Raised when {}.\n\n{}\n\n{}\n",
             rule.code,
             capital(&rule.severity),
             rule.when,

@@ -1,7 +1,7 @@
 //! `ports-exhausted`: connections failed because all local ports were in use, or almost all local ports were
 //! in use.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent, with_host};
 use crate::{Case, Trial};
 use hoptax_format::clock::SECOND;
 use hoptax_format::record::Cause;
@@ -28,8 +28,7 @@ pub(super) fn rule() -> Rule {
              minute)",
             percent(NEAR)
         ),
-        seen: "The figures then show how fast ports become free. With one source address and a new \
-               connection per request, ports run out after about 28,000 requests per minute.",
+        seen: "The figures then show how fast ports become free: about 28,000 per minute and source address.",
         advice: "Keep connections alive, list several addresses in `sources:`, widen \
                  `net.ipv4.ip_local_port_range`, or pause between trials.",
     }
@@ -46,16 +45,13 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let causes = trials.iter().filter_map(|trial| trial.load.counts.causes.get(&Cause::PortsExhausted));
     let failed: u64 = causes.sum();
     (failed > 0).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("ports_exhausted", failed.into())]),
         message: format!(
             "{failed} connection attempts failed because every local port was in use. The figures show how \
              fast ports become free, not how fast the gateway is."
         ),
         advice: ADVICE.into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
@@ -106,10 +102,6 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
     let Ports { host, waiting, all, ports } = worst;
     let there = subject.on_host(case.load.index, host);
     (worst.share() > NEAR).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: with_host(
             evidence([
                 ("waiting", waiting.into()),
@@ -128,6 +120,7 @@ fn near(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<Find
             percent(worst.share())
         ),
         advice: ADVICE.into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `protocol-downgraded`: the plan requires HTTP/2 on a leg, but requests arrived over HTTP/1.
 
 use super::upstream_http_version::passes_on;
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -22,9 +22,9 @@ pub(super) fn rule() -> Rule {
              `hop-l4` (`http: 2`), but more than {} of the upstream requests used HTTP/1",
             percent(COUNTS)
         ),
-        seen: "If ALPN agrees on no protocol, many proxies fall back to HTTP/1.1 without any message.",
-        advice: "Switch on HTTP/2 to upstreams in the gateway's configuration, or write the version that it \
-                 speaks into the plan.",
+        seen: "Without agreement by ALPN, many proxies silently fall back to HTTP/1.1.",
+        advice: "Switch on HTTP/2 to upstreams in the gateway's configuration, or correct the version in the \
+                 plan.",
     }
 }
 
@@ -53,10 +53,6 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         ("The load uses HTTP/2 (`http: 2`)", "Find out who answers in place of the upstream.")
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("http_version", json!(ledger.http_version)), ("share", share.into())]),
         message: format!(
             "{required}, but {} of the upstream requests used HTTP/{version}. So the figures are not those \
@@ -64,7 +60,13 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             percent(share)
         ),
         advice: advice.to_owned(),
+        ..about(CODE, Severity::Void, &case.case)
     })
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "HTTP/1 carries over {} of requests" percent(COUNTS);
 }
 
 #[cfg(test)]

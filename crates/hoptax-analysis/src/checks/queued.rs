@@ -2,9 +2,10 @@
 //! connections.
 
 use super::{
-    Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, most_in_flight, percent,
+    Finding, Measured, Rule, Severity, Subject, about, connections, evidence, most_in_flight, percent,
 };
 use crate::{Case, Trial};
+use hoptax_format::spec::HttpVersion;
 use hoptax_record::units::grouped;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ const IDLE: f64 = 0.3;
 /// many connections.
 const GROWTH: f64 = 1.1;
 const MORE: f64 = 1.5;
-/// Limit for the number of requests that are at the upstream at the same time, as a share of the connections.
+/// Limit for the number of requests that are at the upstream at the same time, as a share of those in flight.
 const FEW: f64 = 0.5;
 /// Smallest service time of direct for this check, µs. With shorter service times, the number of requests at
 /// the upstream depends on CPU times.
@@ -30,8 +31,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning; note if only one number of connections was measured".into(),
         when: format!(
             "in a closed loop, direct's mean service time is at least {LEAST_US} µs, the gateway's \
-             throughput × this time is less than {} of the connections (most requests wait in the gateway), \
-             and no role is busy. Generator, upstream and gateway then each use less than {} of a CPU, \
+             throughput × this time is less than {} of connections × streams (most requests wait in the \
+             gateway), and no role is busy. Generator, upstream and gateway each use less than {} of a CPU, \
              including the gateway's waits for one. If the gateway's use is unknown, {} of the host must be \
              idle. It is a warning if throughput grows by less than {} while connections grow by {} or more, \
              and direct's throughput grows",
@@ -43,8 +44,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "With `maxconn 16`, HAProxy's added time was that of its queue, and no CPU was busy.",
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
-                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
-                 than this limit.",
+                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections.",
     }
 }
 
@@ -87,12 +87,17 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
     if flat.is_none() && (before.is_some() || !is_alone()) {
         return None;
     }
+    // Streams of HTTP/2 share connections.
+    let is_http2 = case.ledger.as_ref().is_some_and(|ledger| {
+        ledger.http_version.get("2").is_some_and(|count| 2 * count > ledger.requests)
+    });
+    let (carriers, fewer) = match (is_http2, case.load.http) {
+        (true, _) => ("streams to the upstream", "requests in flight"),
+        (false, HttpVersion::Http2) => ("upstream connections", "requests in flight"),
+        (false, _) => ("upstream connections", "connections"),
+    };
     let since = flat.map_or_else(String::new, |one| format!(", as many as with {}", connections(&one.load)));
     Some(Finding {
-        code: CODE,
-        severity: if flat.is_some() { Severity::Warning } else { Severity::Note },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("throughput", reached.into()),
             ("direct_throughput", most.into()),
@@ -106,15 +111,17 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
             "Requests wait in the gateway although no role is busy. The gateway handles {}/s with \
              {}{since}; direct handles {}/s. About {with_upstream:.0} requests are at the upstream \
              at a time (throughput × direct's service time). So the gateway seems to allow about \
-             {with_upstream:.0} upstream connections, or waits for something else.",
+             {with_upstream:.0} {carriers}, or waits for something else.",
             grouped(reached.round()),
             connections(&case.load),
             grouped(most.round())
         ),
-        advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
-                 (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections \
-                 than this limit: the added time is then that of the gateway and not of its queue."
-            .into(),
+        advice: format!(
+            "Raise the gateway's limit of {carriers}: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
+             breakers (Envoy), connections per host (Caddy). Or use fewer {fewer} than this limit: the added \
+             time is then that of the gateway and not of its queue."
+        ),
+        ..about(CODE, if flat.is_some() { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 
@@ -141,7 +148,6 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, closed_point, via};
     use hoptax_format::record::Http2Tally;
-    use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 
     /// A run with 32 and with 128 connections. The upstream takes 5 ms. The throughput of the gateway is
@@ -172,6 +178,19 @@ mod tests {
         run.push(via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20));
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:#?}");
+    }
+
+    #[test]
+    fn a_limit_to_an_upstream_with_http2_is_one_of_streams() {
+        let mut run = Run::closed(128);
+        run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+        let mine = via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20);
+        run.push(mine.upstream_versions(&[("2", 3200)]));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let Finding { message, advice, .. } = &findings[0];
+        assert!(message.contains("allow about 16 streams to the upstream, or"), "{message}");
+        assert!(advice.contains("use fewer requests in flight than"), "{advice}");
     }
 
     #[test]

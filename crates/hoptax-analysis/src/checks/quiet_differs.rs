@@ -1,7 +1,7 @@
 //! `quiet-differs`: a tax is distinguishable from noise in all windows but not in quiet windows, or the
 //! reverse.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::quiet_cases::{Disagreement, disagreements};
 use hoptax_plan::Metric;
@@ -19,10 +19,8 @@ pub(super) fn rule() -> Rule {
                of 100 ms, or only in quiet windows, which the hypervisor did not disturb. A quiet tax within \
                the interval of all windows does not count"
                 .into(),
-        seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's \
-            p99.",
-        advice: "Draw no conclusion from this tax until a longer run, or a run on a quieter machine, \
-            confirms it.",
+        seen: "A hypervisor that stalls a gateway's trial for a second determines its p99.",
+        advice: "Draw no conclusion until a longer run, or a quieter machine, confirms the tax.",
     }
 }
 
@@ -53,10 +51,7 @@ fn of_case(case: &Case) -> Option<Finding> {
     let tails_only = differing.iter().all(|one| one.metric == Metric::AddedP99);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
-        code: CODE,
-        severity: if doubtful && !tails_only { Severity::Warning } else { Severity::Note },
         concerns: Concerns::only(if tails_only { Figures::Tails } else { Figures::All }),
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("metrics", Value::Object(metrics)),
             ("share_left_out", quiet.share_left_out.into()),
@@ -79,6 +74,7 @@ fn of_case(case: &Case) -> Option<Finding> {
             false => "The quiet figures are closer to the gateway's cost. A longer run should confirm them.",
         }
         .into(),
+        ..about(CODE, if doubtful && !tails_only { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 

@@ -3,7 +3,7 @@
 //! Throughput is compared with the number of requests that were due, not with the rate. With Poisson arrivals
 //! the number of due requests scatters around the rate.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use crate::thresholds::REACHED;
 use crate::trials::counts::failures;
@@ -23,8 +23,7 @@ pub(super) fn rule() -> Rule {
             percent(REACHED)
         ),
         seen: "The response times are those of an overloaded system.",
-        advice: "Lower the rate, or use more connections, because a connection carries only one request at a \
-            time.",
+        advice: "Lower the rate, or use more connections.",
     }
 }
 
@@ -51,10 +50,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 false => words(&case.load, rate),
             };
             Some(Finding {
-                code: CODE,
-                severity: Severity::Warning,
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("rate", rate.into()),
                     ("highest_rate", highest(&case.load, rate).into()),
@@ -72,6 +67,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(achieved)
                 ),
                 advice,
+                ..about(CODE, Severity::Warning, &case.case)
             })
         })
         .collect()

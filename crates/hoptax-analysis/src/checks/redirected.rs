@@ -1,6 +1,6 @@
 //! `redirected`: most answers are redirects, which hoptax does not follow.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::thresholds::REDIRECTED;
 use hoptax_format::record::is_redirect;
 use hoptax_plan::Upstream;
@@ -18,8 +18,8 @@ pub(super) fn rule() -> Rule {
             percent(REDIRECTED)
         ),
         seen: "hoptax does not follow redirects, so the figures describe the redirect.",
-        advice: "Request the address that the redirect points to. If redirects are what you measure, add \
-                 `expect: { status: 302 }` to the target, with their status.",
+        advice: "Request the address that the redirect points to. To measure redirects, add `expect: { \
+                 status: 302 }`, with their status, to the target.",
     }
 }
 
@@ -42,10 +42,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
     let to = trials.iter().find_map(|trial| trial.load.redirected_to.as_deref());
     let to_where = to.map_or_else(String::new, |to| format!(" to {to}"));
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("completed", counts.completed.into()),
             ("redirected", redirected.into()),
@@ -62,6 +58,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             "Request the address that the redirect points to. If redirects are what you measure, add \
              `expect: {{ status: {status} }}` to the target."
         ),
+        ..about(CODE, Severity::Void, &case.case)
     })
 }
 

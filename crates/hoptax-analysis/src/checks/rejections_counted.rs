@@ -1,7 +1,7 @@
 //! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
 use super::rate_limit::{INEXACT, Limited, TOO_MANY};
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::thresholds::{DOUBTFUL, MISDIRECTED};
 use hoptax_plan::GatewayKind;
@@ -11,8 +11,7 @@ use hoptax_stats::share;
 const CODE: &str = "rejections-counted";
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
-const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
-    longer reject requests.";
+const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load below these limits.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -30,7 +29,7 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL),
             percent(INEXACT)
         ),
-        seen: "A rejection is faster than an answer, so a gateway that rejects requests looks better.",
+        seen: "A rejection is faster than an answer, so it makes a gateway look better.",
         advice: ADVICE,
     }
 }
@@ -51,10 +50,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn by_the_plan(case: &Case, limited: Limited) -> Finding {
     let Limited { per_second, rejected, passed, accepted, status } = limited;
     Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("completed", case.counts.as_ref().map(|counts| counts.completed).into()),
             ("rejected", rejected.into()),
@@ -73,6 +68,7 @@ fn by_the_plan(case: &Case, limited: Limited) -> Finding {
         advice: "To measure only requests that reach the upstream, lower the load below the limit, or raise \
                  `rate-limit`."
             .into(),
+        ..about(CODE, Severity::Note, &case.case)
     }
 }
 
@@ -83,10 +79,6 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
     let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
     let commonest = rejections().max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
     Some(Finding {
-        code: CODE,
-        severity: if share > MOST { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("completed", counts.completed.into()),
             ("rejected", rejected.into()),
@@ -110,6 +102,7 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             ),
             _ => format!("{ADVICE} The gateway's log may show what it rejected."),
         },
+        ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

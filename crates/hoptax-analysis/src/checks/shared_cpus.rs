@@ -24,8 +24,8 @@ struct Shared<'t> {
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
-             because a closed loop always reaches some limit"
+        severity: "warning; a note in closed loops (which always reach some limit) for direct and for cases \
+                   that do not concern the answer"
             .into(),
         when: format!(
             "roles (generator, gateway, upstream) that share CPUs of a machine together used more than {} of \

@@ -2,7 +2,7 @@
 //! its trials.
 
 use super::subject::Measured;
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 use hoptax_record::WarmUp;
 use hoptax_record::report::Case;
 
@@ -17,9 +17,8 @@ pub(super) fn rule() -> Rule {
                reached `at_most`, or was lower under the load after the last round than in all trials"
                 .into(),
         seen: "Its figures describe a process that is faster later.",
-        advice: "Give it more time: `warmup: { at_most: 5m }`. A gateway that gets only the plan's load \
-                 warms up slowly: raise the rate, or allow `overload_external` for a gateway that hoptax \
-                 did not start.",
+        advice: "Give it more time: `warmup: { at_most: 5m }`. Or raise the rate, or allow \
+                 `overload_external` for a gateway that hoptax did not start.",
     }
 }
 
@@ -45,16 +44,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn became_faster(case: &Case, by: f64) -> Finding {
     let times = by.exp();
     Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("times", times.into())]),
         message: format!(
             "The process became faster after its trials: before, a request cost {times:.1} times as much. So \
              its figures are those of a cold process."
         ),
         advice: "Measure again with more `time`, so that trials of the warm process follow.".into(),
+        ..about(CODE, Severity::Void, &case.case)
     }
 }
 
@@ -63,10 +59,6 @@ fn unsettled(case: &Case, warm_up: &WarmUp) -> Finding {
     let requests: u64 = warm_up.bursts.iter().map(|burst| burst.requests).sum();
     let whose = if case.is_direct() { "The upstream" } else { "The process" };
     Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([("load_s", seconds.into()), ("requests", requests.into())]),
         message: format!(
             "{whose} was still getting faster after {seconds:.0} s of load ({requests} requests), so its \
@@ -75,6 +67,7 @@ fn unsettled(case: &Case, warm_up: &WarmUp) -> Finding {
         advice:
             "Raise `at_most` in `warmup`. At the plan's load, a process warms up slowly: raise the rate too."
                 .into(),
+        ..about(CODE, Severity::Void, &case.case)
     }
 }
 

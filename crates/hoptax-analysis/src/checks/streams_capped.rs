@@ -1,6 +1,6 @@
 //! `streams-capped`: the server allows fewer streams on a connection than the load has.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_stats::share;
 
@@ -18,8 +18,7 @@ pub(super) fn rule() -> Rule {
             percent(WAITS)
         ),
         when: "a server announced that it allows fewer streams on a connection than `streams`".into(),
-        seen: "h2load starts its clock when a request leaves its queue, so the wait for a stream is in none \
-               of its figures.",
+        seen: "h2load starts its clock after this wait, so none of its figures shows it.",
         advice: "Raise the limit (nginx: `http2_max_concurrent_streams`, HAProxy: \
                  `tune.h2.max-concurrent-streams`, Envoy: `max_concurrent_streams`), or use fewer `streams`.",
     }
@@ -53,10 +52,6 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         None => "So fewer requests were in flight than the plan says.".to_owned(),
     };
     Some(Finding {
-        code: CODE,
-        severity: if is_void { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("limit", limit.into()),
             ("streams", streams.into()),
@@ -70,6 +65,7 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
             "Raise the limit (nginx: `http2_max_concurrent_streams`, HAProxy: \
              `tune.h2.max-concurrent-streams`, Envoy: `max_concurrent_streams`), or write `streams: {limit}`."
         ),
+        ..about(CODE, if is_void { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 

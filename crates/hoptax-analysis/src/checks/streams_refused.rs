@@ -1,6 +1,6 @@
 //! `streams-refused`: the server refused more than 0.1 % of the streams.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
@@ -12,8 +12,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!("a server refused more than {} of the streams (REFUSED_STREAM)", percent(DOUBTFUL)),
-        seen: "Clients in Go send refused requests again after 1, 2 and 4 s, so refusals looked like seconds \
-               of latency.",
+        seen: "Clients in Go repeat refused requests after 1, 2 and 4 s, so refusals looked like latency.",
         advice: ADVICE,
     }
 }
@@ -28,10 +27,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let share = share(http2.refused as f64, sent as f64).filter(|share| *share > DOUBTFUL)?;
     let who = if case.is_direct() { "upstream" } else { "gateway" };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("refused", http2.refused.into()),
             ("sent", sent.into()),
@@ -45,6 +40,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             percent(share)
         ),
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 60] = [
+const ALL: [Registered; 63] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -32,6 +32,9 @@ const ALL: [Registered; 60] = [
     Registered { rule: connections_recycled::rule, check: connections_recycled::check, place: 54 },
     Registered { rule: grpc_failed::rule, check: grpc_failed::check, place: 59 },
     Registered { rule: trailers_lost::rule, check: trailers_lost::check, place: 60 },
+    Registered { rule: messages_differ::rule, check: messages_differ::check, place: 61 },
+    Registered { rule: stream_buffered::rule, check: stream_buffered::check, place: 62 },
+    Registered { rule: deadline_changed::rule, check: deadline_changed::check, place: 63 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
     Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },

@@ -1,6 +1,6 @@
 //! `tail-of-the-machine`: the machine causes most of the extra time of slow requests through a gateway.
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, evidence, percent};
 use hoptax_record::report::{SlowCause, SlowFigures};
 use hoptax_record::tail::TailKind;
 use hoptax_record::{DIRECT, Role};
@@ -25,7 +25,7 @@ pub(super) fn rule() -> Rule {
              --tail`)",
             percent(MOSTLY)
         ),
-        seen: "A thread of the kernel that runs for 1 ms twice a second determines the p99 of every gateway.",
+        seen: "A kernel thread that runs for 1 ms twice a second determines every p99.",
         advice: "Do not tune the gateway for this p99. Stop the program that had the CPU, or give the roles \
             other CPUs.",
     }
@@ -71,10 +71,7 @@ fn of_gateway(one: &SlowFigures, all: &[SlowFigures]) -> Option<Finding> {
     let programs: Vec<&str> = named.iter().filter_map(|cause| holder(cause)).collect();
     let is_idle = named.iter().any(|cause| cause.kind == TailKind::Nobody);
     Some(Finding {
-        code: CODE,
-        severity: Severity::Note,
         concerns: Concerns::only(Figures::Tails),
-        case: Some(format!("{}, {}", one.contender, one.load.label)),
         evidence: evidence([
             ("share", share.into()),
             ("share_direct", direct.into()),
@@ -87,6 +84,7 @@ fn of_gateway(one: &SlowFigures, all: &[SlowFigures]) -> Option<Finding> {
             words.join(", ")
         ),
         advice: advice(&programs, is_idle),
+        ..about(CODE, Severity::Note, &format!("{}, {}", one.contender, one.load.label))
     })
 }
 

@@ -1,6 +1,6 @@
 //! `throttled`: a cgroup's CPU limit stopped a role for part of a trial.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent, with_host};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent, with_host};
 use crate::Trial;
 use hoptax_record::{Role, RoleUsage, TrialRecord};
 
@@ -26,8 +26,7 @@ pub(super) fn rule() -> Rule {
             trial",
             percent(SHARE)
         ),
-        seen: "The container is stopped until the current period of 100 ms ends, which causes a p99 of tens \
-               of milliseconds.",
+        seen: "The container stops until the period of 100 ms ends: a p99 of tens of milliseconds.",
         advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit \
             allows.",
     }
@@ -47,10 +46,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let there = subject.on_host(case.load.index, machine);
             let role = role.name();
             findings.push(Finding {
-                code: CODE,
-                severity: Severity::Warning,
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: with_host(
                     evidence([
                         ("role", role.into()),
@@ -73,6 +68,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                          CPU limit), or measure at a load that stays below the limit. To restrict a role to \
                          some CPUs, pin it with `cpus:` instead of limiting its CPU time."
                     .into(),
+                ..about(CODE, Severity::Warning, &case.case)
             });
         }
     }

@@ -1,11 +1,11 @@
 //! `unasked`: bytes arrived on connections that had no request in flight.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-const ADVICE: &str = "Look at the answer with `curl -v`. Possible causes are a body that is longer than \
-    announced, a second answer, and a body after HEAD or 304.";
+const ADVICE: &str = "Look at the answer with `curl -v`. Look for a body longer than announced, a second \
+    answer, or a body after HEAD or 304.";
 /// Limit for the number of connections on which unexpected bytes arrived ÷ the number of requests. Above this
 /// share the case is void, because answers may belong to other requests.
 const MOST: f64 = 0.01;
@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
         when: "bytes arrived on a connection that had no request in flight. The generator closes such a \
                connection"
             .into(),
-        seen: "If a generator took these bytes for the answer to the next request, this request would have a \
-               response time near zero.",
+        seen: "Taken for the answer to the next request, these bytes would give it a response time near \
+               zero.",
         advice: ADVICE,
     }
 }
@@ -31,10 +31,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let sent: u64 = trials.iter().map(|trial| trial.load.lifetime.sent).sum();
             let share = share(unasked as f64, sent as f64).filter(|_| unasked > 0)?;
             Some(Finding {
-                code: CODE,
-                severity: if share > MOST { Severity::Void } else { Severity::Warning },
-                concerns: Concerns::ALL,
-                case: Some(case.case.clone()),
                 evidence: evidence([
                     ("unasked", unasked.into()),
                     ("sent", sent.into()),
@@ -46,6 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      requests were sent. The response times of such answers are too short."
                 ),
                 advice: ADVICE.to_owned(),
+                ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
         .collect()

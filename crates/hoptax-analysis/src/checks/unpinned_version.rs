@@ -1,6 +1,6 @@
 //! `unpinned-version`: the version of a measured gateway is unknown.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use hoptax_record::DIRECT;
 
 const CODE: &str = "unpinned-version";
@@ -12,9 +12,8 @@ pub(super) fn rule() -> Rule {
         when: "the version of a measured gateway is not known: it is `external`, its pack has no `version` \
                command, or that printed none"
             .into(),
-        seen: "Defaults and rankings change between releases, so the figures cannot be repeated.",
-        advice: "If the gateway is external, add the version to its label. Otherwise, add a `version` \
-                 command to the gateway's pack.",
+        seen: "Defaults change between releases, so the figures cannot be repeated.",
+        advice: "Add the version to the label of an external gateway, or a `version` command to the pack.",
     }
 }
 
@@ -24,10 +23,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     contenders
         .filter(|contender| contender.version.is_none() && measured(&contender.label))
         .map(|contender| Finding {
-            code: CODE,
-            severity: Severity::Note,
-            concerns: Concerns::ALL,
-            case: None,
             evidence: evidence([
                 ("gateway", contender.label.as_str().into()),
                 ("kind", contender.kind.as_str().into()),
@@ -41,6 +36,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 _ => "Check that the pack's `version` command works (`hoptax gateways` shows its output)."
                     .into(),
             },
+            ..about_run(CODE, Severity::Note)
         })
         .collect()
 }

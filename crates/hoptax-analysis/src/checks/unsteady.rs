@@ -6,7 +6,7 @@
 //! even a long stall counts as one value. If most trials change in the same direction, the cause is the
 //! contender or a warm-up that is too short. A jump in a single trial must be large to be reported.
 
-use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::trials::pairs::first_and_last;
 use crate::{Case, Trial};
 use hoptax_format::clock::{MILLISECOND, SECOND};
@@ -74,8 +74,8 @@ pub(super) fn rule() -> Rule {
             percent(ROUND)
         ),
         seen: "An average over two states describes neither.",
-        advice: "Make the warm-up longer, and look at the charts of throughput over time. Let the machine \
-                 cool, or use a dedicated machine.",
+        advice: "Make the warm-up longer, look at the charts over time, let the machine cool, or use a \
+                 dedicated machine.",
     }
 }
 
@@ -305,15 +305,12 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
 
 fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str, f64); N]) -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence(figures.map(|(name, value)| (name, value.into()))),
         message,
         advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when \
                  nothing else runs."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `upstream-http-version`: contenders use different HTTP versions for requests to the upstream.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -83,10 +83,6 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
     let count: u64 = others.map(|(_, count)| count).sum();
     let share = share(count as f64, ledger.requests as f64).filter(|share| *share > COUNTS)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("http_version", json!(ledger.http_version)),
             ("expected", expected.into()),
@@ -98,7 +94,11 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
              difference.",
             percent(share)
         ),
-        advice: format!("Set HTTP/{expected} for upstream requests (nginx: `proxy_http_version`)."),
+        advice: match expected {
+            "2" => "Set HTTP/2 for upstream requests (in the plan: `upstream_http: 2`).".to_owned(),
+            _ => format!("Set HTTP/{expected} for upstream requests (nginx: `proxy_http_version`)."),
+        },
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
@@ -129,6 +129,19 @@ mod tests {
         assert_eq!(raised(&run, CODE), [], "each uses 1.1 towards the upstream");
         run.push(via("old", 0).upstream_versions(&[("1.0", 1000)]));
         assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn the_advice_for_http2_is_a_key_of_the_plan() {
+        let mut run = Run::with_load(vec![LoadPoint { http: HttpVersion::Http2, ..closed_point(8, 1) }]);
+        run.push(via("direct", 0).first().upstream_versions(&[("2", 1000)]));
+        for gateway in ["one", "two"] {
+            run.push(via(gateway, 0).upstream_versions(&[("2", 1000)]));
+        }
+        run.push(via("nginx", 0));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].advice.contains("`upstream_http: 2`"), "{findings:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `upstream-not-multiplexed`: the gateway speaks HTTP/2 to the upstream, but without its streams: it sends
 //! one request at a time on a connection.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Gateway;
@@ -31,8 +31,7 @@ pub(super) fn rule() -> Rule {
              of its upstream requests",
             percent(ALL_NEW)
         ),
-        seen: "nginx since 1.29.4 and Apache speak HTTP/2 to upstreams, but with one request at a time on a \
-               connection.",
+        seen: "nginx since 1.29.4 and Apache do so.",
         advice: ADVICE,
     }
 }
@@ -84,10 +83,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         return None;
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Note,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("most_streams", most_streams.into()),
             ("in_flight", in_flight.into()),
@@ -97,7 +92,15 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         ]),
         message,
         advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Note, &case.case)
     })
+}
+
+#[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "of requests; of {} requests," number(FEWEST);
+    METHODOLOGY "requests, {} open connections, or none share one" percent(ALL_NEW);
+    METHODOLOGY "none share one although {} per worker are in flight" word(IN_FLIGHT);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `upstream-not-reused`: the gateway opens new upstream connections although clients reuse theirs.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -30,8 +30,7 @@ pub(super) fn rule() -> Rule {
              100 upstream requests, beyond one per client connection",
             100.0 * NOT_REUSED
         ),
-        seen: "The figures then show the cost of new connections. One proxy without a pool looked 30 to 60 \
-               times slower than it is.",
+        seen: "One proxy without a pool looked 30 to 60 times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, \
                  with `proxy_http_version 1.1` and an empty `Connection` header). The finding names what is \
                  missing.",
@@ -40,6 +39,8 @@ pub(super) fn rule() -> Rule {
 
 /// What keeps a gateway from reusing its upstream connections.
 enum Cause {
+    /// Connections over HTTP/2 carry few requests.
+    ShortHttp2,
     /// Requests in HTTP/1.0 close their connection.
     OldVersion,
     /// Requests carry `Connection: close`.
@@ -61,7 +62,9 @@ impl Cause {
         let old: u64 = ledgers().filter_map(|ledger| ledger.http_version.get("1.0")).sum();
         let closing: Option<u64> = ledgers().map(|ledger| ledger.closing).sum();
         let most = |count: u64| 2 * count > requests;
+        let new: u64 = ledgers().filter_map(|ledger| ledger.http_version.get("2")).sum();
         match closing {
+            _ if most(new) => Self::ShortHttp2,
             None if most(old) => Self::OldVersion,
             Some(closing) if most(closing) && most(old) => Self::OldVersion,
             Some(closing) if most(closing) => Self::Closing,
@@ -74,6 +77,7 @@ impl Cause {
     /// Says what the upstream saw, and what the gateway's configuration lacks.
     fn in_words(&self, clients: u64) -> String {
         match self {
+            Self::ShortHttp2 => "Its connections over HTTP/2 carry few requests each".into(),
             Self::OldVersion => "Its requests use HTTP/1.0 and close the connection: HTTP/1.1 and the empty \
                                  `Connection` header are missing"
                 .into(),
@@ -92,6 +96,10 @@ impl Cause {
 
     fn advice(&self, clients: u64) -> String {
         let fix = match self {
+            Self::ShortHttp2 => {
+                "Let upstream connections over HTTP/2 live longer and carry more streams (Envoy: \
+                 `max_requests_per_connection`, `max_concurrent_streams`)"
+            }
             Self::OldVersion => {
                 "Use HTTP/1.1 to the upstream without a `Connection` header (nginx: `proxy_http_version \
                  1.1`, `proxy_set_header Connection \"\"`), and a pool (nginx: `keepalive`)"
@@ -133,10 +141,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     }
     let cause = Cause::of(trials, share);
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("upstream_requests", ledger.requests.into()),
             ("upstream_connections", connections.into()),
@@ -153,6 +157,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             cause.in_words(case.load.concurrency())
         ),
         advice: cause.advice(case.load.concurrency()),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
@@ -192,6 +197,7 @@ mod tests {
             (1, "1.1", Some(0), ": the pool is missing."),
             (1, "1.1", None, ": the pool is missing, or requests carry `Connection: close`."),
             (2, "1.1", Some(0), ": the pool is too small for 64 connections."),
+            (1, "2", Some(0), "Its connections over HTTP/2 carry few requests each."),
         ] {
             let (message, advice) = told(reused, version, closing);
             assert!(message.ends_with(missing), "{message}");

@@ -1,7 +1,7 @@
 //! `upstream-saturated`: the upstream, not the gateway, may have been the limit.
 
 use super::generator_saturated::LIMIT_OF_DIRECT;
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, connections, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, connections, evidence, percent};
 use crate::Case;
 use crate::Trial;
 use crate::thresholds::BUSY;
@@ -22,8 +22,8 @@ const GROWTH: f64 = 1.1;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note in closed loops for direct and for cases that do not concern the answer, \
-             because a closed loop always reaches some limit"
+        severity: "warning; a note in closed loops (which always reach some limit) for direct and for cases \
+                   that do not concern the answer"
             .into(),
         when: format!(
             "an instance of the built-in upstream used more than {} of a CPU in a trial. Also raised in a \
@@ -74,10 +74,6 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
         (true, false) => (Severity::Note, LIMIT_OF_DIRECT),
     };
     Some(Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("busiest_instance", busy.into()),
             ("instances", upstream.instances.into()),
@@ -91,6 +87,7 @@ fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Find
         advice: "Give the upstream more `instances` and its own CPUs (`cpus:` in the plan). For response \
                  times, use an open loop at a rate well below the upstream's limit."
             .into(),
+        ..about(CODE, severity, &case.case)
     })
 }
 
@@ -119,10 +116,6 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         .filter_map(|(other, _)| Some((&other.load, other.throughput.as_ref()?.estimate.estimate)))
         .find(|(_, reached)| most < reached * GROWTH)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("throughput_ratio", ratio.into()),
             ("direct_throughput", most.into()),
@@ -141,6 +134,7 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
         advice: "Give the upstream more CPU or less work. Or compare CPU per request, or response times in \
                  an open loop."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

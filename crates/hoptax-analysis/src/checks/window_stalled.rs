@@ -1,6 +1,6 @@
 //! `window-stalled`: requests waited for a flow-control window.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use hoptax_stats::share;
 
@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
              not send their bodies",
             percent(STALLED)
         ),
-        seen: "A window of 65,535 bytes holds an upload of 1 MiB back sixteen times, for a round trip each. \
-               The time then is that of the window, and grows with the distance.",
+        seen: "A window of 65,535 bytes holds an upload of 1 MiB back sixteen times, for a round trip each, \
+               so the time grows with the distance.",
         advice: "Raise the window of the server that receives the bodies (nginx: `http2_body_preread_size`, \
                  HAProxy: `tune.h2.initial-window-size`, Envoy: `initial_stream_window_size`).",
     }
@@ -42,10 +42,6 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     };
     let who = if case.is_direct() { "upstream" } else { "gateway" };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("share", share.into()),
             ("share_of_direct", of_direct.into()),
@@ -60,6 +56,7 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
                  HAProxy: `tune.h2.initial-window-size`, Envoy: `initial_stream_window_size`), or report \
                  this as a cost of its settings."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

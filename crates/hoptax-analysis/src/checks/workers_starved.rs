@@ -2,7 +2,7 @@
 
 use super::queued::{BUSY, gateway_busy};
 use super::workers_unequal::is_compared;
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_plan::connections_in_words;
 use hoptax_stats::median;
@@ -26,8 +26,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A worker keeps the connections that it accepts. With 2 connections on 3 workers, Envoy \
                handled 10,000/s or 6,000/s, by chance (envoy#33707).",
-        advice: "Use several times as many connections as the gateway has workers, or `workers: 1` for \
-                 every gateway.",
+        advice: "Use several connections per worker, or `workers: 1` for every gateway.",
     }
 }
 
@@ -78,10 +77,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         busy => format!("The other {busy} were each"),
     };
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("workers", workers.into()),
             ("idle_workers", idle.into()),
@@ -102,6 +97,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             "Use at least {} connections, with fewer streams each, or `workers: 1` for every gateway.",
             u64::from(PER_WORKER) * u64::from(workers)
         ),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

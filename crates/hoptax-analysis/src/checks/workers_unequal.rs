@@ -1,7 +1,7 @@
 //! `workers-unequal`: gateways had different numbers of workers, a gateway used more CPUs than it has
 //! workers, or a gateway had more workers than CPUs.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, about_run, evidence};
 use crate::Trial;
 use hoptax_format::record::WINDOW_NS;
 use hoptax_plan::Profile;
@@ -46,8 +46,8 @@ pub(super) fn rule() -> Rule {
              trial, median over rounds"
         ),
         seen: "The figures compare settings, not gateways.",
-        advice: "Set `workers` to the same number for every gateway, and to no more than the gateway's \
-                 CPUs. `hoptax lint` checks whether a pack obeys `workers`.",
+        advice: "Set `workers` to the same number for every gateway, and to no more than its CPUs. `hoptax \
+                 lint` checks packs.",
     }
 }
 
@@ -117,15 +117,12 @@ fn incomparable(
     difference: &str,
 ) -> Finding {
     Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
         message: format!(
             "{difference}. Compare the CPU per request of these gateways, not their throughput."
         ),
         advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
+        ..about_run(CODE, severity)
     }
 }
 
@@ -150,10 +147,6 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
 fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     let (declared, used) = (gateway.declared?, gateway.used?);
     (used > f64::from(declared) * BEYOND).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("gateway", gateway.gateway.into()),
             ("workers", declared.into()),
@@ -169,6 +162,7 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
         advice: "Check with `hoptax lint` whether the gateway's pack obeys `workers`. `held_to_cpus: true` \
                  in the pack limits the gateway to as many CPUs as it has workers."
             .into(),
+        ..about_run(CODE, Severity::Warning)
     })
 }
 
@@ -177,10 +171,6 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: evidence([
             ("gateway", gateway.gateway.into()),
             ("workers", declared.into()),
@@ -193,6 +183,7 @@ fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
             if gateway.cpus == 1 { "" } else { "s" }
         ),
         advice: "Give the gateway no more `workers` than CPUs in `cpus:`.".into(),
+        ..about_run(CODE, Severity::Warning)
     })
 }
 

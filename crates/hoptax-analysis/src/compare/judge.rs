@@ -17,24 +17,51 @@ use hoptax_stats::{
 
 /// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the
 /// machine changed.
-const OF_GATEWAY: [Metric; 13] = [
+const OF_GATEWAY: [Metric; 28] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP99,
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
     Metric::ExtraUpstreamRequests,
+    Metric::AddedMessageP50,
+    Metric::AddedMessageP99,
+    Metric::AddedFirstMessageP50,
+    Metric::AddedAgeP50,
+    Metric::AddedAgeP99,
+    Metric::AddedGapP50,
+    Metric::AddedGapP99,
+    Metric::CpuUsPerMessage,
     Metric::P50,
     Metric::P99,
     Metric::P999,
     Metric::Throughput,
+    Metric::MessageP50,
+    Metric::MessageP99,
+    Metric::FirstMessageP50,
+    Metric::AgeP50,
+    Metric::AgeP99,
+    Metric::GapP50,
+    Metric::GapP99,
     Metric::MemoryRssBytes,
     Metric::MemoryPssBytes,
     Metric::ErrorShare,
 ];
 
-const OF_DIRECT: [Metric; 5] =
-    [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
+const OF_DIRECT: [Metric; 12] = [
+    Metric::P50,
+    Metric::P99,
+    Metric::P999,
+    Metric::Throughput,
+    Metric::MessageP50,
+    Metric::MessageP99,
+    Metric::FirstMessageP50,
+    Metric::AgeP50,
+    Metric::AgeP99,
+    Metric::GapP50,
+    Metric::GapP99,
+    Metric::ErrorShare,
+];
 
 /// The metrics of starts that decide the overall verdict. The other times of a start are parts of these
 /// times.

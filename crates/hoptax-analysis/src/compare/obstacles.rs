@@ -7,9 +7,9 @@ use crate::hosts::vantage::first_generator;
 use crate::side::{counterpart, placed_differently};
 use crate::starts::of_process;
 use hoptax_plan::units::show_duration;
-use hoptax_plan::{GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
+use hoptax_plan::{Gateway, GatewayKind, Idle, LoadPoint, PackDriver, Plan, Target, Upstream};
 use hoptax_record::RunRecord;
-use hoptax_record::{Contender, Environment, Role};
+use hoptax_record::{Contender, Environment, Role, Setting};
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
@@ -251,9 +251,25 @@ fn of_contenders(
     differs(&about("Workers"), &workers(one), &workers(other), warnings);
     differs(&about("Features"), &features(a, &one.label), &features(b, &other.label), warnings);
     differs(&about("Driver"), &driver(a, &one.label), &driver(b, &other.label), warnings);
-    if one.settings != other.settings {
-        warnings.push(format!("Settings of {label} differ."));
+    let (before, after) = (upstream_http2(a, &one.label), upstream_http2(b, &other.label));
+    differs(&about("HTTP/2 to the upstream"), before, after, warnings);
+    let (before, after) = (beyond(&one.settings, &other.settings), beyond(&other.settings, &one.settings));
+    if before != after {
+        warnings.push(format!("Settings of {label} differ: {} and {}.", quoted(&before), quoted(&after)));
     }
+}
+
+/// `on` if the plan requires HTTP/2 to the upstream of this contender.
+fn upstream_http2(run: &RunRecord, label: &str) -> &'static str {
+    let gateway = run.plan.gateways.iter().find(|gateway| gateway.label == label);
+    if gateway.is_some_and(Gateway::has_http2_upstream) { "on" } else { "off" }
+}
+
+/// The settings that the other contender does not have.
+fn beyond(settings: &[Setting], others: &[Setting]) -> String {
+    let beyond = settings.iter().filter(|setting| !others.contains(setting));
+    let names: Vec<&str> = beyond.map(|setting| setting.setting.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn differs(what: &str, one: &str, other: &str, warnings: &mut Vec<String>) {

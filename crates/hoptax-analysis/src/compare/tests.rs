@@ -3,9 +3,9 @@
 use super::*;
 use crate::fixture::hosts::{from_two_hosts, on_hosts};
 use crate::fixture::starts::{Cold, started};
-use crate::fixture::{Run, closed_point, open_point, searched_point, via};
+use crate::fixture::{Run, closed_point, features, open_point, searched_point, via};
 use hoptax_plan::{Metric, PathSplit, Profile, Start, Target, Upstream};
-use hoptax_record::CpuRoundTrip;
+use hoptax_record::{CpuRoundTrip, Setting};
 use std::time::Duration;
 
 struct Compared<'a> {
@@ -234,6 +234,22 @@ fn settings_that_differ_are_named_by_their_keys() {
     assert_eq!((&*obstacles[0].a, &*obstacles[0].b), expected);
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
     assert!(forced.warnings.contains(&"Pause differs: 0s and 2s.".to_owned()), "{:?}", forced.warnings);
+}
+
+#[test]
+fn http2_to_the_upstream_and_other_settings_are_named() {
+    let setting = |setting: &str| Setting { setting: setting.into(), reason: "as in the plan".into() };
+    let run = |gateway, settings: &[&str]| {
+        let mut run = Run::steady(2, 100, &[("haproxy", 200)]);
+        run.record.plan.gateways = vec![gateway];
+        run.record.contenders[1].settings = settings.iter().map(|&text| setting(text)).collect();
+        run
+    };
+    let old = run(features::gateway("haproxy", &[]), &["nbthread 1"]);
+    let new = run(features::with_http2_upstream("haproxy"), &["nbthread 1", "proto h2"]);
+    let http2 = "HTTP/2 to the upstream of haproxy differs: off and on.";
+    let settings = "Settings of haproxy differ: none and proto h2.";
+    assert_eq!(of_runs(&old, &new).warnings, [http2, settings]);
 }
 
 #[test]
@@ -479,4 +495,31 @@ fn starts_are_not_compared_with_trials() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn messages_are_compared() {
+    let run = |of_nginx: u64| {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            let jitter = u64::from(round % 2);
+            run.push(via("direct", round).first().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.push(via("direct", round).last().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.push(via("nginx", round).all_at_us(900).both_ways_us(of_nginx + jitter, 1000));
+            run.push(via("envoy", round).all_at_us(900).both_ways_us(200 + jitter, 1000));
+        }
+        run
+    };
+    let (before, after) = (run(150), run(250));
+    let in_one_run = of_labels(&before, "nginx", "envoy");
+    let added = row(&in_one_run, "envoy", Metric::AddedMessageP50);
+    assert!((added.difference.estimate - 50.0).abs() < 0.5, "{added:?}");
+    assert_eq!(added.verdict, Verdict::Worse);
+    let of_two_runs = of_runs(&before, &after);
+    for metric in [Metric::AddedMessageP50, Metric::AddedMessageP99, Metric::MessageP50] {
+        let row = row(&of_two_runs, "nginx", metric);
+        assert!((row.difference.estimate - 100.0).abs() < 0.5, "{row:?}");
+        assert_eq!(row.verdict, Verdict::Worse, "{row:?}");
+    }
+    assert_eq!(row(&of_two_runs, "direct", Metric::MessageP50).verdict, Verdict::NotDistinguishable);
 }

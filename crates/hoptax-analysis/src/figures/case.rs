@@ -1,15 +1,19 @@
 //! Cases: all valid trials of a contender at a load point.
 
 use crate::figures::events;
-use crate::figures::latency::latency;
+use crate::figures::latency::{latency, of_histograms};
 use crate::figures::series;
 use crate::figures::throughput::throughput;
 use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{empty_of_counts, spread};
+use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
-use hoptax_record::report::{Bytes, Case, Connections, Cpu, Ledger, Load, Memory, Spread, Tls, Waits};
+use hoptax_record::Times;
+use hoptax_record::report::{
+    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Spread, Tls, Waits,
+};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
@@ -49,6 +53,8 @@ pub(crate) fn case(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Case {
         tls: tls(trials),
         connections: Some(connections(trials, counts.sent)),
         http2: http2(trials),
+        messages: messages(trials),
+        message: message_times(trials),
         bytes: Some(bytes(trials)),
         cpu: Some(cpu(trials)),
         memory: Some(memory(trials)),
@@ -87,6 +93,8 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         counts: None,
         connections: None,
         http2: None,
+        messages: None,
+        message: None,
         bytes: None,
         cpu: None,
         memory: None,
@@ -148,6 +156,29 @@ fn http2(trials: &[Trial<'_>]) -> Option<Http2Tally> {
         sum.get_or_insert_default().add(tally);
     }
     sum
+}
+
+fn messages(trials: &[Trial<'_>]) -> Option<MessageCounts> {
+    let mut sum: Option<MessageCounts> = None;
+    for record in trials.iter().filter_map(|trial| trial.load.messages.as_ref()) {
+        sum.get_or_insert_default().add(&record.counts);
+    }
+    sum
+}
+
+/// Times of messages. Absent without streams.
+fn message_times(trials: &[Trial<'_>]) -> Option<MessageTimes> {
+    let of = |times: Times| -> Option<Latency> {
+        let held = trials.iter().filter_map(|trial| Some((trial.round(), trial.times(times)?)));
+        let held: Vec<_> = held.collect();
+        (!held.is_empty()).then(|| of_histograms(&held))
+    };
+    trials.iter().any(|trial| trial.messages.is_some()).then(|| MessageTimes {
+        response_time: of(Times::Message),
+        first_message: of(Times::FirstMessage),
+        age: of(Times::Age),
+        gap: of(Times::Gap),
+    })
 }
 
 /// Distribution of the number of responses per connection, over all trials. Absent if the record of a trial
@@ -252,6 +283,27 @@ mod tests {
         assert_eq!((counts.scheduled, counts.completed, counts.ok, counts.resets), (2010, 2000, 1900, 10));
         assert_eq!(counts.status, BTreeMap::from([(200, 1900), (503, 100)]));
         assert_eq!(error_share(case), Some(10.0 / 2010.0));
+    }
+
+    #[test]
+    fn messages_are_summed_and_their_times_merged() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        let lossy = via("nginx", 0).both_ways_us(100, 1000).message_counts(|counts| counts.lost = 3);
+        run.push(lossy).push(via("nginx", 1).both_ways_us(300, 1000));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        let counts = case.messages.expect("streams");
+        assert_eq!((counts.sent, counts.received, counts.lost), (20_000, 20_000, 3));
+        let times = case.message.as_ref().expect("streams");
+        let response_time = times.response_time.as_ref().expect("both sides send");
+        assert!((response_time.p90.expect("samples").estimate - 300.0).abs() < 0.5, "{response_time:?}");
+        assert_eq!(response_time.samples, 20_000);
+        assert_eq!(times.first_message.as_ref().map(|times| times.samples), Some(2000));
+        assert_eq!(times.gap.as_ref().map(|times| times.samples), Some(18_000));
+        assert_eq!(times.age, None);
+        let direct = analysis.case("direct", 0).expect("measured");
+        assert_eq!((direct.messages, direct.message.as_ref()), (None, None));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
         window_wait: None,
         request_path: None,
         response_path: None,
+        messages: None,
         targets: Vec::new(),
     })
 }

@@ -14,7 +14,7 @@
 use crate::taxes::processes::Processes;
 use crate::trials::metric::is_time;
 use hoptax_plan::{Metric, Quantity};
-use hoptax_record::report::{Case, Difference, Latency, Tax, WarmUpFigures};
+use hoptax_record::report::{Case, Difference, Latency, MessageTimes, Tax, WarmUpFigures};
 use hoptax_record::{DIRECT, RunRecord, Shares};
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
@@ -176,10 +176,12 @@ impl Scatter {
             cpu_us_per_request,
             throughput_ratio,
             extra_upstream_requests: _,
+            of_messages,
         } = tax;
         for one in [added_p50, added_p90, added_p95, added_p99, cpu_us_per_request].into_iter().flatten() {
             self.widen_difference(one);
         }
+        of_messages.values_mut().for_each(|one| self.widen_difference(one));
         if let Some(ratio) = throughput_ratio.as_mut().filter(|_| is_closed) {
             *ratio = ratio.with_interval(self.widen_throughput(ratio.in_run), 1.0);
         }
@@ -196,6 +198,7 @@ impl Scatter {
             send_lag,
             first_byte,
             connect,
+            message,
             tls,
             tax,
             targets,
@@ -209,6 +212,10 @@ impl Scatter {
         let plain = [response_time, service_time, send_lag, first_byte, connect].into_iter().flatten();
         plain.for_each(|one| self.widen_latency(one));
         tax.iter_mut().for_each(|tax| self.widen_tax(tax, is_closed));
+        if let Some(MessageTimes { response_time, first_message, age, gap }) = message {
+            let times = [response_time, first_message, age, gap].into_iter().flatten();
+            times.for_each(|one| self.widen_latency(one));
+        }
         tls.iter_mut().for_each(|tls| self.widen_latency(&mut tls.handshake));
         if let Some(quiet) = quiet {
             quiet.response_time.iter_mut().for_each(|times| self.widen_latency(times));

@@ -70,6 +70,7 @@ fn parts<'a>(trials: &[Trial<'a>], index: usize) -> Vec<Trial<'a>> {
             window_wait: None,
             request_path: None,
             response_path: None,
+            messages: None,
             targets: Vec::new(),
         })
     };

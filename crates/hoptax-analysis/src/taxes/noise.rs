@@ -6,6 +6,7 @@ use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_record::report::{Load, NoiseFloor};
 use hoptax_stats::noise_of_drifts;
+use std::collections::BTreeMap;
 
 /// Computes the noise floor of `load` from all its direct trials. In each round, the last direct trial is
 /// compared with the first one, and [`noise_of_drifts`] computes the noise floor from these differences.
@@ -15,6 +16,11 @@ pub(crate) fn noise_floor(load: Load, direct: &[Trial<'_>]) -> NoiseFloor {
         let drifts: Vec<f64> = pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
         noise_of_drifts(&drifts)
     };
+    let of_messages = Metric::OF_MESSAGES.into_iter().filter_map(|metric| Some((metric, of(metric)?)));
+    let mut of_messages: BTreeMap<Metric, f64> = of_messages.collect();
+    if !of_messages.is_empty() {
+        of_messages.insert(Metric::CpuUsPerMessage, 0.0);
+    }
     NoiseFloor {
         load,
         rounds: pairs.len() as u32,
@@ -25,6 +31,7 @@ pub(crate) fn noise_floor(load: Load, direct: &[Trial<'_>]) -> NoiseFloor {
         throughput_ratio: of(Metric::ThroughputRatio),
         cpu_us_per_request: 0.0,
         extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
+        of_messages,
     }
 }
 

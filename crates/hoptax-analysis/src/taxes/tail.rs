@@ -61,6 +61,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
     use hoptax_stats::Estimate;
+    use std::collections::BTreeMap;
 
     /// The scatter of separate runs, as a part of the half-width of a difference of 100 µs, µs.
     const OF_RUNS: f64 = 12.0;
@@ -90,6 +91,7 @@ mod tests {
             throughput_ratio: None,
             cpu_us_per_request: None,
             extra_upstream_requests: None,
+            of_messages: BTreeMap::new(),
         };
         super::tail(&tax, Some(180.0))
     }

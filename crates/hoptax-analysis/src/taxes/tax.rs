@@ -9,17 +9,28 @@ use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_record::report::{Difference, NoiseFloor, Tax};
+use hoptax_stats::Estimate;
 
 /// Compares the trials `via` a gateway with the `direct` trials of the same load point.
 pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Tax {
     let pairs = Pairs::new(via, direct);
     let times = Added::new(&pairs, |trial| Some(&trial.response_time));
+    let difference = |metric: Metric, estimate: Option<Estimate>| {
+        Some(Difference::new(estimate?, metric.neutral(), floor.get(metric)))
+    };
     let of = |metric: Metric| {
         let estimate = match percentile(metric) {
             Some(statistic) => times.at(statistic),
             None => pairs.of_sums(metric),
-        }?;
-        Some(Difference::new(estimate, metric.neutral(), floor.get(metric)))
+        };
+        difference(metric, estimate)
+    };
+    let of_messages = |metric: Metric| {
+        let estimate = match metric.times().zip(percentile(metric)) {
+            Some((times, statistic)) => Added::new(&pairs, |trial| trial.times(times)).at(statistic),
+            None => pairs.of_sums(metric),
+        };
+        Some((metric, difference(metric, estimate)?))
     };
     Tax {
         added_p50: of(Metric::AddedP50),
@@ -29,6 +40,7 @@ pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -
         throughput_ratio: of(Metric::ThroughputRatio),
         cpu_us_per_request: of(Metric::CpuUsPerRequest),
         extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
+        of_messages: Metric::OF_MESSAGES.into_iter().filter_map(of_messages).collect(),
     }
 }
 
@@ -163,5 +175,88 @@ mod tests {
         assert_eq!(tax.added_p50, None);
         assert_eq!(tax.cpu_us_per_request, None);
         assert_eq!(tax.throughput_ratio.expect("zero is a throughput").estimate.estimate, 0.0);
+    }
+
+    /// Five rounds of streams. The gateway adds 50 µs to the answer of each message and 70 µs to each gap.
+    fn streams() -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            let jitter = u64::from(round % 2);
+            run.push(via("direct", round).first().all_at_us(1000).both_ways_us(100, 1000));
+            run.push(via("direct", round).last().all_at_us(1000).both_ways_us(100 + jitter, 1000));
+            let one = via("nginx", round).all_at_us(1500).gateway_cpu_us(40_000);
+            run.push(one.both_ways_us(150 + jitter, 1070));
+        }
+        run
+    }
+
+    #[test]
+    fn time_added_to_messages_is_found() {
+        let tax = tax(&streams(), "nginx");
+        for (metric, expected) in [
+            (Metric::AddedMessageP50, 50.0),
+            (Metric::AddedMessageP99, 50.0),
+            (Metric::AddedFirstMessageP50, 50.0),
+            (Metric::AddedGapP50, 70.0),
+            (Metric::AddedGapP99, 70.0),
+            // The thousand calls have ten messages in each direction.
+            (Metric::CpuUsPerMessage, 2.0),
+        ] {
+            let found = tax.get(metric).expect("measured");
+            assert!((found.estimate.estimate / expected - 1.0).abs() < 0.02, "{metric:?}: {found:?}");
+            assert!(found.distinguishable && found.estimate.trials == 5, "{metric:?}: {found:?}");
+        }
+        assert_eq!([Metric::AddedAgeP50, Metric::AddedAgeP99].map(|metric| tax.get(metric)), [None; 2]);
+        let json = serde_json::to_value(&tax).expect("plain data");
+        let added = json["added_message_p50"]["estimate"].as_f64().expect("a number");
+        assert!((added - 50.0).abs() < 1.0 && json.get("added_age_p50").is_none(), "{json}");
+    }
+
+    #[test]
+    fn intervals_of_messages_come_from_rounds() {
+        // The messages of a round are all alike, so only the rounds say how much they scatter: as in
+        // `by_hand`.
+        let mut run = Run::closed(1);
+        for (round, direct_us, via_us) in [(0, [100, 110], 150), (1, [100, 130], 175)] {
+            run.push(via("direct", round).first().all_at_us(900).both_ways_us(direct_us[0], 1000));
+            run.push(via("direct", round).last().all_at_us(900).both_ways_us(direct_us[1], 1000));
+            run.push(via("nginx", round).all_at_us(900).both_ways_us(via_us, 1000));
+        }
+        let added = *tax(&run, "nginx").get(Metric::AddedMessageP50).expect("measured");
+        let half = 12.706 * (2.0 * (0.75 * 6.25 * 6.25 + 0.25 * 18.75 * 18.75_f64)).sqrt();
+        let found = added.in_run.half_width().expect("two rounds");
+        assert!((found / half - 1.0).abs() < 0.01, "{added:?}, {half}");
+    }
+
+    #[test]
+    fn ages_are_compared_if_only_the_server_sends_a_stream() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.push(via("direct", round).first().server_stream_us(40, 1000));
+            run.push(via("direct", round).last().server_stream_us(40, 1000));
+            run.push(via("nginx", round).server_stream_us(100, 1000).gateway_cpu_us(22_000));
+        }
+        let tax = tax(&run, "nginx");
+        let estimate = |metric| Some(tax.get(metric)?.estimate.estimate);
+        for metric in [Metric::AddedAgeP50, Metric::AddedAgeP99, Metric::AddedFirstMessageP50] {
+            let added = estimate(metric).expect("measured");
+            assert!((added - 60.0).abs() < 0.5, "{metric:?}: {added}");
+        }
+        assert_eq!(estimate(Metric::AddedMessageP50), None);
+        // Each call has one message of the client and ten of the server.
+        assert!((estimate(Metric::CpuUsPerMessage).expect("measured") - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_streams_there_is_nothing_about_messages() {
+        let analysis = Run::steady(3, 100, &[("nginx", 150)]).analyse();
+        let json = serde_json::to_string(&(&analysis.cases, &analysis.noise_floor)).expect("plain data");
+        for name in ["message", "age_p", "gap"] {
+            assert!(!json.contains(name), "{name}: {json}");
+        }
+        let analysis = streams().analyse();
+        let json = serde_json::to_string(&(&analysis.cases, &analysis.noise_floor)).expect("plain data");
+        assert_eq!(json.matches("\"cpu_us_per_message\":0.0").count(), 1, "the noise floor: {json}");
+        assert_eq!(json.matches("\"messages\":{\"sent\":").count(), 2, "direct and nginx: {json}");
     }
 }

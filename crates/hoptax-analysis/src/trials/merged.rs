@@ -4,11 +4,12 @@
 use crate::trials::metric::percentile;
 use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
+use hoptax_record::Times;
 use hoptax_stats::{Contrast, Estimate, Rounds, Statistic, Units, merge, resampled};
 
 /// The percentile of the merged histograms of all these trials, µs.
-pub(crate) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> {
-    statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
+pub(crate) fn of_all(trials: &[Trial<'_>], times: Times, statistic: Statistic) -> Option<f64> {
+    statistic.of(&merge(trials.iter().filter_map(|trial| trial.times(times))))
 }
 
 /// Two contenders of one run. Only rounds that have trials of both contenders count. Added times are relative
@@ -42,12 +43,12 @@ impl Pair<'_, '_> {
     /// contender, of the second contender and of direct. If the metric is not an added time, direct's
     /// percentile is zero.
     fn drawn(&self, metric: Metric, figure: impl Fn(f64, f64, f64) -> Option<f64>) -> Option<Estimate> {
-        let statistic = percentile(metric)?;
+        let (times, statistic) = metric.times().zip(percentile(metric))?;
         let direct: Option<&[Trial<'_>]> = metric.is_tax().then_some(self.direct);
         let sides: Vec<&[Trial<'_>]> =
             [Some(self.first), Some(self.second), direct].into_iter().flatten().collect();
-        let units = common(&sides);
-        let rounds: Vec<Rounds> = sides.iter().map(|trials| rounds(&units, trials)).collect();
+        let units = common(&sides, times);
+        let rounds: Vec<Rounds> = sides.iter().map(|trials| rounds(&units, trials, times)).collect();
         let readers = rounds.iter().map(|rounds| rounds.reader(statistic)).collect::<Option<Vec<_>>>()?;
         resampled(&units, |drawn| {
             let direct = match readers.get(2) {
@@ -60,16 +61,17 @@ impl Pair<'_, '_> {
 }
 
 /// The rounds in which all sides have samples.
-fn common(sides: &[&[Trial<'_>]]) -> Units {
+fn common(sides: &[&[Trial<'_>]], times: Times) -> Units {
+    let has_samples = |trial: &Trial<'_>| trial.times(times).is_some_and(|times| !times.is_empty());
     let has = |trials: &[Trial<'_>], round| {
-        trials.iter().any(|trial| trial.round() == round && !trial.response_time.is_empty())
+        trials.iter().any(|trial| trial.round() == round && has_samples(trial))
     };
     let rounds = sides.first().into_iter().flat_map(|trials| trials.iter().map(Trial::round));
     Units::new(rounds.filter(|round| sides.iter().all(|trials| has(trials, *round))))
 }
 
-fn rounds(units: &Units, trials: &[Trial<'_>]) -> Rounds {
-    let times = trials.iter().filter_map(|trial| Some((units.of(trial.round())?, &trial.response_time)));
+fn rounds(units: &Units, trials: &[Trial<'_>], times: Times) -> Rounds {
+    let times = trials.iter().filter_map(|trial| Some((units.of(trial.round())?, trial.times(times)?)));
     Rounds::new(units.count(), times)
 }
 

@@ -5,16 +5,16 @@ use crate::trials::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, share};
 
-/// The percentile of the response times that this metric uses. Absent if the metric does not use a
+/// The percentile that this metric is, of [`Metric::times`]. Absent if the metric does not use a
 /// percentile.
 pub(crate) fn percentile(metric: Metric) -> Option<Statistic> {
     let quantile = metric.quantile()?;
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
 }
 
-/// True for response times, added times and CPU times.
+/// True for percentiles of times, added times and CPU times.
 pub(crate) fn is_time(metric: Metric) -> bool {
-    metric == Metric::CpuUsPerRequest || metric.quantile().is_some()
+    [Metric::CpuUsPerRequest, Metric::CpuUsPerMessage].contains(&metric) || metric.quantile().is_some()
 }
 
 /// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure,
@@ -23,10 +23,11 @@ pub(crate) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),
         Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
+        Metric::CpuUsPerMessage => trial.gateway_us_per_message(),
         Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
         Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
         Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),
-        _ => trial.response_time_us(percentile(metric)?),
+        _ => percentile(metric)?.of(trial.times(metric.times()?)?),
     }
 }

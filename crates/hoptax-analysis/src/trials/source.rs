@@ -8,7 +8,7 @@ use hoptax_stats::{self as stats, Rounds, Sums, Units};
 
 /// The data of a contender, by round.
 pub(crate) enum Source {
-    /// Response times. All percentiles are read from them.
+    /// Times. All their percentiles are read from them.
     Times(Rounds),
     /// Two sums, whose ratio is the figure.
     Sums(Sums),
@@ -18,13 +18,16 @@ impl Source {
     /// Collects the data of the trials in these rounds. For a throughput ratio, this is the contender's own
     /// throughput.
     pub(crate) fn new(metric: Metric, units: &Units, trials: &[Trial<'_>]) -> Self {
-        if percentile(metric).is_some() {
+        if let Some(times) = metric.times() {
             let times =
-                trials.iter().filter_map(|trial| Some((units.of(trial.round())?, &trial.response_time)));
+                trials.iter().filter_map(|trial| Some((units.of(trial.round())?, trial.times(times)?)));
             return Self::Times(Rounds::new(units.count(), times));
         }
         let part_and_whole = |trial: &Trial<'_>| match metric {
             Metric::CpuUsPerRequest => Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)),
+            Metric::CpuUsPerMessage => {
+                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages as f64))
+            }
             Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),
             _ => Some((of_trial(metric, trial)?, 1.0)),
         };
@@ -32,7 +35,7 @@ impl Source {
         Self::Sums(Sums::new(units, trials.iter().filter_map(of)))
     }
 
-    /// A reader of this metric. `None` if there are no response times.
+    /// A reader of this metric. `None` if there are no times.
     pub(crate) fn reader(&self, metric: Metric) -> Option<Reader<'_>> {
         Some(match self {
             Self::Times(times) => Reader::Percentile(times.reader(percentile(metric)?)?),

@@ -6,8 +6,9 @@
 use hdrhistogram::Histogram;
 use hoptax_format::clock::SECOND;
 use hoptax_format::histogram::{DecodeError, Encoded};
+use hoptax_format::messages::MessagesRecord;
 use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
-use hoptax_record::{DirectTrial, Failure, Stage, TrialRecord};
+use hoptax_record::{DirectTrial, Failure, Stage, Times, TrialRecord};
 use hoptax_stats::{Statistic, share};
 
 /// A trial that did not fail.
@@ -49,8 +50,40 @@ pub struct Trial<'a> {
     /// Times on the response path (completed − replied by the upstream), ns. Absent without timestamps, or if
     /// the histogram cannot be read.
     pub response_path: Option<Histogram<u64>>,
+    /// Messages of streams. Absent without streams, and for quiet windows, because they are not recorded by
+    /// window.
+    pub messages: Option<MessageTrial>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
+}
+
+/// Messages of streams in one trial. Each histogram is absent if it is empty or cannot be read.
+#[derive(Debug)]
+pub struct MessageTrial {
+    /// Number of messages that the client sent or received.
+    pub messages: u64,
+    /// From when the client's message was due until its answer arrived, ns.
+    pub response_time: Option<Histogram<u64>>,
+    /// From sending the request until the first message arrived, ns.
+    pub first_message: Option<Histogram<u64>>,
+    /// From when the server's message was due until it arrived, ns.
+    pub age: Option<Histogram<u64>>,
+    /// From the arrival of a message to that of the next message of the same call, ns.
+    pub gap: Option<Histogram<u64>>,
+}
+
+impl MessageTrial {
+    fn read(record: &MessagesRecord) -> Self {
+        let held = |encoded: &Encoded| encoded.decode().ok().filter(|times| !times.is_empty());
+        let (counts, histograms) = (&record.counts, &record.histograms);
+        Self {
+            messages: counts.sent + counts.received,
+            response_time: held(&histograms.response_time),
+            first_message: held(&histograms.first_message),
+            age: held(&histograms.age),
+            gap: held(&histograms.gap),
+        }
+    }
 }
 
 /// A target of a mix in one trial.
@@ -106,6 +139,7 @@ impl<'a> Trial<'a> {
             window_wait: way(&load.histograms.window_wait),
             request_path: way(&load.histograms.request_path),
             response_path: way(&load.histograms.response_path),
+            messages: load.messages.as_ref().map(MessageTrial::read),
             targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,
             response_time: decode("response time", &load.histograms.response_time)?,
             service_time: decode("service time", &load.histograms.service_time)?,
@@ -138,6 +172,18 @@ impl<'a> Trial<'a> {
         self.completed as f64 / self.seconds()
     }
 
+    /// The histogram of these times. Absent if none were recorded.
+    pub fn times(&self, times: Times) -> Option<&Histogram<u64>> {
+        let messages = self.messages.as_ref();
+        match times {
+            Times::Response => Some(&self.response_time),
+            Times::Message => messages?.response_time.as_ref(),
+            Times::FirstMessage => messages?.first_message.as_ref(),
+            Times::Age => messages?.age.as_ref(),
+            Times::Gap => messages?.gap.as_ref(),
+        }
+    }
+
     /// A figure of the response times, µs.
     pub fn response_time_us(&self, statistic: Statistic) -> Option<f64> {
         statistic.of(&self.response_time)
@@ -146,6 +192,12 @@ impl<'a> Trial<'a> {
     /// CPU time of the gateway per completed request, µs. Absent if it was not recorded.
     pub fn gateway_us_per_request(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
+    }
+
+    /// CPU time of the gateway per message that the client sent or received, µs. Absent without streams, or
+    /// if the CPU time was not recorded.
+    pub fn gateway_us_per_message(&self) -> Option<f64> {
+        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages as f64)
     }
 
     /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed

@@ -4,6 +4,7 @@
 //! the same number cover the same time.
 
 use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use crate::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use crate::record::{
     GeneratorCpu, Histograms, Http2Tally, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord,
     TlsTally, Window,
@@ -54,6 +55,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         lifetime: Default::default(),
         connections: Default::default(),
         http2: None,
+        messages: messages(parts)?,
         bytes: Default::default(),
         targets: targets(parts)?,
         tls: None,
@@ -88,6 +90,29 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
         }
     }
     Ok(Some(sum))
+}
+
+/// The messages of all parts. `None` if no part has streams.
+fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError> {
+    let all: Vec<&MessagesRecord> = parts.iter().filter_map(|part| part.messages.as_ref()).collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let times = |of: fn(&MessageHistograms) -> &Encoded| {
+        let sum = add_up(all.iter().map(|one| of(&one.histograms)), TRIAL_DIGITS)?;
+        Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
+    };
+    let mut counts = MessageCounts::default();
+    for one in &all {
+        counts.add(&one.counts);
+    }
+    let histograms = MessageHistograms {
+        response_time: times(|one| &one.response_time)?,
+        first_message: times(|one| &one.first_message)?,
+        age: times(|one| &one.age)?,
+        gap: times(|one| &one.gap)?,
+    };
+    Ok(Some(MessagesRecord { counts, histograms }))
 }
 
 /// How the connections of all parts were used. `None` if one of the parts did not record this.

@@ -36,6 +36,7 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
         interrupted: false,
         gave_up: false,
         http2: None,
+        messages: None,
         occupancy: None,
         redirected_to: None,
         counts: Counts {

@@ -1,17 +1,21 @@
 //! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to
-//! direct and to the gateway, over HTTP/1.1 or HTTP/2. HTTP/2 has further cases.
+//! direct and to the gateway, over HTTP/1.1 or HTTP/2. HTTP/2 has further cases. Calls of gRPC are tested
+//! with a scripted upstream.
 //!
 //! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except
 //! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
 //! under `differences`. A listed difference must occur.
 
 mod cases;
+mod grpc;
 mod http2;
 
 pub use cases::{CASES, ConformanceCase};
+pub use grpc::{GRPC_CASES, GrpcCase, GrpcUpstream};
 pub use http2::{HTTP2_CASES, Http2Case};
 
 use super::features::Change;
+use super::legs::Legs;
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
@@ -30,6 +34,12 @@ pub struct Seen {
     pub case: &'static str,
     /// How the gateway differs from direct; absent if both behave the same.
     pub difference: Option<String>,
+}
+
+impl Seen {
+    fn of((case, difference): (&'static str, Option<String>)) -> Self {
+        Self { case, difference: difference.as_deref().map(printable) }
+    }
 }
 
 /// A contradiction between the results and the pack's list.
@@ -74,9 +84,10 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// The names of all cases, of both versions of HTTP.
+/// The names of all cases, of both versions of HTTP and of gRPC.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    CASES.iter().map(|case| case.name).chain(HTTP2_CASES.iter().map(|case| case.name))
+    let http = CASES.iter().map(|case| case.name).chain(HTTP2_CASES.iter().map(|case| case.name));
+    http.chain(GRPC_CASES.iter().map(|case| case.name))
 }
 
 /// The cases that do not exist in this version of HTTP although they exist in another one, with the reason.
@@ -103,12 +114,26 @@ pub fn observe(
     let seen = cases.map(|case| one(case, &direct, &gateway, &change.ignored_headers));
     let mut seen = seen.collect::<anyhow::Result<Vec<Seen>>>()?;
     if http == HttpVersion::Http2 {
-        let more = http2::observe(&direct, &gateway)?.into_iter();
-        seen.extend(
-            more.map(|(case, difference)| Seen { case, difference: difference.as_deref().map(printable) }),
-        );
+        seen.extend(http2::observe(&direct, &gateway)?.into_iter().map(Seen::of));
     }
     Ok(seen)
+}
+
+/// Runs every case of gRPC against `upstream` itself, and against a gateway in front of it. For `change` and
+/// `timeout`, see [`observe`].
+///
+/// # Errors
+/// If the upstream itself does not keep a rule.
+pub fn observe_calls(
+    upstream: &GrpcUpstream,
+    gateway: SocketAddr,
+    change: &Change,
+    timeout: Duration,
+) -> anyhow::Result<Vec<Seen>> {
+    let direct = HttpClient::plain(upstream.address(), timeout).speaking(HttpVersion::Http2);
+    let gateway = change.client(gateway, timeout).speaking(HttpVersion::Http2);
+    let seen = grpc::observe(upstream, &direct, &gateway)?;
+    Ok(seen.into_iter().map(Seen::of).collect())
 }
 
 fn one(
@@ -170,11 +195,11 @@ fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<St
     }))
 }
 
-/// Compares the results over `http` with the pack's list.
-pub fn mismatches(seen: &[Seen], listed: &[Difference], http: HttpVersion) -> Vec<Mismatch> {
+/// Compares the results over these versions of HTTP with the pack's list.
+pub fn mismatches(seen: &[Seen], listed: &[Difference], legs: Legs) -> Vec<Mismatch> {
     let mut all = Vec::new();
     for Seen { case, difference } in seen {
-        let known = listed.iter().find(|known| known.case == *case && known.is_over(http));
+        let known = listed.iter().find(|known| known.case == *case && known.is_over(legs));
         match (difference.clone(), known) {
             (Some(seen), None) => all.push(Mismatch::Unlisted { case, seen }),
             (Some(seen), Some(known)) if seen != known.what => {
@@ -194,7 +219,7 @@ mod tests {
     use super::*;
 
     fn over_http1(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
-        mismatches(seen, listed, HttpVersion::Http11)
+        mismatches(seen, listed, Legs::with_http1_upstream(HttpVersion::Http11))
     }
 
     #[test]
@@ -210,6 +235,7 @@ mod tests {
             case: case.into(),
             what: what.into(),
             http: None,
+            upstream_http: None,
             header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
@@ -235,29 +261,35 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_can_be_listed_for_one_version_of_http() {
+    fn a_difference_can_be_listed_for_one_version_of_http_on_each_leg() {
         let seen = [Seen { case: "get", difference: Some("status 400".into()) }];
-        let listed = |http| Difference {
+        let listed = |http, upstream_http| Difference {
             case: "get".into(),
             what: "status 400".into(),
             http,
+            upstream_http,
             header: None,
             reason: "as its documentation says".into(),
             sometimes: false,
         };
+        let (http1, http2) = (HttpVersion::Http11, HttpVersion::Http2);
+        // To HTTP/1.1 from clients with each version, and the same to HTTP/2.
         let all = |listed: Difference| {
-            [HttpVersion::Http11, HttpVersion::Http2]
-                .map(|http| mismatches(&seen, std::slice::from_ref(&listed), http).is_empty())
+            [(http1, http1), (http2, http1), (http1, http2), (http2, http2)].map(|(clients, upstream)| {
+                mismatches(&seen, std::slice::from_ref(&listed), Legs { clients, upstream }).is_empty()
+            })
         };
-        assert_eq!(all(listed(None)), [true, true]);
-        assert_eq!(all(listed(Some(HttpVersion::Http11))), [true, false]);
-        assert_eq!(all(listed(Some(HttpVersion::Http2))), [false, true]);
+        assert_eq!(all(listed(None, None)), [true; 4]);
+        assert_eq!(all(listed(Some(http1), None)), [true, false, true, false]);
+        assert_eq!(all(listed(Some(http2), None)), [false, true, false, true]);
+        assert_eq!(all(listed(None, Some(http2))), [false, false, true, true]);
+        assert_eq!(all(listed(Some(http2), Some(http1))), [false, true, false, false]);
     }
 
     #[test]
     fn names_are_unique_and_cases_without_http2_are_named() {
         let unique: std::collections::BTreeSet<&str> = names().collect();
-        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len());
+        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len() + GRPC_CASES.len());
         assert_eq!(left_out(HttpVersion::Http11).count(), 0);
         let left_out: Vec<_> = left_out(HttpVersion::Http2).map(|(name, _)| name).collect();
         assert_eq!(left_out, ["post-chunked-1k", "post-chunked-1m"]);

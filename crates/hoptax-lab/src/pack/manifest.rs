@@ -3,6 +3,7 @@
 //! `docs/reference/packs.md` describes every key, and a test checks this. A string that is called *template*
 //! below may use the variables of [`crate::render::Variables`].
 
+use crate::legs::Legs;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::selector::SelectorKind;
 use hoptax_plan::{ClientHttp2, ProxyForm};
@@ -99,7 +100,9 @@ pub struct Manifest {
     /// Ports of a sidecar, which intercepts traffic without any change to the application or the client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// Whether the gateway passes gRPC calls to the upstream, over HTTP/2.
+    /// Whether the gateway passes gRPC calls to the upstream over HTTP/2, although it speaks HTTP/1 there
+    /// otherwise. Its templates then use `grpc`. A gateway with `upstream_http2` passes calls without this
+    /// key, unless `unsupported.grpc` gives a reason why not.
     #[serde(default)]
     pub grpc: bool,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
@@ -109,8 +112,8 @@ pub struct Manifest {
     /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
     #[serde(default)]
     pub unix_upstream: bool,
-    /// Reasons why features, `workers`, `access_log` or `upstream_http2` are unsupported, by the name of the
-    /// feature or setting.
+    /// Reasons why features, `workers`, `access_log`, `upstream_http2` or `grpc` are unsupported, by the name
+    /// of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax
@@ -147,6 +150,10 @@ pub struct Difference {
     /// case.
     #[serde(default, deserialize_with = "version")]
     pub http: Option<HttpVersion>,
+    /// The version of HTTP that the gateway speaks to the upstream when the difference occurs. Absent if it
+    /// occurs with each version.
+    #[serde(default, deserialize_with = "version")]
+    pub upstream_http: Option<HttpVersion>,
     /// Name of a response header that the gateway changes. It is not compared with direct's header. The
     /// difference need not occur, because it can depend on the upstream.
     #[serde(default)]
@@ -160,9 +167,10 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether the difference occurs in this version of HTTP.
-    pub fn is_over(&self, http: HttpVersion) -> bool {
-        self.http.is_none_or(|only| only == http)
+    /// Whether the difference occurs with these versions of HTTP.
+    pub fn is_over(&self, legs: Legs) -> bool {
+        self.http.is_none_or(|only| only == legs.clients)
+            && self.upstream_http.is_none_or(|only| only == legs.upstream)
     }
 }
 

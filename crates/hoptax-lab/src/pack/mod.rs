@@ -81,6 +81,13 @@ impl Pack {
         &self.manifest
     }
 
+    /// Whether the gateway's runtime is known to generate code: it needs settings or a command to name this
+    /// code in profiles.
+    pub fn names_generated_code(&self) -> bool {
+        let profiling = &self.manifest.profiling;
+        !profiling.environment.is_empty() || !profiling.map.is_empty()
+    }
+
     /// Features that the gateway has in every plan.
     pub fn required_features(&self) -> Vec<Feature> {
         match self.manifest.tls {

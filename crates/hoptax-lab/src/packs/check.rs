@@ -2,9 +2,10 @@
 
 use crate::conformance;
 use crate::counters;
+use crate::legs::Legs;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
-use crate::render::{self, UpstreamAddress, Variables, stays_below};
+use crate::render::{self, GrpcVariables, UpstreamAddress, Variables, stays_below};
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::guard::StopSignal;
@@ -43,6 +44,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_unix_upstream(pack, &offered)?;
     check_http2(pack)?;
     check_upstream_http2(pack)?;
+    check_grpc(pack, &offered)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -155,6 +157,25 @@ fn check_upstream_http2(pack: &Pack) -> Result<(), PackError> {
                         return Err(pack.refuse("upstream_http2:", message.into(), Some(help.into())));
                     }
                 }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Renders the pack for a plan with calls, and for a plan that also has other requests, without features and
+/// with each feature.
+fn check_grpc(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
+    if !pack.manifest().grpc {
+        return Ok(());
+    }
+    for is_mixed in [false, true] {
+        for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
+            for variant in variants(pack) {
+                let grpc = Some(GrpcVariables { paths: vec!["/echo.Echo/Say".into()], is_mixed });
+                let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
+                let variables = Variables { variant, grpc, http2: true, ..sample };
+                render::render(pack, &variables.with_sample_features(features.clone()))?;
             }
         }
     }
@@ -485,10 +506,12 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
             return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
         }
         let versions = [HttpVersion::Http11, HttpVersion::Http2];
-        let mut listed = versions.into_iter().filter(|version| difference.is_over(*version));
-        if !listed.all(|version| cases.insert((&difference.case, version == HttpVersion::Http2))) {
+        let legs =
+            versions.into_iter().flat_map(|clients| versions.map(|upstream| Legs { clients, upstream }));
+        let mut listed = legs.enumerate().filter(|(_, legs)| difference.is_over(*legs));
+        if !listed.all(|(index, _)| cases.insert((&difference.case, index))) {
             let message = format!("there are two differences for case `{}`", difference.case);
-            let help = "list at most one difference per case and `http`";
+            let help = "list at most one difference per case, `http` and `upstream_http`";
             return Err(pack.refuse(&near, message, Some(help.into())));
         }
         if difference.what.trim().is_empty() {
@@ -570,9 +593,11 @@ fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
         )),
         _ => Ok(()),
     }?;
-    if manifest.upstream_http2 && lacks("upstream_http2") {
-        let message = "`upstream_http2` is both supported and listed as unsupported".to_owned();
-        return Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())));
+    for (what, has) in [("upstream_http2", manifest.upstream_http2), ("grpc", manifest.grpc)] {
+        if has && lacks(what) {
+            let message = format!("`{what}` is both supported and listed as unsupported");
+            return Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())));
+        }
     }
     match manifest.features.iter().find(|feature| lacks(feature)) {
         Some(both) => Err(pack.refuse(

@@ -92,6 +92,11 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\ngrpc: true\nunsupported: { grpc: no }\n",
+            &["gateway.yaml:9: `grpc` is both supported and listed as unsupported"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nstop: { signal: BOOM }\n",
             &["gateway.yaml:8: unknown stop signal `BOOM`"],
         ),
@@ -185,6 +190,12 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\ndifferences:\n  - { case: head, http: 2, what: w, reason: r }\n  - { case: \
+            head, upstream_http: 2, what: v, reason: r }\n",
+            &["there are two differences for case `head`"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\ndifferences: [{ case: head, http: 3, what: w, reason: r }]\n",
             &["`3` is not a version of HTTP; write 1.1 or 2"],
         ),
@@ -243,6 +254,14 @@ fn differences_can_belong_to_one_version_of_http() {
     let versions: Vec<_> = pack.manifest().differences.iter().map(|one| one.http).collect();
     let (http1, http2) = (Some(HttpVersion::Http11), Some(HttpVersion::Http2));
     assert_eq!(versions, [http1, http2, http2, None]);
+
+    let listed = ["1.1", "2"].map(|upstream| {
+        format!("  - {{ case: get, http: 2, upstream_http: {upstream}, what: w{upstream}, reason: r }}\n")
+    });
+    let text = format!("{MANIFEST_TEXT}differences:\n{}", listed.concat());
+    let pack = crate::packs::parse("packs/mine", text, BTreeMap::new()).expect("nothing wrong");
+    let versions: Vec<_> = pack.manifest().differences.iter().map(|one| one.upstream_http).collect();
+    assert_eq!(versions, [http1, http2]);
 }
 
 #[test]

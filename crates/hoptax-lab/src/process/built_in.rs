@@ -11,8 +11,12 @@ use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
+use hoptax_plan::calls::kind_name;
 use hoptax_plan::units::{self, show_duration};
-use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, Listen, PathSplit, ProxyForm};
+use hoptax_plan::{
+    Body, BuiltInUpstream, Feature, HopDeadline, HopDelay, HopFaults, Listen, PathSplit, PathStream,
+    ProxyForm,
+};
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
 use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
@@ -220,6 +224,12 @@ impl ProcessDriver {
                 warming.fall.to_string(),
             ]);
         }
+        if !delay.message.is_zero() {
+            arguments.extend(["--delay-message".to_owned(), show_duration(delay.message)]);
+        }
+        if let Some(faults) = delay.faults {
+            arguments.extend(fault_arguments(&faults));
+        }
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".to_owned(), seed.to_string()]);
         }
@@ -316,7 +326,26 @@ fn free_address(address: IpAddr) -> std::io::Result<SocketAddr> {
     Ok(SocketAddr::new(address, Ports::take_at(address, 1)?.numbers()?[0]))
 }
 
-/// The hop's configured delay and warm-up, as a setting. Reports show this setting with the hop.
+fn fault_arguments(faults: &HopFaults) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut give = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    for (option, share) in [("--fault-drop", faults.drop), ("--fault-repeat", faults.repeat)] {
+        if share > 0.0 {
+            give(option, share.to_string());
+        }
+    }
+    if !faults.hold.is_zero() {
+        give("--fault-hold", show_duration(faults.hold));
+    }
+    match faults.deadline {
+        Some(HopDeadline::Drop) => give("--fault-deadline", "drop".to_owned()),
+        Some(HopDeadline::Replace(time)) => give("--fault-deadline", show_duration(time)),
+        None => {}
+    }
+    arguments
+}
+
+/// The hop's configured delay, warm-up and faults, as a setting. Reports show this setting with the hop.
 fn planted(delay: &HopDelay) -> Setting {
     Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }
@@ -368,6 +397,13 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     }
     for answer in &upstream.answers {
         give("--answer", answer.to_string().into());
+    }
+    for PathStream { path, stream } in &upstream.streams {
+        let (kind, messages, every) = (kind_name(Some(stream.kind)), stream.messages, stream.every_ns);
+        give("--grpc-stream", format!("{path}={kind},{messages},{every}ns").into());
+    }
+    if let Some(status) = upstream.grpc_status {
+        give("--grpc-status", status.name().into());
     }
     arguments
 }

@@ -6,6 +6,7 @@ use crate::cpus;
 use crate::features::Credentials;
 use crate::login::Login;
 use crate::packs::PackSet;
+use crate::render::GrpcVariables;
 use anyhow::Context as _;
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
@@ -56,6 +57,7 @@ pub struct ProcessDriver {
     pub(super) connections: u32,
     pub(super) streams: u32,
     pub(super) http2: bool,
+    pub(super) grpc: Option<GrpcVariables>,
     pub(super) events: Vec<Event>,
     /// Whether the run measures reloads of all gateways that can reload.
     pub(super) measures_reloads: bool,
@@ -129,6 +131,7 @@ impl ProcessDriver {
             connections: measured().map(|point| point.connections).max().unwrap_or(1),
             streams: measured().map(|point| point.streams).max().unwrap_or(1),
             http2: measured().any(|point| point.http == HttpVersion::Http2),
+            grpc: GrpcVariables::of(&plan.targets),
             events: plan.events.clone(),
             shortest_trial: plan.load.iter().map(|point| point.duration).min().unwrap_or_default(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),

@@ -508,6 +508,7 @@ impl Attempt<'_> {
             streams: self.driver.streams,
             http2: self.driver.http2,
             upstream_http2: self.upstream_http2,
+            grpc: self.driver.grpc.clone(),
             cpus: self.cpus(),
             features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
             asked: self.features.clone(),

@@ -84,7 +84,9 @@ impl Probe {
 
 fn spec(target: &Target) -> TargetSpec {
     let body = target.body.as_ref().and_then(|body| hoptax_servers::upstream::bytes(body).ok());
-    let body = body.map(|content| target.body_of(content)).unwrap_or_default();
+    // The probe sends its request as a whole: one message of a stream.
+    let single = Target { stream: None, ..target.clone() };
+    let body = body.map(|content| single.body_of(content)).unwrap_or_default();
     let mut spec = TargetSpec::only(&target.method, &target.path, target.headers.clone(), body);
     spec.grpc = target.grpc;
     spec.body_is_template = target.body_is_template;

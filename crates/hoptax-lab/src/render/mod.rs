@@ -14,11 +14,11 @@ use hoptax_host::logs::ACCESS_LOG;
 use hoptax_host::namespace::Interception;
 use hoptax_host::ports::{LOOPBACK, local};
 use hoptax_plan::units::{self, nearest};
-use hoptax_plan::{Feature, Profile};
+use hoptax_plan::{Feature, Profile, Target};
 use hoptax_record::{Setting, digest};
 use minijinja::{Environment, UndefinedBehavior};
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Component, Path};
 
@@ -61,6 +61,8 @@ pub struct Variables {
     pub http2: bool,
     /// Whether the gateway must speak HTTP/2 to upstreams.
     pub upstream_http2: bool,
+    /// The plan's gRPC calls; absent if it has none.
+    pub grpc: Option<GrpcVariables>,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
     /// The plan's features, each with the values needed to render it. A feature that is off has no value or
@@ -77,6 +79,26 @@ pub struct Variables {
     pub container: bool,
     /// Whether the plan has events that make the running gateway reload its configuration.
     pub reloadable: bool,
+}
+
+/// Variables for gRPC calls. Gateways with `upstream_http2` pass calls on as they pass other requests, and
+/// rarely need these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GrpcVariables {
+    /// Paths of the calls, such as `/echo.Echo/Say`, in alphabetical order.
+    pub paths: Vec<String>,
+    /// Whether the plan also has other requests.
+    pub is_mixed: bool,
+}
+
+impl GrpcVariables {
+    /// The calls among a plan's targets; absent if there are none.
+    pub fn of(targets: &[Target]) -> Option<Self> {
+        let calls = targets.iter().filter(|target| target.grpc);
+        let paths: BTreeSet<&String> = calls.map(|call| &call.path).collect();
+        let is_mixed = targets.iter().any(|target| !target.grpc);
+        (!paths.is_empty()).then(|| Self { paths: paths.into_iter().cloned().collect(), is_mixed })
+    }
 }
 
 /// Variables of a sidecar, which intercepts traffic.
@@ -164,6 +186,7 @@ impl Variables {
             streams: 1,
             http2: false,
             upstream_http2: false,
+            grpc: None,
             cpus: Vec::new(),
             features: FeatureVariables::default(),
             asked: Vec::new(),

@@ -339,6 +339,49 @@ fn http2_to_upstreams_is_switched_on_for_gateways_of_the_plan() {
 }
 
 #[test]
+fn calls_have_directives_of_their_own_where_gateways_need_them() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let rendered = |name: &str, grpc: Option<GrpcVariables>, upstream_http2, features: &[Feature]| {
+        let sample = Variables { http2: true, upstream_http2, grpc, ..sample() };
+        let variables = sample.with_sample_features(features.to_vec());
+        let made = render(packs.get(name).expect("embedded"), &variables).expect("nothing wrong");
+        made.files.iter().map(|file| file.text.as_str()).collect::<String>()
+    };
+    let calls = |is_mixed| Some(GrpcVariables { paths: vec!["/echo.Echo/Say".into()], is_mixed });
+    let nginx = rendered("nginx", calls(false), false, &[]);
+    assert!(nginx.contains("location / { grpc_pass grpc://upstreams; }"), "{nginx}");
+    assert!(!nginx.contains("proxy_pass"), "{nginx}");
+    // Lists of upstreams keep connections, so calls and other requests need one each.
+    let mixed = rendered("nginx", calls(true), false, &[]);
+    for directive in [
+        "location = /echo.Echo/Say { grpc_pass grpc://calls; }",
+        "location / { proxy_pass http://upstreams; }",
+        "    upstream calls {",
+    ] {
+        assert!(mixed.contains(directive), "`{directive}`: {mixed}");
+    }
+    let tls = rendered("nginx", calls(false), false, &[Feature::UpstreamTls]);
+    assert!(tls.contains("grpcs://upstreams") && tls.contains("grpc_ssl_verify on;"), "{tls}");
+    assert!(!rendered("nginx", None, false, &[]).contains("grpc"));
+    // Streams outlive Envoy's default time limits.
+    let envoy = rendered("envoy", calls(false), true, &[]);
+    assert!(envoy.contains("timeout: 0s") && envoy.contains("stream_idle_timeout: 0s"), "{envoy}");
+    assert!(!rendered("envoy", None, true, &[]).contains("timeout: 0s"));
+}
+
+#[test]
+fn calls_are_found_among_the_targets() {
+    let call = |path: &str| Target { grpc: true, ..Target::get(path) };
+    let of = |targets: &[Target]| GrpcVariables::of(targets);
+    assert_eq!(of(&[Target::get("/")]), None);
+    let found = |paths: &[&str], is_mixed| {
+        Some(GrpcVariables { paths: paths.iter().map(|path| (*path).to_owned()).collect(), is_mixed })
+    };
+    assert_eq!(of(&[call("/b/B"), call("/a/A"), call("/b/B")]), found(&["/a/A", "/b/B"], false));
+    assert_eq!(of(&[call("/b/B"), Target::get("/")]), found(&["/b/B"], true));
+}
+
+#[test]
 fn connections_are_limited_by_descriptors() {
     let packs = PackSet::load(None).expect("nothing wrong");
     let text = |name: &str, connections| {

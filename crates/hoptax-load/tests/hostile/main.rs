@@ -14,9 +14,7 @@ mod oddities;
 mod server;
 
 use hoptax_format::record::{Cause, LoadRecord};
-use hoptax_format::spec::{
-    Arrivals, Chunked, HttpVersion, LoadSpec, Rate, Retry, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
-};
+use hoptax_format::spec::{Arrivals, Chunked, LoadSpec, Rate, Shape, TargetSpec, Timeouts};
 use hoptax_load::{LoadError, Watch, run};
 use hoptax_testing::{note_retry, unless_it_hangs};
 use server::{Behaviour, Peer, Server};
@@ -98,34 +96,12 @@ impl Case {
         let headers = vec![("host".to_owned(), "test".to_owned())];
         let target = TargetSpec::only(self.method, "/", headers, vec![b'x'; self.body]);
         LoadSpec {
-            tunnel: None,
-            schema: SPEC_SCHEMA,
-            addresses: vec![address.into()],
-            sources: Vec::new(),
-            tls: None,
-            http: HttpVersion::Http11,
-            streams: 1,
-            requests_per_connection: None,
-            retry: Retry::Off,
-            targets: vec![TargetSpec { chunked: self.chunked, ..target }],
-            files: BTreeMap::new(),
             shape,
             connections: CONNECTIONS,
-            warmup_ns: 0,
             duration_ns: 3_600_000 * MILLISECOND,
             requests: Some(self.requests()),
             timeouts: Timeouts::all(self.timeout),
-            workers: 1,
-            cpus: Vec::new(),
-            shares_cpus: false,
-            gives_up: false,
-            seed: 1,
-            windows: true,
-            window_ns: None,
-            stamps: false,
-            moments: None,
-            part: None,
-            proxy_protocol: None,
+            ..LoadSpec::closed(vec![address.into()], vec![TargetSpec { chunked: self.chunked, ..target }])
         }
     }
 

@@ -33,12 +33,17 @@ pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, 
     }
 }
 
-/// Reads the message of a gRPC call.
+/// Reads the message of a gRPC call that is not JSON.
 pub(super) fn of_message(reader: &mut Reader<'_>, typed: Placed<Short<RawMessage, Bytes>>) -> Body {
     let place = typed.place;
     match typed.value {
         Short::Word(size) => sized(reader, &Placed { place, value: size }),
-        Short::Full(RawMessage { size, text, file }) => body(reader, place, size, text, file),
+        Short::Full(RawMessage { size, text, file, json: None }) => body(reader, place, size, text, file),
+        Short::Full(RawMessage { json: Some(_), .. }) => {
+            let message = "a message needs one of `size`, `text`, `file` and `json`";
+            reader.fault(place, message, "write exactly one of the four");
+            Body::Size(0)
+        }
     }
 }
 

@@ -60,13 +60,14 @@ pub(super) fn read(
                 upstream_http: None,
                 delay: None,
                 warming: None,
+                faults: None,
             },
         };
         // Each version has a label of its own, which is checked below.
         let several = versions::are_several(&typed);
         let label = label(reader, &typed, if several { &[] } else { &gateways });
         refuse_upstream_http(reader, &typed);
-        let kind = kind(reader, &typed, upstream);
+        let kind = kind(reader, &typed, upstream, uses.calls);
         let kind = hop_delay::read(reader, &typed, kind);
         refuse_unsupported(reader, &typed, &kind, settings);
         for gateway in versions::expand(reader, &typed, Gateway { label, kind }) {
@@ -126,7 +127,7 @@ fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> St
     label.value.clone()
 }
 
-fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream, calls: bool) -> GatewayKind {
     let name = &typed.name;
     if name.value == EXTERNAL {
         return external(reader, typed, upstream);
@@ -166,7 +167,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => hop_l7(reader, typed, upstream),
         "hop-h2" => hop_h2(reader, typed, upstream),
-        _ => pack(reader, typed, upstream),
+        _ => pack(reader, typed, upstream, calls),
     }
 }
 
@@ -222,9 +223,12 @@ fn refuse_upstream_http(reader: &mut Reader<'_>, typed: &RawGateway) {
 }
 
 /// Reads the key `upstream_http` of a gateway from a pack. True for HTTP/2; otherwise the pack's
-/// configuration decides.
-fn upstream_http2(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> bool {
-    let (Some(typed_version), Some(pack)) = (&typed.upstream_http, pack) else { return false };
+/// configuration decides. gRPC calls need HTTP/2, so a plan with calls need not have the key.
+fn upstream_http2(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>, calls: bool) -> bool {
+    let Some(pack) = pack else { return false };
+    let Some(typed_version) = &typed.upstream_http else {
+        return calls && pack.upstream_http2 && http::form(Some(pack), typed).is_none();
+    };
     let Some(version) = reader.unit(typed_version, http::version) else { return false };
     let (name, place) = (&pack.name, typed_version.place);
     let is_http2 = version == HttpVersion::Http2;
@@ -353,7 +357,7 @@ fn access_keys(typed: &RawGateway) -> Typed<'_> {
     }
 }
 
-fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream, calls: bool) -> GatewayKind {
     let name = &typed.name;
     let known = reader.context.known.iter().find(|pack| pack.name == name.value).cloned();
     if known.is_none() && name.value != DIRECT {
@@ -385,7 +389,7 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         features,
         // `versions` sets the driver.
         driver: PackDriver::Process,
-        upstream_http2: upstream_http2(reader, typed, known.as_ref()),
+        upstream_http2: upstream_http2(reader, typed, known.as_ref(), calls),
     }
 }
 

@@ -1,18 +1,31 @@
 //! Targets that are gRPC calls. A call becomes a POST of its message.
 
 use super::reader::Reader;
-use super::{body, http};
-use crate::raw::{Placed, RawExpect, RawGateway, RawGrpc, RawTarget, Sweep};
+use super::{body, http, streams};
+use crate::calls;
+use crate::error::Place;
+use crate::raw::{
+    Bytes, JsonText, Placed, RawCompression, RawExpect, RawGateway, RawGrpc, RawMessage, RawTarget, Short,
+    Sweep, Text,
+};
 use crate::units;
-use crate::{Body, Gateway, GatewayKind, LoadPoint, ProxyForm};
+use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm};
 use hoptax_format::grpc::{self, Status};
+use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::{Check, HttpVersion};
+use hoptax_record::bounded;
 
 /// A call, beyond the method and the path of its request.
 pub(super) struct Call {
     /// Name of the target, if the plan gives none.
     pub(super) name: String,
     pub(super) message: Body,
+    /// The message, if `message` is JSON.
+    pub(super) encoded: Option<EncodedMessage>,
+    /// Who sends how many messages. Absent if the call is unary.
+    pub(super) stream: Option<StreamSpec>,
+    /// Whether the message is compressed.
+    pub(super) gzip: bool,
     /// Time limit of the call, nanoseconds.
     deadline_ns: Option<u64>,
 }
@@ -21,12 +34,16 @@ impl Call {
     /// Adds the headers that the call needs.
     pub(super) fn add_headers(&self, headers: &mut Vec<(String, String)>) {
         grpc::add_headers(headers, self.deadline_ns);
+        if self.gzip {
+            grpc::add_gzip(headers);
+        }
     }
 }
 
 /// Reads a call, and sets the method and the path of its target.
 pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut RawTarget) -> Call {
-    let Placed { place, value: RawGrpc { service, method, message, deadline } } = call;
+    let Placed { place, value: call } = call;
+    let RawGrpc { service, method, kind, messages, every, message, proto, compression, deadline } = call;
     reader.calls.push(place);
     refuse_http(reader, target);
     if !grpc::is_service(&service.value) {
@@ -50,8 +67,104 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
     let is_right = grpc::split(&name).is_some();
     let path = if is_right { grpc::path(&service.value, &method.value) } else { "/".to_owned() };
     target.path = Some(Placed { place, value: path });
-    let message = message.map_or(Body::Size(0), |typed| body::of_message(reader, typed));
-    Call { name, message, deadline_ns }
+    let has_proto = proto.is_some();
+    let declared = proto.filter(|_| is_right).and_then(|proto| declared(reader, &proto, &service, &method));
+    // If the file cannot be read, only `kind` says whether the call has streams.
+    let is_known = !has_proto || declared.is_some() || kind.is_some();
+    let typed = streams::Typed { call: name.clone(), kind, messages, every };
+    let stream = if is_known { streams::read(reader, typed, declared.as_ref()) } else { None };
+    let gzip = compression.as_ref().is_some_and(|typed| typed.value == RawCompression::Gzip);
+    if let (Some(typed), true, true) = (&compression, gzip, stream.is_some()) {
+        let message = "compression would hide the number and the time in each message of a stream";
+        reader.fault(typed.place, message, "remove `compression`, or write `kind: unary`");
+    }
+    let (message, encoded) = match message {
+        None => (Body::Size(0), None),
+        Some(typed) => {
+            let (place, faults_before) = (typed.place, reader.faults.len());
+            let read = read_message(reader, typed, declared.as_ref(), has_proto);
+            if stream.is_some() && reader.faults.len() == faults_before {
+                check_length(reader, place, &read);
+            }
+            read
+        }
+    };
+    Call { name, message, encoded, stream, gzip, deadline_ns }
+}
+
+/// Checks the length of a message of a stream.
+fn check_length(reader: &mut Reader<'_>, place: Place, (body, encoded): &(Body, Option<EncodedMessage>)) {
+    let of_encoded = encoded.as_ref().map(|EncodedMessage(message)| message.len() as u64);
+    let length = of_encoded.or_else(|| body::length(body)).unwrap_or(0);
+    if let Err(error) = calls::check_message(length, matches!(body, Body::Size(_))) {
+        reader.fault(place, error.message, error.help);
+    }
+}
+
+/// Looks up the method of a call in its `.proto` file. If it is not there, reports an error.
+fn declared(
+    reader: &mut Reader<'_>,
+    proto: &Placed<String>,
+    service: &Placed<String>,
+    method: &Placed<String>,
+) -> Option<Method> {
+    let faults_before = reader.faults.len();
+    let path = body::existing(reader, proto.place, &proto.value, bounded::PLAN);
+    if reader.faults.len() > faults_before {
+        return None;
+    }
+    let compiled = match reader.protos.get(&path) {
+        Some(known) => Ok(known.clone()),
+        None => Proto::compile(&path),
+    };
+    let compiled = compiled.map_err(|error| reader.fault(proto.place, error.message, error.help)).ok()?;
+    reader.protos.insert(path, compiled.clone());
+    let found = compiled.service(&service.value);
+    let found = found.map_err(|error| reader.fault(service.place, error.message, error.help)).ok()?;
+    let found = found.method(&method.value);
+    found.map_err(|error| reader.fault(method.place, error.message, error.help)).ok()
+}
+
+/// Reads the message of a call. If it is JSON, returns the encoded message too.
+fn read_message(
+    reader: &mut Reader<'_>,
+    Placed { place, value }: Placed<Short<RawMessage, Bytes>>,
+    method: Option<&Method>,
+    has_proto: bool,
+) -> (Body, Option<EncodedMessage>) {
+    match value {
+        Short::Full(RawMessage { size: None, text: None, file: None, json: Some(json) }) => {
+            let encoded = encode(reader, &json, method, has_proto);
+            (Body::Text(json.value.0), encoded)
+        }
+        value => (body::of_message(reader, Placed { place, value }), None),
+    }
+}
+
+/// Encodes a message. `method` is absent if it is not known. If the call has a `.proto` file, that error has
+/// already been reported.
+fn encode(
+    reader: &mut Reader<'_>,
+    json: &Placed<JsonText>,
+    method: Option<&Method>,
+    has_proto: bool,
+) -> Option<EncodedMessage> {
+    if !has_proto {
+        let help = "add `proto: FILE` with the method, or write the encoded message as `file`";
+        reader.fault(json.place, "`json` needs a `.proto` file", help);
+    }
+    if json.value.0.contains("{{") {
+        let message = "a message cannot contain templates, because they would change the lengths in it";
+        reader.fault(json.place, message, "write fixed values; `headers` can contain templates");
+        return None;
+    }
+    match method?.encode(&json.value.0) {
+        Ok(message) => Some(EncodedMessage(message)),
+        Err(error) => {
+            reader.fault(json.place, error.message, error.help);
+            None
+        }
+    }
 }
 
 /// Refuses what only other requests have.
@@ -81,16 +194,20 @@ pub(super) fn expected(reader: &mut Reader<'_>, typed: Option<&RawExpect>, is_ca
     }
     let mut statuses = Vec::new();
     for name in names {
-        match Status::from_name(&name.value.0) {
-            Some(status) => statuses.push(status),
-            None => {
-                let known: Vec<String> = Status::ALL.iter().map(|status| in_plans(*status)).collect();
-                let message = format!("`{}` is not a gRPC status", name.value.0);
-                reader.fault(name.place, message, format!("use one of {}", known.join(", ")));
-            }
-        }
+        statuses.extend(status(reader, name));
     }
     Some(Check::Grpc(statuses))
+}
+
+/// Reads the name of a status.
+pub(super) fn status(reader: &mut Reader<'_>, name: &Placed<Text>) -> Option<Status> {
+    let status = Status::from_name(&name.value.0);
+    if status.is_none() {
+        let known: Vec<String> = Status::ALL.iter().map(|status| in_plans(*status)).collect();
+        let message = format!("`{}` is not a gRPC status", name.value.0);
+        reader.fault(name.place, message, format!("use one of {}", known.join(", ")));
+    }
+    status
 }
 
 /// The name of a status in plans, such as `deadline-exceeded`.
@@ -113,31 +230,52 @@ pub(super) fn check_load(reader: &mut Reader<'_>, load: &[LoadPoint]) {
     }
 }
 
-/// Refuses a gateway that does not pass calls to the upstream, because it speaks HTTP/1 there. Returns false
-/// then.
+/// Refuses a gateway that does not pass calls to the upstream. Returns false then.
 pub(super) fn check_gateway(reader: &mut Reader<'_>, typed: &RawGateway, gateway: &Gateway) -> bool {
-    let name = &typed.name.value;
-    let (message, help) = match &gateway.kind {
-        GatewayKind::Http2Hop { upstream, .. } if *upstream != HttpVersion::Http2 => (
-            "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1".to_owned(),
-            "remove `upstream_http`",
-        ),
-        GatewayKind::Pack { upstream_http2: false, .. } if !passes_calls(reader, typed) => (
-            format!(
-                "gRPC needs HTTP/2 on the upstream leg too, but the pack `{name}` speaks HTTP/1 with the \
-                 upstream"
-            ),
-            "write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4",
-        ),
+    let refusal = match &gateway.kind {
+        GatewayKind::Http2Hop { upstream, .. } => (*upstream != HttpVersion::Http2).then(over_http1),
+        GatewayKind::Pack { upstream_http2, .. } => refusal_of_pack(reader, typed, *upstream_http2),
         // hop-l7 is refused because of the client leg. A gateway that already runs is not known.
-        _ => return true,
+        _ => None,
     };
+    let Some((message, help)) = refusal else { return true };
     reader.fault(typed.name.place, message, help);
     false
 }
 
-/// True if a pack forwards calls, or the bytes of a tunnel.
-fn passes_calls(reader: &Reader<'_>, typed: &RawGateway) -> bool {
-    let Some(known) = http::known(reader, typed) else { return true };
-    known.grpc || http::form(Some(known), typed) == Some(ProxyForm::Connect)
+/// The error for a gateway with `upstream_http: 1.1`, and what to do.
+fn over_http1() -> (String, &'static str) {
+    let message = "gRPC needs HTTP/2 on the upstream leg too, but `upstream_http` is 1.1";
+    (message.to_owned(), "remove `upstream_http`")
+}
+
+/// Why a pack does not pass calls to the upstream, and what to do. Absent if it passes calls, or the bytes of
+/// a tunnel.
+fn refusal_of_pack(
+    reader: &Reader<'_>,
+    typed: &RawGateway,
+    upstream_http2: bool,
+) -> Option<(String, &'static str)> {
+    let known = http::known(reader, typed)?;
+    if http::form(Some(known), typed) == Some(ProxyForm::Connect) {
+        return None;
+    }
+    let name = &known.name;
+    if let Some(reason) = known.unsupported.get("grpc") {
+        return Some((format!("`{name}` does not pass gRPC calls: {reason}"), "remove this gateway"));
+    }
+    match (known.upstream_http2, upstream_http2) {
+        (true, true) => None,
+        (true, false) => Some(over_http1()),
+        (false, _) if known.grpc => None,
+        (false, _) => {
+            let reason = known.unsupported.get("upstream_http2");
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            let message = format!(
+                "gRPC needs HTTP/2 on the upstream leg too, but `{name}` speaks HTTP/1 with the \
+                 upstream{reason}"
+            );
+            Some((message, "remove this gateway, or use hop-h2 or hop-l4"))
+        }
+    }
 }

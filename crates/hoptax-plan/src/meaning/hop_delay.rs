@@ -1,14 +1,16 @@
-//! The known delays and the known warm-ups of built-in hops.
+//! The known delays, warm-ups and faults of built-in hops.
 
 use super::reader::Reader;
-use crate::hop_delay::{check_hop_delay, check_hop_warming};
-use crate::raw::{Placed, RawGateway, RawHopDelay, RawHopWarming};
-use crate::{GatewayKind, HopDelay, HopKind, HopWarming, ProxyForm, units};
+use crate::hop_delay::{check_hop_delay, check_hop_faults, check_hop_warming};
+use crate::raw::{DeadlineText, Placed, RawGateway, RawHopDelay, RawHopFaults, RawHopWarming};
+use crate::{GatewayKind, HopDeadline, HopDelay, HopFaults, HopKind, HopWarming, ProxyForm, units};
+use hoptax_format::spec::HttpVersion;
 use std::time::Duration;
 
-/// Adds the plan's delay and warm-up to `hop-l7` or `hop-h2`. A delay or warm-up of any other gateway is
-/// reported as an error. Without both, or after an error, returns `kind` unchanged.
+/// Adds the plan's delay, warm-up and faults to `hop-l7` or `hop-h2`. Those of any other gateway are reported
+/// as an error. Without any, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
+    refuse_parts_of_grpc(reader, typed, &kind);
     let can_delay = matches!(
         kind,
         GatewayKind::Hop(HopKind::L7) | GatewayKind::ForwardingHop { .. } | GatewayKind::Http2Hop { .. }
@@ -25,10 +27,11 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
     }
     let delay = typed.delay.clone().and_then(|delay| read_delay(reader, delay));
     let warming = typed.warming.clone().and_then(|warming| read_warming(reader, warming));
-    if delay.is_none() && warming.is_none() {
+    let faults = typed.faults.clone().and_then(|faults| read_faults(reader, faults));
+    if delay.is_none() && warming.is_none() && faults.is_none() {
         return kind;
     }
-    let delay = HopDelay { warming, ..delay.unwrap_or_default() };
+    let delay = HopDelay { warming, faults, ..delay.unwrap_or_default() };
     match kind {
         GatewayKind::Http2Hop { upstream, .. } => GatewayKind::Http2Hop { upstream, delay: Some(delay) },
         GatewayKind::ForwardingHop { proxy: ProxyForm::Forward, .. } => {
@@ -44,9 +47,27 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
     }
 }
 
+/// Refuses faults, and delays of messages, unless the hop forwards gRPC calls.
+fn refuse_parts_of_grpc(reader: &mut Reader<'_>, typed: &RawGateway, kind: &GatewayKind) {
+    let delay = typed.delay.as_ref().and_then(|delay| delay.value.message.as_ref());
+    let delay = delay.map(|message| ("`message` in `delay`", message.place));
+    let faults = typed.faults.as_ref().map(|faults| ("`faults`", faults.place));
+    for (what, place) in delay.into_iter().chain(faults) {
+        let name = &typed.name.value;
+        let (message, help) = match kind {
+            GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } => continue,
+            GatewayKind::Http2Hop { .. } => {
+                (format!("{what} needs HTTP/2 to the upstream"), "remove `upstream_http`")
+            }
+            _ => (format!("`{name}` cannot have {what}, only `hop-h2` can"), "write name: hop-h2"),
+        };
+        reader.fault(place, message, format!("{help}, or remove {what}"));
+    }
+}
+
 fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<HopDelay> {
     let Placed { place, value } = typed;
-    if value.inbound.is_none() && value.outbound.is_none() {
+    if value.inbound.is_none() && value.outbound.is_none() && value.message.is_none() {
         reader.fault(
             place,
             "`delay` needs `in` or `out`",
@@ -54,13 +75,14 @@ fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<Hop
         );
         return None;
     }
-    let RawHopDelay { inbound, outbound, share, how } = value;
+    let RawHopDelay { inbound, outbound, message, share, how } = value;
     let delay = HopDelay {
         inbound: reader.time(inbound, Duration::ZERO),
         outbound: reader.time(outbound, Duration::ZERO),
         share: share.and_then(|share| reader.unit(&share, units::share)).unwrap_or(1.0),
         how: how.unwrap_or_default(),
-        warming: None,
+        message: reader.time(message, Duration::ZERO),
+        ..HopDelay::default()
     };
     if let Err((message, help)) = check_hop_delay(&delay) {
         reader.fault(place, message, help);
@@ -76,4 +98,29 @@ fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option
         reader.fault(place, message, help);
     }
     Some(warming)
+}
+
+fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<HopFaults> {
+    let Placed { place, value: RawHopFaults { drop, repeat, hold, deadline } } = typed;
+    let deadline = match deadline {
+        Some(deadline) => Some(read_deadline(reader, &deadline)?),
+        None => None,
+    };
+    let faults = HopFaults {
+        drop: drop.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
+        repeat: repeat.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
+        hold: reader.time(hold, Duration::ZERO),
+        deadline,
+    };
+    if let Err((message, help)) = check_hop_faults(&faults) {
+        reader.fault(place, message, help);
+    }
+    Some(faults)
+}
+
+fn read_deadline(reader: &mut Reader<'_>, typed: &Placed<DeadlineText>) -> Option<HopDeadline> {
+    reader.unit(typed, |text| match text {
+        "drop" => Ok(HopDeadline::Drop),
+        time => units::duration(time).map(HopDeadline::Replace),
+    })
 }

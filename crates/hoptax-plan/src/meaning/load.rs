@@ -1,7 +1,7 @@
 //! Load: expands sweeps into load points.
 
 use super::reader::{Reader, UpstreamRead};
-use super::{http, rates, retry, search, target};
+use super::{http, rates, retry, search, streams, target};
 use crate::error::Place;
 use crate::raw::{KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages;
@@ -61,7 +61,7 @@ pub(super) fn read(
     for Placed { place, value } in typed.value {
         let faults_before = reader.faults.len();
         let mut axes = Axes::read(reader, place, &value, generator);
-        let busy = Busy { delay: mean_delay(upstream), pauses: target::mean_pauses(targets) };
+        let busy = Busy::of(upstream, targets);
         axes.short = timed.then(|| busy.total());
         axes.check_rates(reader, busy);
         axes.check_search(reader);
@@ -100,11 +100,11 @@ pub(super) fn read(
 /// CPU per request and throughput. In an open loop, CPU per request also contains the gateway's waking up,
 /// and a feature changes how often it wakes up.
 pub(super) fn of_features(setting: &Setting<'_>) -> Vec<LoadPoint> {
-    let busy = Busy { delay: mean_delay(setting.upstream), pauses: target::mean_pauses(setting.targets) };
+    let busy = Busy::of(setting.upstream, setting.targets);
     let (rate, open, closed) = OF_FEATURES;
     // By Little's law, this many requests are in flight at this rate. Twice as many connections carry them.
     let in_flight = (rate * busy.total().as_secs_f64()).ceil() as u32;
-    let open = open.max(2 * in_flight);
+    let open = open.max(in_flight.saturating_mul(2));
     let short = setting.timed.then(|| busy.total());
     let steady = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Constant };
     [(steady, open), (Shape::Closed, closed.max(open))]
@@ -130,21 +130,31 @@ struct Busy {
     delay: Duration,
     /// The pauses in the request's body.
     pauses: Duration,
+    /// The length of the streams of a gRPC call.
+    streams: Duration,
 }
 
 impl Busy {
+    fn of(upstream: &UpstreamRead, targets: &[Target]) -> Self {
+        Self {
+            delay: mean_delay(upstream),
+            pauses: target::mean_pauses(targets),
+            streams: streams::mean_length(targets),
+        }
+    }
+
     fn total(self) -> Duration {
-        self.delay + self.pauses
+        self.delay + self.pauses + self.streams
     }
 
     fn describe(self) -> String {
-        let delay = format!("an upstream delay of {}", show_duration(self.delay));
-        let pauses = format!("pauses of {} in the body", show_duration(self.pauses));
-        match (self.delay.is_zero(), self.pauses.is_zero()) {
-            (_, true) => delay,
-            (true, false) => pauses,
-            (false, false) => format!("{delay} and {pauses}"),
-        }
+        let parts = [
+            (self.delay, format!("an upstream delay of {}", show_duration(self.delay))),
+            (self.pauses, format!("pauses of {} in the body", show_duration(self.pauses))),
+            (self.streams, format!("streams of {}", show_duration(self.streams))),
+        ];
+        let parts = parts.into_iter().filter(|(time, _)| !time.is_zero()).map(|(_, part)| part);
+        parts.collect::<Vec<_>>().join(" and ")
     }
 }
 

@@ -29,6 +29,7 @@ mod retry;
 mod running;
 mod search;
 mod start;
+mod streams;
 mod tail;
 mod target;
 mod templates;
@@ -60,7 +61,7 @@ pub(crate) fn understand(
     let mut reader = Reader::new(context, sources);
     let start = start::read(&mut reader, &raw);
     let name = reader.name(raw.name, stem);
-    let upstream = upstream::read(&mut reader, raw.upstream);
+    let mut upstream = upstream::read(&mut reader, raw.upstream);
     let entries = replacements::entries(&raw.gateways);
     let priced = raw
         .gateways
@@ -79,6 +80,7 @@ pub(crate) fn understand(
     {
         targets.iter_mut().for_each(|target| target.varies = true);
     }
+    streams::set_upstream(&mut reader, &targets, &mut upstream.value);
     let imported = raw.imported.map(|typed| answers::imported(&mut reader, typed));
     // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not,
     // because an event happens at a fixed time within a trial, and a short trial could end before it.
@@ -98,6 +100,7 @@ pub(crate) fn understand(
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
     chunked::check_pauses(&mut reader, &timeout);
+    streams::check_lengths(&mut reader, &timeout, &load);
     let hosts = hosts::Typed { hosts: raw.hosts, roles: raw.roles, from };
     let hosts = hosts::read(&mut reader, hosts, &upstream, &gateways);
     divided.check(&mut reader, &hosts);

@@ -3,7 +3,8 @@
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
-use crate::{Context, CpuPlan, CpuSets, LOCAL, Roles, Upstream};
+use crate::{Context, CpuPlan, CpuSets, LOCAL, Proto, Roles, Upstream};
+use hoptax_format::messages::StreamSpec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +30,10 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: Vec<(Place, Duration)>,
     /// Places of gRPC calls.
     pub(super) calls: Vec<Place>,
+    /// Streams of gRPC calls. The place of each is that of its length.
+    pub(super) streams: Vec<(Place, StreamSpec)>,
+    /// Compiled `.proto` files, by path.
+    pub(super) protos: BTreeMap<PathBuf, Proto>,
 }
 
 impl<'a> Reader<'a> {
@@ -41,6 +46,8 @@ impl<'a> Reader<'a> {
             secrets: Vec::new(),
             pauses: Vec::new(),
             calls: Vec::new(),
+            streams: Vec::new(),
+            protos: BTreeMap::new(),
         }
     }
 }

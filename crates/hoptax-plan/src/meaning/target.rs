@@ -121,7 +121,10 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let body_is_template = read.as_ref().is_some_and(|read| read.is_template);
     let chunked = read.as_ref().and_then(|read| read.chunked);
     let (grpc, name_of_call) = (call.is_some(), call.as_ref().map(|call| call.name.clone()));
-    let body = call.map(|call| call.message).or(read.map(|read| read.body));
+    let stream = call.as_ref().and_then(|call| call.stream);
+    let gzip = call.as_ref().is_some_and(|call| call.gzip);
+    let (message, encoded) = call.map_or((None, None), |call| (Some(call.message), call.encoded));
+    let body = message.or(read.map(|read| read.body));
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let rate_limit = typed.expect.as_ref().and_then(|expect| expect.rate_limit.as_ref());
@@ -142,6 +145,9 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         body_is_template,
         chunked,
         grpc,
+        stream,
+        encoded,
+        gzip,
         checks,
         varies,
         ignore_headers,

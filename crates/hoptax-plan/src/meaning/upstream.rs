@@ -3,7 +3,7 @@
 use super::answers::{self, DEFAULT_BODY, status};
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{body, running};
+use super::{body, grpc, running};
 use crate::raw::{ListenText, Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream};
@@ -32,6 +32,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         ("port", typed.port.is_some()),
         ("listen", typed.listen.is_some()),
         ("answers", typed.answers.is_some()),
+        ("grpc_status", typed.grpc_status.is_some()),
     ];
     for (key, _) in others.iter().filter(|(_, given)| *given) {
         reader.fault(
@@ -93,8 +94,21 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let port = typed.port.and_then(|port| first_port(reader, &port, instances));
     let listen = typed.listen.as_ref().map_or(Listen::Ports, |typed| listen(reader, typed, port));
     let answers = typed.answers.map(|answers| answers::list(reader, answers)).unwrap_or_default();
-    let built_in =
-        BuiltInUpstream { instances, status, headers, body, delay, failures, port, listen, answers };
+    let grpc_status = typed.grpc_status.and_then(|name| grpc::status(reader, &name));
+    let built_in = BuiltInUpstream {
+        instances,
+        status,
+        headers,
+        body,
+        delay,
+        failures,
+        port,
+        listen,
+        answers,
+        // They follow from the plan's targets.
+        streams: Vec::new(),
+        grpc_status,
+    };
     let value = Upstream::BuiltIn(built_in);
     UpstreamRead { value, url_place: None, delay_place }
 }

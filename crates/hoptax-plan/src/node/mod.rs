@@ -46,6 +46,22 @@ impl Node {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
+    /// The node as JSON. Words without quotes are numbers, `true`, `false` and `null` if JSON has them.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            _ if self.is_null() => Json::Null,
+            Value::Scalar { text, plain } => match serde_json::from_str(text) {
+                Ok(json @ (Json::Bool(_) | Json::Number(_))) if *plain => json,
+                _ => Json::String(text.clone()),
+            },
+            Value::Sequence(items) => items.iter().map(Self::json).collect(),
+            Value::Mapping(entries) => {
+                entries.iter().map(|(key, value)| (key.text.clone(), value.json())).collect()
+            }
+        }
+    }
+
     /// Whether this is the place of the node, or of a key or a node in it.
     pub(crate) fn contains(&self, place: Place) -> bool {
         self.place == place

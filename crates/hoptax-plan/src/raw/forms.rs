@@ -28,6 +28,11 @@ pub(crate) enum Short<T, W = String> {
     Full(T),
 }
 
+/// JSON as a text, or as a mapping in YAML.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename = "$json")]
+pub(crate) struct JsonText(pub(crate) String);
+
 /// A mapping with any keys, in the order of the input.
 #[derive(Debug, Clone)]
 pub(crate) struct Ordered<T>(pub(crate) Vec<(Placed<String>, T)>);
@@ -92,6 +97,15 @@ impl<T: JsonSchema, W: JsonSchema> JsonSchema for Short<T, W> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (word, full) = (generator.subschema_for::<W>(), generator.subschema_for::<T>());
         json_schema!({ "anyOf": [word, full] })
+    }
+}
+
+impl JsonSchema for JsonText {
+    fn schema_name() -> Cow<'static, str> {
+        "json".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "object"], "description": "JSON as a text, or as a mapping." })
     }
 }
 

@@ -16,18 +16,18 @@ pub(crate) use created::{
     RawDestroy, RawKubernetes, RawOutputs, RawPull, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
 };
 pub(crate) use event::{RawAction, RawEvent};
-pub(crate) use forms::{Ordered, Placed, Short, Sweep};
+pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use request::{
-    RawBodyExpect, RawChunked, RawExpect, RawGrpc, RawHeaderFile, RawLength, RawMessage, RawRequestBody,
-    RawTarget, RawTimeouts, RawWarmUp,
+    RawBodyExpect, RawCallKind, RawChunked, RawCompression, RawExpect, RawGrpc, RawHeaderFile, RawLength,
+    RawMessage, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
-    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
-    FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText, ObjectiveText, OnOffText,
-    PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText, StatusText, SteadyRate,
-    StreamCount, Text, Time, TrialsText,
+    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
+    FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
+    ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText,
+    StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -258,6 +258,8 @@ pub(crate) struct RawUpstream {
     /// Answers to particular paths. Other requests get the answer that the keys above describe. Default:
     /// none.
     pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
+    /// gRPC status of calls without an answer of their own, such as not-found. Default: ok.
+    pub(crate) grpc_status: Option<Placed<Text>>,
 }
 
 /// The traffic that `hoptax import` made the targets from.
@@ -420,7 +422,8 @@ pub(crate) struct RawGateway {
     /// `instead_of`.
     #[schemars(with = "Option<Text>")]
     pub(crate) not_comparable: Option<Placed<String>>,
-    /// HTTP version for upstreams: 1.1 or 2. Default: 2 for `hop-h2`, 1.1 for packs. Only some packs have it.
+    /// HTTP version for upstreams: 1.1 or 2. Default: 2 for `hop-h2` and in plans with gRPC calls, otherwise
+    /// 1.1. Only some packs have it.
     pub(crate) upstream_http: Option<Placed<HttpText>>,
     /// Known delay that `hop-l7` or `hop-h2` adds. Use it to check that hoptax measures a known tax
     /// correctly. Default: none.
@@ -428,6 +431,8 @@ pub(crate) struct RawGateway {
     /// Known warm-up of `hop-l7` or `hop-h2`. Use it to check that hoptax detects when a gateway is warm.
     /// Default: none.
     pub(crate) warming: Option<Placed<RawHopWarming>>,
+    /// Faults that `hop-h2` plants in gRPC calls. Use them to check that hoptax finds them. Default: none.
+    pub(crate) faults: Option<Placed<RawHopFaults>>,
 }
 
 /// Whether a pack's gateway runs as processes or in a container.
@@ -512,7 +517,7 @@ pub(crate) struct RawFeature {
     pub(crate) token_review: Option<Placed<Time>>,
 }
 
-/// A known delay. Give `in`, `out` or both.
+/// A known delay. Give at least one of `in`, `out` and `message`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-delay")]
 #[serde(deny_unknown_fields)]
@@ -523,6 +528,8 @@ pub(crate) struct RawHopDelay {
     /// Delay of a response before the hop sends it to the client. Default: 0ms.
     #[serde(rename = "out")]
     pub(crate) outbound: Option<Placed<Time>>,
+    /// Delay of each gRPC message of a response. Only `hop-h2` has it. Default: 0ms.
+    pub(crate) message: Option<Placed<Time>>,
     /// Share of requests to delay. The seed determines which requests are delayed. Default: 100%.
     pub(crate) share: Option<Placed<Share>>,
     /// What the hop does during the delay: wait on a timer (`sleep`), or keep the CPU busy, so that other
@@ -542,6 +549,22 @@ pub(crate) struct RawHopWarming {
     /// How the extra time falls to zero: a bit with each request (`linear`), or at once after the last
     /// request of the warm-up (`step`). Default: linear.
     pub(crate) fall: Option<HopWarmingFall>,
+}
+
+/// Faults in gRPC calls. Give at least one. The seed determines which messages are dropped and repeated.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "hop-faults")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHopFaults {
+    /// Share of the messages of responses to drop. Default: 0%.
+    pub(crate) drop: Option<Placed<Share>>,
+    /// Share of the messages of responses to send twice. Default: 0%.
+    pub(crate) repeat: Option<Placed<Share>>,
+    /// How long to keep the first message of a response, and those that arrive after it. The hop then sends
+    /// them together. Default: 0ms.
+    pub(crate) hold: Option<Placed<Time>>,
+    /// Remove the `grpc-timeout` of calls (`drop`), or write this time limit instead. Default: pass it.
+    pub(crate) deadline: Option<Placed<DeadlineText>>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

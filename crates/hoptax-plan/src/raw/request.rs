@@ -1,7 +1,7 @@
 //! Targets, expectations and timeouts in YAML.
 
 use super::forms::one_of;
-use super::{Bytes, Ordered, Placed, Short, StatusText, SteadyRate, Sweep, Text, Time};
+use super::{Bytes, JsonText, Ordered, Placed, Short, StatusText, SteadyRate, Sweep, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -36,7 +36,7 @@ pub(crate) struct RawTarget {
     pub(crate) expect: Option<RawExpect>,
 }
 
-/// A gRPC call with one message in each direction.
+/// A gRPC call.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "grpc")]
 #[serde(deny_unknown_fields)]
@@ -47,16 +47,56 @@ pub(crate) struct RawGrpc {
     /// Name of the method, such as Say.
     #[schemars(with = "Text")]
     pub(crate) method: Placed<String>,
-    /// The encoded message that is sent: a size, or a mapping with one of `size`, `text` and `file`. Default:
+    /// Which side sends a stream of messages. Default: that of the method in `proto`, or unary.
+    pub(crate) kind: Option<Placed<RawCallKind>>,
+    /// Number of messages in each stream of a call. Only with streams. Default: 10.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) messages: Option<Placed<u32>>,
+    /// Time between two messages of a stream. Only with streams. Default: 0s; in both-way streams, the next
+    /// message is then sent when the answer to the last one has arrived.
+    pub(crate) every: Option<Placed<Time>>,
+    /// The message that is sent: a size, or a mapping with one of `size`, `text`, `file` and `json`. Default:
     /// an empty message.
     pub(crate) message: Option<Placed<Short<RawMessage, Bytes>>>,
+    /// The `.proto` file that declares the method. A relative path starts from the plan's directory. Default:
+    /// none.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) proto: Option<Placed<String>>,
+    /// Compression of the message. Not with streams. Default: off.
+    pub(crate) compression: Option<Placed<RawCompression>>,
     /// Time limit that is sent to the server (`grpc-timeout`). Default: none; `timeout` limits the wait.
     pub(crate) deadline: Option<Placed<Time>>,
 }
 
-/// An encoded message. Give exactly one of `size`, `text` and `file`.
+/// Which side of a call sends a stream of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "grpc-kind")]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawCallKind {
+    /// Both sides send one message.
+    Unary,
+    /// The server sends a stream.
+    ServerStream,
+    /// The client sends a stream.
+    ClientStream,
+    /// Both sides send a stream.
+    BothWays,
+}
+
+/// Compression of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "grpc-compression")]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawCompression {
+    /// None.
+    Off,
+    /// gzip, and responses may be compressed too.
+    Gzip,
+}
+
+/// A message. Give exactly one of `size`, `text`, `file` and `json`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "message", transform = one_of("size text file"))]
+#[schemars(rename = "message", transform = one_of("size text file json"))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawMessage {
     /// Number of bytes. The message is a fixed printable pattern of this length.
@@ -66,6 +106,8 @@ pub(crate) struct RawMessage {
     /// File with the bytes. A relative path starts from the plan's directory.
     #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
+    /// The message as JSON: a mapping, or a text. It needs `proto` in `grpc`.
+    pub(crate) json: Option<Placed<JsonText>>,
 }
 
 /// A secret header value in a file, such as a bearer token. hoptax does not write the value into the run

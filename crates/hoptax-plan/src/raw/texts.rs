@@ -35,6 +35,11 @@ texts! {
         "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h)$",
         "description": "A number and a unit: ns, us, ms, s, m or h, as in 250ms."
     }
+    DeadlineText {
+        "type": "string",
+        "pattern": r"^(drop|[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h))$",
+        "description": "drop, or a time such as 100ms."
+    }
     ListenText {
         "type": "string",
         "pattern": r"^unix(:/.+)?$",

@@ -2,6 +2,7 @@
 
 use super::*;
 use hoptax_format::grpc::Status;
+use hoptax_format::messages::{StreamKind, StreamSpec};
 use hoptax_format::spec::Check;
 
 /// A plan with this target and these gateways, over HTTP/2.
@@ -11,7 +12,11 @@ fn plan(target: &str, gateways: &str) -> String {
 }
 
 fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
+    shown(parsed(text, &[]))
+}
+
+fn shown(outcome: Result<Plan, PlanErrors>) -> Vec<String> {
+    let PlanErrors(errors) = outcome.expect_err("must be refused");
     let shown = |error: &PlanError| {
         let PlanError { line, column, message, help, .. } = error;
         format!("{line}:{column} {message}; {help}")
@@ -80,12 +85,190 @@ fn calls_need_http2_on_both_legs() {
     let over_http1 = plan(call, "").replace(", http: 2", "");
     let needs = "gRPC needs HTTP/2, but the load uses HTTP/1; write `http: 2` in each entry of `load`";
     assert!(faults(&over_http1)[0].ends_with(needs), "{:?}", faults(&over_http1));
-    let pack = "gRPC needs HTTP/2 on the upstream leg too, but the pack `nginx` speaks HTTP/1 with the \
-                upstream; write `upstream_http: 2` if the pack has it, or use hop-h2 or hop-l4";
+    let pack = "gRPC needs HTTP/2 on the upstream leg too, but `nginx` speaks HTTP/1 with the upstream; \
+                remove this gateway, or use hop-h2 or hop-l4";
     assert!(faults(&plan(call, "nginx"))[0].ends_with(pack), "{:?}", faults(&plan(call, "nginx")));
-    let hop = plan(call, "{ name: hop-h2, upstream_http: 1.1 }");
     let needs = "on the upstream leg too, but `upstream_http` is 1.1; remove `upstream_http`";
-    assert!(faults(&hop)[0].ends_with(needs), "{:?}", faults(&hop));
+    for name in ["hop-h2", "haproxy"] {
+        let old = plan(call, &format!("{{ name: {name}, upstream_http: 1.1 }}"));
+        assert!(faults(&old)[0].ends_with(needs), "{:?}", faults(&old));
+    }
     let external = "{ name: external, label: mine, url: \"http://127.0.0.1:9\" }";
     good(&plan(call, &format!("hop-l4, hop-h2, {external}")));
+}
+
+#[test]
+fn packs_speak_http2_to_the_upstream_for_calls() {
+    let http2 = |target: &str, gateway: &str| good(&plan(target, gateway)).gateways[0].has_http2_upstream();
+    let call = "{ grpc: { service: a, method: B } }";
+    assert!(http2(call, "haproxy"));
+    assert!(http2(&format!("[{{ path: / }}, {call}]"), "haproxy"));
+    assert!(!http2("{ path: / }", "haproxy"));
+    assert!(http2(call, "{ name: haproxy, upstream_http: 2 }"));
+    // A pack can pass calls although it speaks HTTP/1 otherwise, and can list that it does not pass them.
+    let mut context = context();
+    let edited = |name: &str, context: &mut Context, edit: &dyn Fn(&mut PackInfo)| {
+        edit(context.known.iter_mut().find(|pack| pack.name == name).expect("known"));
+    };
+    edited("nginx", &mut context, &|pack| pack.grpc = true);
+    edited("haproxy", &mut context, &|pack| {
+        pack.unsupported.insert("grpc".to_owned(), "it loses trailers".to_owned());
+    });
+    let parsed = |gateway: &str| parse("plans/x.yaml", &plan(call, gateway), &[], &context);
+    let nginx = parsed("nginx").unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(!nginx.gateways[0].has_http2_upstream());
+    let refused = parsed("haproxy").expect_err("it passes none").to_string();
+    assert!(refused.contains("`haproxy` does not pass gRPC calls: it loses trailers"), "{refused}");
+}
+
+#[test]
+fn streams_reach_the_target_and_the_upstream() {
+    let stream = |call: &str| {
+        let read = good(&plan(&format!("{{ grpc: {{ service: a, method: B, {call} }} }}"), ""));
+        let Upstream::BuiltIn(upstream) = &read.upstream else { panic!("it is built in") };
+        let streams = upstream.streams.iter().map(|of_path| (of_path.path.as_str(), of_path.stream));
+        let expected = read.targets[0].stream.map(|stream| ("/a/B", stream));
+        assert_eq!(streams.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+        (read.targets[0].stream, read.load[0].duration)
+    };
+    let of = |kind, messages, every_ns| StreamSpec { kind, messages, every_ns, same_clock: false };
+    let both = of(StreamKind::BothWays, 4, 10_000_000);
+    // By default, a trial has time for 50 calls.
+    let trial = Duration::from_millis(50 * 30);
+    assert_eq!(stream("kind: both-ways, messages: 4, every: 10ms, message: 100B"), (Some(both), trial));
+    let usual = of(StreamKind::ServerStream, 10, 0);
+    assert_eq!(stream("kind: server-stream"), (Some(usual), Duration::from_millis(300)));
+    assert_eq!(stream("kind: unary").0, None);
+}
+
+#[test]
+fn wrong_streams_are_refused() {
+    for (call, expected) in [
+        ("messages: 5", "a unary call has no `messages`; add `kind`: server-stream, client-stream"),
+        ("kind: unary, every: 5ms", "a unary call has no `every`; add `kind`"),
+        ("kind: both-ways, messages: 0", "`messages` is zero; write 1 or more"),
+        ("kind: both-ways, messages: 1000001", "`messages` is too large: 1000001; write 1000000 or less"),
+        (
+            "kind: server-stream, every: 2s",
+            "every call would time out: the 10 messages of a call take 18s, and the timeout is 3s; raise \
+             `timeout`, or use fewer `messages` or a shorter `every`",
+        ),
+        ("kind: both-ways, message: 10B", "a message of 10B has no room for its number and its time; use at"),
+        ("kind: both-ways, message: 5MiB", "has 5242880 bytes with its number and its time; use at most 4M"),
+        ("kind: both-ways, compression: gzip", "compression would hide the number and the time in each"),
+        ("message: { json: { text: hi } }", "`json` needs a `.proto` file; add `proto: FILE`"),
+        ("message: { size: 1B, json: '{}' }", "a message needs one of `size`, `text`, `file` and `json`"),
+        ("proto: missing.proto", "cannot read no-such-directory/missing.proto"),
+        ("kind: both", "unknown value `both`"),
+    ] {
+        let faults = faults(&plan(&format!("{{ grpc: {{ service: a, method: B, {call} }} }}"), ""));
+        assert!(faults.len() == 1 && faults[0].contains(expected), "{call}: {faults:?}");
+    }
+    let call = "{ grpc: { service: a, method: B, kind: client-stream, messages: 2, every: 100ms } }";
+    let short = plan(call, "").replace("http: 2", "http: 2, duration: 50ms");
+    let ends = "no call would end in a trial: the 2 messages of a call take 100ms, and a trial takes 50ms; \
+                raise `duration` in `load`, or use fewer `messages` or a shorter `every`";
+    assert!(faults(&short)[0].ends_with(ends), "{:?}", faults(&short));
+    let open = plan(call, "").replace("loop: closed", "loop: open, rate: 1000/s");
+    let needs = "1000/s with streams of 100ms needs 100 connections, but there is 1";
+    assert!(faults(&open)[0].contains(needs), "{:?}", faults(&open));
+}
+
+#[test]
+fn targets_with_one_method_have_the_same_streams() {
+    let two = |second: &str| {
+        let first = "{ name: x, grpc: { service: a, method: B, kind: server-stream } }";
+        plan(&format!("[{first}, {{ name: y, grpc: {{ service: a, {second} }} }}]"), "")
+    };
+    let same = good(&two("method: B, kind: server-stream, message: 50B"));
+    assert!(matches!(&same.upstream, Upstream::BuiltIn(upstream) if upstream.streams.len() == 1));
+    good(&two("method: C"));
+    let differ = "`x` and `y` call one method with different streams; write the same `kind`";
+    for second in ["method: B", "method: B, kind: server-stream, messages: 9"] {
+        let faults = faults(&two(second));
+        assert!(faults.len() == 1 && faults[0].contains(differ), "{faults:?}");
+    }
+    let elsewhere = "upstream: { url: \"http://127.0.0.1:9\" }\n";
+    good(&format!("{elsewhere}{}", two("method: B")));
+}
+
+#[test]
+fn a_compressed_call_says_so() {
+    let target = good(&plan("{ grpc: { service: a, method: B, compression: gzip } }", "")).targets.remove(0);
+    assert!(target.gzip, "{target:?}");
+    let expected = [("grpc-encoding", "gzip"), ("grpc-accept-encoding", "gzip, identity")];
+    let headers: Vec<_> = target.headers[2..].iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(headers, expected);
+    assert!(!good(&plan("{ grpc: { service: a, method: B, compression: off } }", "")).targets[0].gzip);
+}
+
+const PROTO: &str = r#"syntax = "proto3";
+package echo;
+service Echo {
+  rpc Say (Request) returns (Request);
+  rpc Watch (Request) returns (stream Request);
+}
+message Request { string text = 1; int32 count = 2; bool loud = 3; }
+"#;
+
+/// A plan beside `echo.proto`, with this call of its service.
+fn with_proto(call: &str) -> Result<Plan, PlanErrors> {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("echo.proto"), PROTO).expect("written");
+    let context = Context { directory: directory.path().to_owned(), ..context() };
+    let text = plan(&format!("{{ grpc: {{ service: echo.Echo, proto: echo.proto, {call} }} }}"), "");
+    parse("plans/x.yaml", &text, &[], &context)
+}
+
+#[test]
+fn messages_of_a_proto_file_are_encoded() {
+    let target = |call: &str| {
+        let mut read = with_proto(call).unwrap_or_else(|errors| panic!("{call}: {errors}"));
+        read.targets.remove(0)
+    };
+    let expected = Some(EncodedMessage(b"\x0a\x02hi\x10\xac\x02\x18\x01".to_vec()));
+    let say = target("method: Say, message: { json: { text: hi, count: 300, loud: true } }");
+    assert_eq!((&say.encoded, say.stream), (&expected, None));
+    assert!(matches!(&say.body, Some(Body::Text(json)) if json.contains("\"count\":300")), "{say:?}");
+    let text = r#"method: Say, message: { json: '{ "text": "hi", "count": "300", "loud": true }' }"#;
+    assert_eq!(target(text).encoded, expected);
+    let quoted = target(r#"method: Say, message: { json: { text: "5" } }"#);
+    assert_eq!(quoted.encoded, Some(EncodedMessage(b"\x0a\x015".to_vec())));
+    let watch = target("method: Watch, messages: 3").stream.expect("it is a stream in the file");
+    assert_eq!((watch.kind, watch.messages), (StreamKind::ServerStream, 3));
+}
+
+#[test]
+fn a_call_must_fit_its_proto_file() {
+    for (call, expected) in [
+        (
+            "method: Say, kind: server-stream",
+            "`kind` is server-stream, but echo.Echo/Say is unary in the `.proto` file; write unary, or",
+        ),
+        ("method: Sya", "the service `echo.Echo` has no method `Sya`; did you mean `Say`?"),
+        (
+            "method: Say, message: { json: { txet: hi } }",
+            "`txet` is not a field of `echo.Request`, nor of the messages in it; did you mean `text`?",
+        ),
+        ("method: Say, message: { json: { text: 5 } }", "the message does not fit `echo.Request`: invalid"),
+        (
+            "method: Say, message: { json: { text: '{{seq}}' } }",
+            "a message cannot contain templates, because they would change the lengths in it; write fixed",
+        ),
+        ("method: Say, messages: 3", "a unary call has no `messages`"),
+    ] {
+        let faults = shown(with_proto(call));
+        assert!(faults.len() == 1 && faults[0].contains(expected), "{call}: {faults:?}");
+    }
+}
+
+#[test]
+fn the_upstream_can_end_calls_with_a_status() {
+    let status = |text: &str| {
+        let Upstream::BuiltIn(upstream) = good(text).upstream else { panic!("built in") };
+        upstream.grpc_status
+    };
+    let text = plan("{ grpc: { service: echo.Echo, method: Say } }", "");
+    assert_eq!(status(&text), None);
+    assert_eq!(status(&format!("upstream: {{ grpc_status: not-found }}\n{text}")), Some(Status::NotFound));
 }

@@ -233,6 +233,34 @@ fn hop_h2_has_an_upstream_version_and_delays() {
 }
 
 #[test]
+fn hop_h2_has_faults() {
+    let first = "{ name: hop-h2, delay: { message: 50us }, \
+                 faults: { drop: 0.1%, hold: 50ms, deadline: 100ms } }";
+    let hops = format!("{first}, {{ name: hop-h2, label: b, faults: {{ repeat: 1%, deadline: drop }} }}");
+    let plan = on(&hops, "2").expect("valid");
+    let delays = plan.gateways.iter().map(|gateway| match &gateway.kind {
+        GatewayKind::Http2Hop { delay: Some(delay), .. } => *delay,
+        kind => panic!("{kind:?}"),
+    });
+    let delays: Vec<HopDelay> = delays.collect();
+    let deadline = Some(HopDeadline::Replace(Duration::from_millis(100)));
+    let faults = HopFaults { drop: 0.001, hold: Duration::from_millis(50), deadline, ..HopFaults::default() };
+    let message = Duration::from_micros(50);
+    let both = HopDelay { message, faults: Some(faults), ..HopDelay::default() };
+    assert_eq!(delays[0], both);
+    assert_eq!(
+        delays.iter().map(HopDelay::to_string).collect::<Vec<_>>(),
+        [
+            "0s in, 0s out, 50us per message, 100% of requests, sleep; 0.1% of messages dropped, messages \
+             kept for 50ms, deadlines replaced by 100ms",
+            "1% of messages repeated, deadlines dropped",
+        ]
+    );
+    let json = serde_json::to_string(&plan.gateways).expect("plain data");
+    assert_eq!(serde_json::from_str::<Vec<Gateway>>(&json).expect("it was written"), plan.gateways);
+}
+
+#[test]
 fn packs_that_can_have_an_http2_upstream() {
     let pack = |name: &str, upstream_http2, reasons: &[(&str, &str)]| PackInfo {
         name: name.into(),

@@ -155,9 +155,32 @@ fn delays_of_hops() {
         ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 `share` must be above 0%"),
         ("{ name: hop-l7, delay: { out: 2m } }", "1:35 the delay 2m is too long; write 1m or less"),
         ("{ name: hop-l7, delay: { in: 2ms, how: doze } }", "`doze`"),
+        ("{ name: hop-h2, delay: { message: 2m } }", "1:35 the delay 2m is too long; write 1m or less"),
+        ("{ name: hop-l7, delay: { message: 1ms } }", "1:46 `hop-l7` cannot have `message` in `delay`, only"),
     ] {
         let text =
             format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1, duration: 1s }}]\n");
+        let shown = mistake(&text);
+        assert!(shown.contains(expected), "{gateway}: {shown}");
+    }
+}
+
+#[test]
+fn faults_of_hops() {
+    for (gateway, expected) in [
+        ("{ name: hop-l4, faults: { drop: 1% } }", "1:36 `hop-l4` cannot have `faults`, only `hop-h2` can;"),
+        (
+            "{ name: hop-h2, upstream_http: 1.1, faults: { drop: 1% } }",
+            "1:56 `faults` needs HTTP/2 to the upstream; remove `upstream_http`, or remove `faults`",
+        ),
+        ("{ name: hop-h2, faults: { drop: 0% } }", "1:36 the faults have no effect; write at least one of"),
+        ("{ name: hop-h2, faults: { hold: 2m } }", "1:36 2m is too long; write 1m or less"),
+        ("{ name: hop-h2, faults: { deadline: 0s } }", "1:36 the deadline is zero; write a time such as"),
+        ("{ name: hop-h2, faults: { deadline: lose } }", "1:48 `lose` is not a duration;"),
+        ("{ name: hop-h2, faults: { repeat: 200% } }", "1:46 the share `200%` is more than 100%"),
+    ] {
+        let load = "{ loop: closed, connections: 1, http: 2, duration: 1s }";
+        let text = format!("gateways: [{gateway}]\nload: [{load}]\n");
         let shown = mistake(&text);
         assert!(shown.contains(expected), "{gateway}: {shown}");
     }
@@ -219,6 +242,7 @@ fn upstream_and_target() {
             "upstream: { delay: uniform(1ms, 5ms) }",
             "1:33 unknown key `5ms)`; inside braces, put quotes around a value with a comma",
         ),
+        ("upstream: { grpc_status: fine }", "1:26 `fine` is not a gRPC status; use one of ok, cancelled,"),
         ("upstream: { failures: 2 }", "1:23 the share `2` is more than 100%; write at most 1"),
         (
             "upstream: { port: 65535, instances: 2 }",

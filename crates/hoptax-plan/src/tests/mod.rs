@@ -72,17 +72,7 @@ fn missing_keys_have_defaults() {
         good(SMALLEST),
         Plan {
             name: "x".to_owned(),
-            upstream: Upstream::BuiltIn(BuiltInUpstream {
-                instances: 1,
-                status: 200,
-                headers: Vec::new(),
-                body: Body::Size(1024),
-                delay: Delay::Fixed(Duration::ZERO),
-                failures: 0.0,
-                port: None,
-                listen: crate::Listen::Ports,
-                answers: Vec::new(),
-            }),
+            upstream: Upstream::BuiltIn(BuiltInUpstream::with_body(Body::Size(1024))),
             gateways: vec![Gateway {
                 label: "nginx".to_owned(),
                 kind: GatewayKind::Pack {

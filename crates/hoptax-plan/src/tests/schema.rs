@@ -279,7 +279,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check
 /// relations between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 51] = [
+const MISTAKEN: [(&str, bool); 53] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
@@ -303,6 +303,8 @@ const MISTAKEN: [(&str, bool); 51] = [
     ("gateways=[{ name: nginx, delay: { in: 2ms } }]", false),
     ("gateways=[{ name: hop-l7, warming: { requests: 0, extra: 1ms } }]", true),
     ("gateways=[{ name: nginx, warming: { requests: 1, extra: 1ms } }]", false),
+    ("gateways=[{ name: hop-h2, faults: { deadline: lose } }]", true),
+    ("gateways=[{ name: nginx, faults: { drop: 1% } }]", false),
     ("target={ weight: 0 }", true),
     ("target={ path: api }", false),
     ("target={ expect: { status: 99 } }", true),

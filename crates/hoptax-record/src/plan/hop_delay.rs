@@ -1,5 +1,6 @@
-//! Known delays and known warm-ups of the built-in hop. Users add a delay to check that hoptax measures it
-//! correctly. They add a warm-up to check that hoptax detects when a gateway is warm.
+//! Known delays, warm-ups and faults of the built-in hop. Users add a delay to check that hoptax measures it
+//! correctly. They add a warm-up to check that hoptax detects when a gateway is warm, and faults to check
+//! that hoptax finds them.
 
 use crate::units::{show_duration, show_share};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,36 @@ pub struct HopDelay {
     /// older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warming: Option<HopWarming>,
+    /// Delay of each gRPC message of a response, for `hop-h2` only.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub message: Duration,
+    /// Faults in gRPC calls, for `hop-h2` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<HopFaults>,
+}
+
+/// Faults that `hop-h2` plants in gRPC calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct HopFaults {
+    /// Share of the messages of responses that are dropped, 0 to 1.
+    pub drop: f64,
+    /// Share of the messages of responses that are sent twice, 0 to 1.
+    pub repeat: f64,
+    /// How long the hop keeps the first message of a response, and those that arrive after it. It then sends
+    /// them together. Zero if it keeps none.
+    pub hold: Duration,
+    /// What the hop does with `grpc-timeout`. Absent if it passes it unchanged.
+    pub deadline: Option<HopDeadline>,
+}
+
+/// What `hop-h2` does with the `grpc-timeout` of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HopDeadline {
+    /// The hop removes it.
+    Drop,
+    /// The hop writes this time limit instead.
+    Replace(Duration),
 }
 
 /// A warm-up of a built-in hop: its first requests cost extra CPU time.
@@ -59,7 +90,7 @@ pub enum HopDelayHow {
 }
 
 impl Default for HopDelay {
-    /// No delay and no warm-up.
+    /// No delay, no warm-up and no faults.
     fn default() -> Self {
         Self {
             inbound: Duration::ZERO,
@@ -67,14 +98,16 @@ impl Default for HopDelay {
             share: 1.0,
             how: HopDelayHow::default(),
             warming: None,
+            message: Duration::ZERO,
+            faults: None,
         }
     }
 }
 
 impl HopDelay {
-    /// Whether both delays are zero. A warm-up does not count.
+    /// Whether all delays are zero. A warm-up and faults do not count.
     pub fn is_zero(&self) -> bool {
-        self.inbound.is_zero() && self.outbound.is_zero()
+        self.inbound.is_zero() && self.outbound.is_zero() && self.message.is_zero()
     }
 }
 
@@ -98,13 +131,35 @@ impl fmt::Display for HopWarmingFall {
 
 impl fmt::Display for HopDelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Some(warming), true) = (self.warming, self.is_zero()) {
-            return write!(f, "{warming}");
+        let warming = self.warming.as_ref().map(ToString::to_string);
+        let faults = self.faults.as_ref().map(ToString::to_string);
+        let mut parts: Vec<String> = warming.into_iter().chain(faults).collect();
+        if parts.is_empty() || !self.is_zero() {
+            let (inbound, outbound) = (show_duration(self.inbound), show_duration(self.outbound));
+            let message = match self.message.is_zero() {
+                true => String::new(),
+                false => format!(", {} per message", show_duration(self.message)),
+            };
+            let share = show_share(self.share);
+            let how = self.how;
+            parts.insert(0, format!("{inbound} in, {outbound} out{message}, {share} of requests, {how}"));
         }
-        let (inbound, outbound) = (show_duration(self.inbound), show_duration(self.outbound));
-        let share = show_share(self.share);
-        write!(f, "{inbound} in, {outbound} out, {share} of requests, {}", self.how)?;
-        self.warming.map_or(Ok(()), |warming| write!(f, "; {warming}"))
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl fmt::Display for HopFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_share = |share: f64, what: &str| {
+            (share > 0.0).then(|| format!("{} of messages {what}", show_share(share)))
+        };
+        let hold = (!self.hold.is_zero()).then(|| format!("messages kept for {}", show_duration(self.hold)));
+        let deadline = self.deadline.map(|deadline| match deadline {
+            HopDeadline::Drop => "deadlines dropped".to_owned(),
+            HopDeadline::Replace(time) => format!("deadlines replaced by {}", show_duration(time)),
+        });
+        let parts = [of_share(self.drop, "dropped"), of_share(self.repeat, "repeated"), hold, deadline];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 }
 

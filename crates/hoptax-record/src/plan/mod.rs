@@ -25,18 +25,18 @@ pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOS
 pub use gateway::{
     Gateway, GatewayKind, GitBuild, HopKind, PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
-pub use hop_delay::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall};
+pub use hop_delay::{HopDeadline, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load_point::{LoadPoint, Search, connections_in_words};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use settings::{
     AccessLog, CpuPlan, CpuProfile, CpuSets, Idle, PathSplit, Profile, Start, TailPasses, UntilSettled,
 };
-pub use target::{Imported, Target, Timeouts};
+pub use target::{EncodedMessage, Imported, Target, Timeouts, gzip};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
     Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
-    ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
+    PathStream, ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
 };
 
 use hoptax_format::spec::HttpVersion;

@@ -1,9 +1,13 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hoptax_format::grpc;
-use hoptax_format::spec::{Check, Chunked};
+use hoptax_format::messages::{self, StreamSpec};
+use hoptax_format::spec::{Check, Chunked, base64_bytes};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::io::Write as _;
 use std::time::Duration;
 
 /// The traffic that `hoptax import` made the targets from.
@@ -43,6 +47,15 @@ pub struct Target {
     /// Whether requests are gRPC calls. The body is then the message, without its prefix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Who sends how many messages in a call. Absent if the call has one message in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
+    /// The message of a gRPC call whose body is JSON. Absent if the body is the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoded: Option<EncodedMessage>,
+    /// Whether the message of a gRPC call is compressed with gzip. Not with `stream`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gzip: bool,
     /// Checks of the response.
     #[serde(default)]
     pub checks: Vec<Check>,
@@ -57,6 +70,11 @@ pub struct Target {
     pub rate_limit: Option<u32>,
 }
 
+/// A message that was encoded from JSON when the plan was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EncodedMessage(#[serde(with = "base64_bytes")] pub Vec<u8>);
+
 impl Target {
     /// A plain GET.
     pub fn get(path: &str) -> Self {
@@ -70,6 +88,9 @@ impl Target {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
+            encoded: None,
+            gzip: false,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -77,10 +98,21 @@ impl Target {
         }
     }
 
-    /// The body of a request, made of the content of `body`: gRPC's messages have a prefix.
+    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix, and
+    /// those of a stream have room for a stamp and get their prefix when they are sent.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
-        // Bodies have at most 1 GiB, so they have a prefix.
-        if self.grpc { grpc::body(&content).unwrap_or(content) } else { content }
+        let is_filler = matches!(self.body, Some(Body::Size(_)) | None);
+        let content = match &self.encoded {
+            Some(EncodedMessage(message)) => message.clone(),
+            None => content,
+        };
+        match (self.grpc, self.stream) {
+            (false, _) => content,
+            // Bodies have at most 1 GiB, so they have a prefix.
+            (true, None) if self.gzip => grpc::compressed_body(&gzip(&content)).unwrap_or(content),
+            (true, None) => grpc::body(&content).unwrap_or(content),
+            (true, Some(_)) => messages::with_room(content, is_filler),
+        }
     }
 
     /// Describes targets: `GET /` for a single target, or a mix such as `90 % GET /, 10 % login (POST
@@ -126,6 +158,13 @@ impl Target {
             _ => false,
         })
     }
+}
+
+/// Compresses a message of a gRPC call.
+pub fn gzip(message: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let written = encoder.write_all(message).and_then(|()| encoder.finish());
+    written.expect("memory accepts all bytes")
 }
 
 /// Number of targets of a mix that are listed in a description.
@@ -209,6 +248,9 @@ mod tests {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            stream: None,
+            encoded: None,
+            gzip: false,
             checks: Vec::new(),
             varies: false,
             ignore_headers: Vec::new(),
@@ -237,6 +279,37 @@ mod tests {
         };
         let json = serde_json::to_string(&held).expect("plain data");
         assert_eq!(serde_json::from_str::<Held>(&json).expect("its own form"), held);
+    }
+
+    #[test]
+    fn the_body_of_a_call_is_its_encoded_message() {
+        let encoded = Some(EncodedMessage(vec![8, 255]));
+        let body = Some(Body::Text("{\"a\": 255}".into()));
+        let call = Target { grpc: true, encoded, body, ..target("a") };
+        assert_eq!(call.body_of(b"{\"a\": 255}".to_vec()), [0, 0, 0, 0, 2, 8, 255]);
+        let json = serde_json::to_value(&call).expect("plain data");
+        assert_eq!(json["encoded"], "CP8=");
+        assert_eq!(serde_json::from_value::<Target>(json).expect("its own form"), call);
+        let stream = StreamSpec {
+            kind: hoptax_format::messages::StreamKind::BothWays,
+            messages: 2,
+            every_ns: 0,
+            same_clock: false,
+        };
+        let streamed = Target { stream: Some(stream), ..call };
+        let body = streamed.body_of(Vec::new());
+        assert_eq!((body.len(), &body[body.len() - 2..]), (messages::Stamp::LENGTH + 2, &[8, 255][..]));
+    }
+
+    #[test]
+    fn a_compressed_message_has_its_flag() {
+        let call = Target { grpc: true, gzip: true, ..target("a") };
+        let body = call.body_of(vec![b'x'; 10_000]);
+        let (prefix, message) = body.split_at(5);
+        assert_eq!((prefix[0], &prefix[1..]), (1, &(message.len() as u32).to_be_bytes()[..]));
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(message), &mut text).expect("gzip");
+        assert!(text == [b'x'; 10_000] && message.len() < 1000, "{} bytes", message.len());
     }
 
     #[test]

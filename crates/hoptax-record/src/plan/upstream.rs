@@ -1,6 +1,8 @@
 //! The upstream, and how to connect to services that already run.
 
 use crate::units::{show_duration, show_share, show_sizes};
+use hoptax_format::grpc::Status;
+use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -50,9 +52,41 @@ pub struct BuiltInUpstream {
     /// Answers to particular paths. Other requests get the answer above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+    /// gRPC methods whose calls have many messages. Other calls get one message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<PathStream>,
+    /// gRPC status of calls without one of the answers above; absent for OK. Other statuses have no message.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hoptax_format::grpc::optional_name")]
+    pub grpc_status: Option<Status>,
+}
+
+/// A gRPC method whose calls have many messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStream {
+    /// Path of the method: `/SERVICE/METHOD`.
+    pub path: String,
+    /// The messages of a call.
+    pub stream: StreamSpec,
 }
 
 impl BuiltInUpstream {
+    /// One instance on a port, which answers each request at once, with status 200 and this body.
+    pub fn with_body(body: Body) -> Self {
+        Self {
+            instances: 1,
+            status: 200,
+            headers: Vec::new(),
+            body,
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port: None,
+            listen: Listen::Ports,
+            answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
+        }
+    }
+
     /// Whether two equal requests can get different answers because of [`BuiltInUpstream::answers`].
     pub fn varies(&self) -> bool {
         let same = |one: &Answer, other: &Answer| one.method == other.method && one.path == other.path;

@@ -1,7 +1,8 @@
 //! Cases. A case is a contender at a load point.
 
-use super::super::{DIRECT, Failure};
+use super::super::{DIRECT, Failure, Times};
 use super::{Difference, Estimate, Latency, Load, Series, Tail, Tax, Throughput};
+use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Cause, Counts, Http2Tally, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,6 +71,12 @@ pub struct Case {
     /// What the connections saw of HTTP/2, over all trials. Without HTTP/2, the JSON has no such member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2: Option<Http2Tally>,
+    /// Numbers of messages of streams, over all trials. Without streams, the JSON has no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessageCounts>,
+    /// Times of these messages. Without streams, the JSON has no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageTimes>,
     /// Bytes on the wire.
     pub bytes: Option<Bytes>,
     /// CPU time.
@@ -107,6 +114,18 @@ impl Case {
     pub fn is_direct(&self) -> bool {
         self.gateway == DIRECT
     }
+
+    /// The figures of these times. Absent if they were not measured.
+    pub fn times(&self, times: Times) -> Option<&Latency> {
+        let message = self.message.as_ref();
+        match times {
+            Times::Response => self.response_time.as_ref(),
+            Times::Message => message?.response_time.as_ref(),
+            Times::FirstMessage => message?.first_message.as_ref(),
+            Times::Age => message?.age.as_ref(),
+            Times::Gap => message?.gap.as_ref(),
+        }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -138,6 +157,23 @@ pub struct Waits {
     pub stream: Latency,
     /// From sending its head until the flow-control window had room for its whole body.
     pub window: Latency,
+}
+
+/// Times of messages of streams. Times that were not recorded are left out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MessageTimes {
+    /// From when the client's message was due until its answer arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_time: Option<Latency>,
+    /// From sending the request until the first message arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_message: Option<Latency>,
+    /// From when the server's message was due at the server until it arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age: Option<Latency>,
+    /// From the arrival of a message to that of the next message of the same call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Latency>,
 }
 
 /// Connections, over all trials.

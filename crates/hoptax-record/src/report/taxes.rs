@@ -3,6 +3,7 @@
 use super::super::Metric;
 use super::{Difference, Load};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The tax of one gateway at one load point. Members are absent if they were not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +22,9 @@ pub struct Tax {
     pub cpu_us_per_request: Option<Difference>,
     /// Upstream requests per client request, minus 1.
     pub extra_upstream_requests: Option<Difference>,
+    /// Figures of messages, by [`Metric::OF_MESSAGES`]. Only taxes of streams have them.
+    #[serde(flatten)]
+    pub of_messages: BTreeMap<Metric, Difference>,
 }
 
 impl Tax {
@@ -34,7 +38,7 @@ impl Tax {
             Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
             Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
             Metric::ExtraUpstreamRequests => self.extra_upstream_requests.as_ref(),
-            _ => None,
+            _ => self.of_messages.get(&metric),
         }
     }
 }
@@ -70,6 +74,9 @@ pub struct NoiseFloor {
     pub cpu_us_per_request: f64,
     /// Extra upstream requests per request.
     pub extra_upstream_requests: Option<f64>,
+    /// The same for the metrics of messages; zero for CPU time. Only load points of streams have them.
+    #[serde(flatten)]
+    pub of_messages: BTreeMap<Metric, f64>,
 }
 
 impl NoiseFloor {
@@ -83,7 +90,7 @@ impl NoiseFloor {
             Metric::ThroughputRatio => self.throughput_ratio,
             Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
             Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
-            _ => None,
+            _ => self.of_messages.get(&metric).copied(),
         }
     }
 }

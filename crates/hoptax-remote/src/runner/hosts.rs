@@ -179,14 +179,15 @@ impl Hosts {
         let vantage = |from: Option<&str>| -> anyhow::Result<Vantage> {
             let layout = self.layout(self.generators_of(from), known);
             let path_split = self.path_split(needs.setup.plan, known, from);
-            Ok(Vantage { cpus: needs.cpus_of_generators(&layout, known)?, layout, path_split })
+            let shares_clock = self.shares_clock(known, from);
+            Ok(Vantage { cpus: needs.cpus_of_generators(&layout, known)?, layout, shares_clock, path_split })
         };
         let others = self.vantages.keys().map(|name| Ok((name.clone(), vantage(Some(name))?)));
         Ok(Vantages { of_role: vantage(None)?, others: others.collect::<anyhow::Result<_>>()? })
     }
 
     /// Whether the generators that send loads from this host have the same clock as the upstream. The path
-    /// split compares times of both clocks.
+    /// split and the ages of messages compare times of both clocks.
     fn shares_clock(&self, known: &BTreeMap<String, Known>, from: Option<&str>) -> bool {
         let clock = |one: &HostRef| known[one.name()].clock.as_ref();
         self.generators_of(from).into_iter().all(|one| {

@@ -108,42 +108,21 @@ fn counted(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, SPEC_SCHEMA, Shape, Timeouts};
+    use hoptax_format::spec::{Arrivals, Rate, Shape};
     use hoptax_lab::fake;
     use hoptax_plan::{LoadPoint, Start};
-    use std::collections::BTreeMap;
     use std::time::Duration;
 
     fn spec(connections: u32, requests: Option<u64>) -> LoadSpec {
         LoadSpec {
-            tunnel: None,
-            schema: SPEC_SCHEMA,
-            addresses: Vec::new(),
-            sources: Vec::new(),
-            tls: None,
-            http: HttpVersion::Http11,
-            streams: 1,
-            requests_per_connection: None,
-            retry: Retry::Off,
-            targets: Vec::new(),
-            files: BTreeMap::new(),
             shape: Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant },
             connections,
-            warmup_ns: 0,
-            duration_ns: 1,
             requests,
-            timeouts: Timeouts::all(1),
             workers: 9,
             cpus: vec![8, 9],
             shares_cpus: true,
-            gives_up: false,
             seed: 5,
-            windows: true,
-            window_ns: None,
-            stamps: false,
-            moments: None,
-            part: None,
-            proxy_protocol: None,
+            ..LoadSpec::closed(Vec::new(), Vec::new())
         }
     }
 

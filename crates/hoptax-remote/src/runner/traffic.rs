@@ -146,6 +146,9 @@ impl HostsTraffic {
         let others = Mutex::new(others);
         let stamps = spec.stamps && vantage.path_split == PathSplit::On;
         let mut spec = LoadSpec { stamps, ..spec.clone() };
+        for stream in spec.targets.iter_mut().filter_map(|target| target.stream.as_mut()) {
+            stream.same_clock &= vantage.shares_clock;
+        }
         if from.is_some() {
             spec = vantage.on_own_cpus(&spec);
         }

@@ -19,6 +19,8 @@ pub(super) struct Vantage {
     pub(super) layout: Layout,
     /// The CPUs of each generator.
     pub(super) cpus: Vec<GeneratorCpus>,
+    /// Whether generator and upstream have the same clock. Otherwise the ages of messages are not recorded.
+    pub(super) shares_clock: bool,
     /// Off if generator and upstream have different clocks. Loads then expect no timestamps, even if the plan
     /// asks for them.
     pub(super) path_split: PathSplit,

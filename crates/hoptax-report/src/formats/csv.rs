@@ -1,8 +1,10 @@
 //! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in
-//! µs. There is a column of streams if a load uses HTTP/2.
+//! µs. There is a column of streams if a load uses HTTP/2, and there are columns of messages if calls have
+//! streams of messages.
 
 use crate::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
+use hoptax_format::messages::MessageCounts;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
@@ -16,12 +18,13 @@ pub fn csv(model: &Model) -> String {
         return rows.iter().map(|cells| line(cells.iter().map(String::as_str))).collect();
     }
     let has_streams = has_streams(model);
-    let headings = headings(has_streams);
+    let has_messages = model.cases.iter().any(|case| case.messages.is_some());
+    let headings = headings(has_streams, has_messages);
     let mut text = line(headings.iter().map(String::as_str));
     let rows = model
         .cases
         .iter()
-        .map(|case| cells(model, case, has_streams))
+        .map(|case| cells(model, case, has_streams, has_messages))
         .chain(model.capacity.iter().map(|one| of_capacity(one, headings.len(), has_streams)));
     for cells in rows {
         text.push_str(&line(cells.iter().map(String::as_str)));
@@ -35,7 +38,7 @@ fn has_streams(model: &Model) -> bool {
     loads.any(|load| load.http == HttpVersion::Http2)
 }
 
-fn headings(has_streams: bool) -> Vec<String> {
+fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
     let mut names: Vec<String> = [
         "gateway",
         "load",
@@ -84,6 +87,18 @@ fn headings(has_streams: bool) -> Vec<String> {
             format!("{name}_verdict"),
         ]);
     }
+    if has_messages {
+        names.extend(MESSAGES.map(|name| format!("messages_{name}")));
+        for metric in Metric::OF_MESSAGES {
+            let name = metric.name();
+            names.extend([
+                name.to_owned(),
+                format!("{name}_low"),
+                format!("{name}_high"),
+                format!("{name}_verdict"),
+            ]);
+        }
+    }
     names.extend(["features", "bare"].map(String::from));
     for metric in Metric::PRICES {
         let name = format!("price_{}", metric.name());
@@ -103,6 +118,10 @@ fn headings(has_streams: bool) -> Vec<String> {
 
 /// Place of the column of streams, after that of connections.
 const STREAMS: usize = 4;
+
+/// Numbers of messages, with their names in JSON.
+const MESSAGES: [&str; 7] =
+    ["sent", "received", "lost", "repeated", "reordered", "unnumbered", "merged_in_read"];
 
 /// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
@@ -161,7 +180,7 @@ fn four(difference: Option<&Difference>) -> Vec<String> {
     cells
 }
 
-fn cells(model: &Model, case: &Case, has_streams: bool) -> Vec<String> {
+fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> Vec<String> {
     let mut cells = about(&case.gateway, &case.load, has_streams);
     cells.push(case.trials.to_string());
     cells.push(case.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default());
@@ -185,6 +204,9 @@ fn cells(model: &Model, case: &Case, has_streams: bool) -> Vec<String> {
     let path = case.path.as_ref();
     cells.extend(four(path.and_then(|path| path.added_request_us_p50.as_ref())));
     cells.extend(four(path.and_then(|path| path.added_response_us_p50.as_ref())));
+    if has_messages {
+        cells.extend(of_messages(case));
+    }
     cells.extend(of_price(model, case));
     cells.push(optional(hoptax_analysis::error_share(case)));
     let causes = case.counts.iter().flat_map(|counts| &counts.causes);
@@ -193,6 +215,19 @@ fn cells(model: &Model, case: &Case, has_streams: bool) -> Vec<String> {
     cells.push(optional(case.memory.as_ref().and_then(|memory| memory.gateway_rss_bytes_max)));
     cells.push(case.findings.join(" "));
     cells.extend(CAPACITY.map(|_| String::new()));
+    cells
+}
+
+/// The cells for the messages of streams.
+fn of_messages(case: &Case) -> Vec<String> {
+    let counts = |counts: MessageCounts| {
+        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read } = counts;
+        [sent, received, lost, repeated, reordered, unnumbered, merged_in_read].map(|count| count.to_string())
+    };
+    let mut cells = case.messages.map(counts).unwrap_or_default().to_vec();
+    for metric in Metric::OF_MESSAGES {
+        cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
+    }
     cells
 }
 

@@ -153,6 +153,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         events => crate::sections::events::html(model),
         path => crate::sections::path::html(model),
         http2 => crate::sections::http2::html(model),
+        messages => crate::sections::messages::html(model),
         generators => crate::sections::generators::html(model),
     })?;
     Ok(page)

@@ -77,6 +77,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         events,
         ways,
         streams,
+        page.messages(model),
         page.budget(model),
         page.failures(model),
         page.findings(model),
@@ -296,13 +297,23 @@ impl Page {
         let mut text = self.title(crate::sections::hosts::HEADING);
         text.extend(sentences.iter().map(|line| self.wrap(line, "", "  ")));
         for table in crate::sections::hosts::tables(model) {
-            text.push_str(&format!("\n{}", self.title(&table.title)));
-            for line in layout::table(table.first, table.headings, &table.rows, usize::from(self.width)) {
-                text.push_str(&format!("{line}\n"));
-            }
-            text.push_str(&self.wrap(&table.note, "", ""));
+            text.push_str(&format!("\n{}", self.table(&table)));
         }
         text
+    }
+
+    fn messages(&self, model: &Model) -> String {
+        let tables = crate::sections::messages::tables(model);
+        tables.iter().map(|table| self.table(table)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A table with its title and its note.
+    fn table(&self, table: &layout::Table) -> String {
+        let mut text = self.title(&table.title);
+        for line in layout::table(table.first, table.headings, &table.rows, usize::from(self.width)) {
+            text.push_str(&format!("{line}\n"));
+        }
+        text + &self.wrap(&table.note, "", "")
     }
 
     /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a

@@ -10,6 +10,7 @@ pub(crate) mod generators;
 pub(crate) mod host;
 pub(crate) mod hosts;
 pub(crate) mod http2;
+pub(crate) mod messages;
 pub(crate) mod path;
 pub(crate) mod precision;
 pub(crate) mod quiet;

@@ -3,6 +3,7 @@
 use crate::words::format::Scale;
 use crate::words::text::{listed, place, with_interval};
 use hoptax_analysis::headline::{Ranked, Ranking};
+use hoptax_plan::Metric;
 use hoptax_stats::Estimate;
 
 /// The answer states the differences of at most this many gateways, so that it remains short. It only names
@@ -12,7 +13,7 @@ const MOST_DIFFERENCES: usize = 4;
 /// The ranking in words. It names the winner, or the gateways that share the lead, and says how much more the
 /// others add.
 pub(crate) fn in_words(ranking: &Ranking<'_>) -> String {
-    let at = format!("at the median {}", place(ranking.load));
+    let at = at(ranking);
     let mut left = MOST_DIFFERENCES;
     let mut answer = match ranking.leaders.as_slice() {
         [winner] => won(winner, ranking, &at),
@@ -50,7 +51,7 @@ pub(crate) fn order_in_words(ranking: &Ranking<'_>) -> String {
         |gateways: &[Ranked<'_>]| gateways.iter().map(|one| one.gateway.to_owned()).collect::<Vec<_>>();
     let more =
         |gateways: &[Ranked<'_>]| format!(" {} {} more", listed(&names(gateways)), add(gateways.len()));
-    let at = format!("at the median {}", place(ranking.load));
+    let at = at(ranking);
     let mut answer = match ranking.leaders.as_slice() {
         [winner] => format!("Only the order is known: {} adds least {at}.", winner.gateway),
         leaders => {
@@ -69,6 +70,12 @@ pub(crate) fn order_in_words(ranking: &Ranking<'_>) -> String {
         answer.push_str(&format!("{}.", more(&ranking.beaten)));
     }
     answer
+}
+
+/// The figure and the load point that the answer is about.
+fn at(ranking: &Ranking<'_>) -> String {
+    let each = if ranking.metric == Metric::AddedP50 { "" } else { "per message " };
+    format!("{each}at the median {}", place(ranking.load))
 }
 
 fn won(winner: &Ranked<'_>, ranking: &Ranking<'_>, at: &str) -> String {

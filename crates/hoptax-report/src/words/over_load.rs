@@ -7,7 +7,6 @@ use crate::words::sweeps::{Sweep, sweeps};
 use crate::words::text::listed;
 use crate::words::void;
 use hoptax_analysis::{Analysis, Case, Difference, Load};
-use hoptax_plan::Metric;
 
 /// A tax that changes at least by this factor is worth a sentence.
 const FACTOR: f64 = 2.0;
@@ -98,14 +97,15 @@ impl<'a> Course<'a> {
     }
 
     fn tax(&self, gateway: &str, load: usize) -> Option<&'a Difference> {
-        self.case(gateway, load)?.tax.as_ref()?.added_p50.as_ref()
+        self.case(gateway, load)?.tax.as_ref()?.get(self.analysis.latency_metric())
     }
 
     /// Which of two gateways adds less at a load point: `Some(None)` if they cannot be told apart, `None` if
     /// they were not compared.
     fn less<'g>(&self, pair: [&'g str; 2], load: usize) -> Option<Option<&'g str>> {
+        let metric = self.analysis.latency_metric();
         let is_pair = |one: &&hoptax_analysis::GatewayPair| {
-            one.load.index == load && one.metric == Metric::AddedP50 && one.is_of(pair[0], pair[1])
+            one.load.index == load && one.metric == metric && one.is_of(pair[0], pair[1])
         };
         let found = self.analysis.pairs.iter().find(is_pair)?;
         let [one, other] = pair;

@@ -2,6 +2,7 @@
 //! are sent to the generator with each load spec.
 
 use anyhow::Context as _;
+use hoptax_format::grpc;
 use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_host::probe::leg::Messages;
 use hoptax_load::target::first_request;
@@ -109,6 +110,16 @@ pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>
     }
 }
 
+/// Replaces the streams of the client by one message, for requests that are sent as a whole.
+pub(super) fn with_one_message(targets: &mut [TargetSpec]) {
+    for target in targets {
+        if target.stream.take().is_some() {
+            // Bodies have at most 1 GiB, so they have a prefix.
+            target.body = grpc::body(&target.body).unwrap_or_default();
+        }
+    }
+}
+
 fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
     let mut headers = target.headers.clone();
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -125,6 +136,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         body_is_template: target.body_is_template,
         chunked: target.chunked,
         grpc: target.grpc,
+        stream: target.stream,
         checks: target.checks.clone(),
     }
 }
@@ -132,7 +144,18 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::messages::{StreamKind, StreamSpec};
     use hoptax_lab::fake;
+
+    #[test]
+    fn streams_of_the_client_become_one_message() {
+        let stream = StreamSpec { kind: StreamKind::BothWays, messages: 3, every_ns: 0, same_clock: false };
+        let target = Target { grpc: true, stream: Some(stream), ..Target::get("/a.B/C") };
+        let mut specs = [request(&target, vec![7; 20], "a"), request(&Target::get("/"), vec![7; 20], "a")];
+        with_one_message(&mut specs);
+        assert_eq!((specs[0].stream, &specs[0].body[..6]), (None, &[0, 0, 0, 0, 20, 7][..]));
+        assert_eq!(specs[1].body, [7; 20]);
+    }
 
     #[test]
     fn messages_are_as_long_as_the_plans() {

@@ -8,7 +8,7 @@ use hoptax_format::random::Random;
 use hoptax_format::record::{Cause, LoadRecord};
 use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
-use hoptax_plan::{LoadPoint, PathSplit, Plan, units};
+use hoptax_plan::{LoadPoint, PathSplit, Plan, Upstream, units};
 use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -45,10 +45,14 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
     }
     let warmup_ns = nanoseconds(warmup(plan, &shape, connections));
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
+    let mut targets = run.contents.targets(&plan.targets, &units::host_header_of(false, &addresses[0]));
+    // hoptax-remote corrects this if the generator is on another host than the upstream.
+    let same_clock = matches!(plan.upstream, Upstream::BuiltIn(_));
+    targets.iter_mut().filter_map(|target| target.stream.as_mut()).for_each(|it| it.same_clock = same_clock);
     LoadSpec {
         tunnel: None,
         schema: SPEC_SCHEMA,
-        targets: run.contents.targets(&plan.targets, &units::host_header_of(false, &addresses[0])),
+        targets,
         files: run.contents.files.clone(),
         addresses,
         sources: plan.sources.clone(),

@@ -19,6 +19,10 @@ const PER_START: Duration = Duration::from_millis(700);
 /// pauses.
 const PER_WARM_UP: Duration = Duration::from_secs(5);
 
+/// Time that warming up a process takes if it generates code: 20 s of load, in bursts of 150 ms with
+/// [`PER_TRIAL`] after each.
+const PER_WARM_UP_OF_CODE: Duration = Duration::from_secs(30);
+
 /// Time that a pass of a profile needs in addition to its measured time: warm-up, start of the profiler, and
 /// reading of its data.
 const PER_PASS: Duration = Duration::from_millis(2_500);
@@ -32,7 +36,8 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 
 /// Estimated duration of the run: the set-up, all trials, and the pauses between trials. For `trials: auto`,
 /// this is the duration with the minimum number of rounds. The run can take longer if services start slowly,
-/// if gateways generate code ([`longer_by`]), or if requests are still in flight at the end of trials.
+/// if gateways generate code ([`longer_with_generated_code`] before the run, [`longer_by`] during it), or if
+/// requests are still in flight at the end of trials.
 pub fn estimate(plan: &Plan) -> Duration {
     without_profiles(plan) + of_profiles(plan) + of_tails(plan)
 }
@@ -56,18 +61,33 @@ fn of_tails(plan: &Plan) -> Duration {
 /// How much longer a run takes than [`estimate`] said, because gateways are restarted that generate code.
 /// `warm_ups` are their first warm-ups.
 pub fn longer_by<'w>(plan: &Plan, warm_ups: impl IntoIterator<Item = &'w WarmUp>) -> Duration {
-    let between = |load: Duration, bursts: usize| load + PER_TRIAL.saturating_mul(bursts as u32);
+    let warming = |warm_up: &WarmUp| {
+        Duration::from_nanos(warm_up.load_ns()) + PER_TRIAL.saturating_mul(warm_up.bursts.len() as u32)
+    };
+    warm_ups.into_iter().map(|warm_up| longer_by_restarts(plan, warming(warm_up))).sum()
+}
+
+/// How much longer a run takes than [`estimate`] says if this number of its gateways generates code: they are
+/// warmed up for longer, and restarted between rounds.
+pub fn longer_with_generated_code(plan: &Plan, gateways: u32) -> Duration {
+    let Some(limits) = plan.until_settled.filter(|_| plan.start.is_none() && !plan.isolate) else {
+        return Duration::ZERO;
+    };
+    let warming = limits.at_most.min(PER_WARM_UP_OF_CODE);
+    let first = warming.saturating_sub(of_warm_up(plan));
+    (first + longer_by_restarts(plan, warming)).saturating_mul(gateways)
+}
+
+/// How much longer a run takes because a gateway is restarted that generates code, with warm-ups of this
+/// length.
+fn longer_by_restarts(plan: &Plan, warming: Duration) -> Duration {
     // A look at a process lasts about half as long as its warm-up.
     let looks = if matches!(plan.trials, Trials::Auto(_)) { 2 } else { 0 };
-    let of_start = |warm_up: &WarmUp| {
-        let warming = between(Duration::from_nanos(warm_up.load_ns()), warm_up.bursts.len());
-        PER_START + warming + warming.checked_div(looks).unwrap_or_default()
-    };
+    let of_start = PER_START + warming + warming.checked_div(looks).unwrap_or_default();
     let estimated = if plan.restarts.is_some() { PER_START + of_warm_up(plan) } else { Duration::ZERO };
-    let of_one: Duration =
-        warm_ups.into_iter().map(|warm_up| of_start(warm_up).saturating_sub(estimated)).sum();
     let rounds = if plan.trials.time_only().is_some() { rounds(plan) } else { plan.trials.at_most() };
-    of_one.saturating_mul(plan.restarts_of(true).min((rounds / LEAST_EACH).saturating_sub(1)))
+    let restarts = plan.restarts_of(true).min((rounds / LEAST_EACH).saturating_sub(1));
+    of_start.saturating_sub(estimated).saturating_mul(restarts)
 }
 
 /// Duration of all restarts between this many rounds. Gateways that generate code are not known yet.
@@ -263,6 +283,32 @@ mod tests {
         assert_eq!((longest_of_ten, same), (ten, ten));
         let starts = 2 * PER_START + 3 * PER_WARM_UP;
         assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
+    }
+
+    #[test]
+    fn gateways_that_generate_code_take_longer() {
+        let context =
+            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+        let longer = |rest: &str| {
+            let text = format!(
+                "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\n{rest}"
+            );
+            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            longer_with_generated_code(&plan, 2).as_secs_f64()
+        };
+        // Each of two gateways is warmed up for 25 s longer. Eight rounds are enough for three restarts.
+        for (rest, restarts) in
+            [("trials: 8\n", 3.0), ("trials: 5\n", 1.0), ("trials: 8\nrestarts: 0\n", 0.0)]
+        {
+            let expected = 2.0 * (25.0 + restarts * 30.7);
+            assert!((longer(rest) - expected).abs() < 1e-6, "{rest}: {}", longer(rest));
+        }
+        // Five seconds of each restart are in the estimate already.
+        let with_restarts = longer("trials: 8\nrestarts: 3\n");
+        assert!((with_restarts - 2.0 * 4.0 * 25.0).abs() < 1e-6, "{with_restarts}");
+        assert_eq!(longer("trials: 8\nwarmup: 1s\n"), 0.0);
+        assert_eq!(longer("trials: 8\nisolate: true\n"), 0.0);
     }
 
     #[test]

@@ -15,7 +15,8 @@ mod slot;
 mod spread;
 
 pub use estimate::{
-    estimate, estimate_at_most, estimate_of_rounds, longer_by, planned_starts, rounds as expected_rounds,
+    estimate, estimate_at_most, estimate_of_rounds, longer_by, longer_with_generated_code, planned_starts,
+    rounds as expected_rounds,
 };
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};

@@ -8,7 +8,7 @@ use super::warming::Warming;
 use hoptax_format::clock;
 use hoptax_format::random::Random;
 use hoptax_load::event_loop::Token;
-use hoptax_plan::{HopDelay, HopDelayHow};
+use hoptax_plan::{HopDelay, HopDelayHow, HopFaults};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ const POLL_NS: u64 = 50_000;
 #[derive(Debug)]
 pub(super) struct Holds {
     pub(super) delay: Option<HopDelay>,
+    pub(super) faults: Option<HopFaults>,
     /// `None` if there is no warm-up, or if it is over. A warm hop then costs no more than a hop without a
     /// warm-up.
     warming: Option<Arc<Warming>>,
@@ -49,6 +50,7 @@ impl Holds {
         polls: bool,
     ) -> Self {
         Self {
+            faults: delay.and_then(|delay| delay.faults),
             // A hop that only warms up has zero delays. Without them, it costs no more than any hop when it
             // is warm.
             delay: delay.filter(|delay| !delay.is_zero()),
@@ -77,6 +79,11 @@ impl Holds {
     pub(super) fn draw(&mut self) -> Option<HopDelay> {
         let delay = self.delay?;
         (self.random.unit() < delay.share).then_some(delay)
+    }
+
+    /// Decides at random with this probability.
+    pub(super) fn happens(&mut self, share: f64) -> bool {
+        share > 0.0 && self.random.unit() < share
     }
 
     /// Applies a delay. If `how` is `Spin`, waits here and returns `None`. Otherwise starts a timer and

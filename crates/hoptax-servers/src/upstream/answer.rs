@@ -315,6 +315,8 @@ mod tests {
             port: None,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         }
     }
 

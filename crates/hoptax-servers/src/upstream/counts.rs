@@ -1,10 +1,11 @@
 //! The counts of one listener. The listener's thread writes them, and the control thread reads them.
 
 use crate::ledger::InstanceCounts;
+use hoptax_record::Deadlines;
 use hoptax_wire::http1::Version;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A counter that only one thread changes. A change therefore needs only a load and a store. If several
 /// threads changed the counter, each change would need a locked instruction.
@@ -14,6 +15,10 @@ pub(super) struct Count(AtomicU64);
 impl Count {
     pub(super) fn add(&self, more: u64) {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     pub(super) fn take_back(&self, less: u64) {
@@ -47,6 +52,7 @@ pub(super) struct Counts {
     pub(super) streams: StreamCounts,
     /// Streams that clients reset before they had the whole response.
     pub(super) cancels: Count,
+    pub(super) deadlines: DeadlineCounts,
 }
 
 /// Maximum number of streams that a client may open at a time on one connection.
@@ -70,6 +76,62 @@ impl StreamCounts {
     }
 }
 
+/// Counts of calls with a deadline, in buckets of similar time limits. As for [`StreamCounts`], the
+/// difference of two readings then shows which time limits there were in between. It is exact if the time
+/// limits of a bucket are equal. The buckets are made with the first deadline.
+#[derive(Debug, Default)]
+pub(super) struct DeadlineCounts(OnceLock<Vec<Bucket>>);
+
+/// Time limits that differ by 0.8 % at most. Zero if there are none.
+#[derive(Debug, Default)]
+struct Bucket {
+    calls: Count,
+    least: Count,
+    most: Count,
+}
+
+/// Each power of two is divided into 128 buckets.
+const BITS: u32 = 7;
+/// The powers of two that have buckets: from 16 µs to 19 h, nanoseconds. The first and the last bucket also
+/// have the time limits beyond.
+const POWERS: std::ops::Range<u32> = 14..46;
+const BUCKETS: usize = ((POWERS.end - POWERS.start) << BITS) as usize;
+
+impl DeadlineCounts {
+    /// Counts a call with this time limit, nanoseconds.
+    pub(super) fn add(&self, limit: u64) {
+        let buckets =
+            self.0.get_or_init(|| std::iter::repeat_with(Bucket::default).take(BUCKETS).collect());
+        let limit = limit.max(1);
+        let bucket = &buckets[bucket(limit)];
+        let least = bucket.least.get();
+        if least == 0 || limit < least {
+            bucket.least.set(limit);
+        }
+        if limit > bucket.most.get() {
+            bucket.most.set(limit);
+        }
+        bucket.calls.add(1);
+    }
+
+    /// The calls in each bucket that has some, by the bucket's place.
+    fn read(&self) -> impl Iterator<Item = (u32, Deadlines)> {
+        (0..).zip(self.0.get().into_iter().flatten()).filter_map(|(place, bucket)| {
+            let Bucket { calls, least, most } = bucket;
+            let found = Deadlines { calls: calls.get(), least_ns: least.get(), most_ns: most.get() };
+            (found.calls > 0).then_some((place, found))
+        })
+    }
+}
+
+/// Place of a time limit's bucket.
+fn bucket(limit: u64) -> usize {
+    let limit = limit.clamp(1 << POWERS.start, (1 << POWERS.end) - 1);
+    let shift = limit.ilog2() - BITS;
+    let power = shift + BITS - POWERS.start;
+    (power << BITS) as usize + (limit >> shift) as usize - (1 << BITS)
+}
+
 impl Counts {
     pub(super) fn requests(&self, version: Version) -> &Count {
         match version {
@@ -90,6 +152,12 @@ impl Counts {
                 *by_open.entry(open).or_default() += count.get();
             }
         }
+        let mut deadlines: BTreeMap<u32, Deadlines> = BTreeMap::new();
+        for one in listeners {
+            for (place, found) in one.deadlines.read() {
+                deadlines.entry(place).and_modify(|sum| sum.add(found)).or_insert(found);
+            }
+        }
         InstanceCounts {
             requests: http10 + http11 + http2,
             connections: sum(|one| &one.connections),
@@ -106,6 +174,36 @@ impl Counts {
             most_streams: Some(by_open.keys().last().map_or(0, |open| u64::from(*open))),
             streams_by_open: Some(by_open),
             cancels: Some(sum(|one| &one.cancels)),
+            deadlines: Some(deadlines),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_have_similar_time_limits() {
+        assert_eq!((bucket(0), bucket(u64::MAX)), (0, BUCKETS - 1));
+        let mut limit = 1_u64 << POWERS.start;
+        while bucket(limit) < BUCKETS - 1 {
+            let next = limit + limit.div_ceil(128);
+            assert!(bucket(next) > bucket(limit), "{limit} and {next}");
+            assert!(bucket(limit + limit / 1000) - bucket(limit) <= 1, "{limit}");
+            limit = next;
+        }
+    }
+
+    #[test]
+    fn deadlines_have_their_extremes() {
+        let listeners = [Arc::<Counts>::default(), Arc::default()];
+        for (listener, limit) in [(0, 1_000_000_000), (1, 1_000_000_001), (0, 999_999_999), (1, 5)] {
+            listeners[listener].deadlines.add(limit);
+        }
+        let deadlines = Counts::read(&listeners).deadlines.expect("counted");
+        let found: Vec<Deadlines> = deadlines.into_values().collect();
+        let deadlines = |calls, least_ns, most_ns| Deadlines { calls, least_ns, most_ns };
+        assert_eq!(found, [deadlines(1, 5, 5), deadlines(3, 999_999_999, 1_000_000_001)]);
     }
 }

@@ -8,9 +8,11 @@
 mod answer;
 mod calls;
 mod control;
+mod conversation;
 mod counts;
 mod delay;
 mod like;
+mod reflection;
 mod rules;
 mod secure;
 mod server;
@@ -103,7 +105,7 @@ impl RunningUpstream {
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let mut answers = answer::Answers::new(settings, placement.stamps)?;
         let mut rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
-        let calls = calls::Calls::new(&settings.headers)?;
+        let calls = calls::Calls::new(settings)?;
         let ruled = rules.iter_mut().flat_map(rules::Rules::answers_mut);
         answer::encode(std::iter::once(&mut answers).chain(ruled));
         let host = placement.address.unwrap_or(LOOPBACK);
@@ -256,6 +258,8 @@ mod tests {
             port,
             listen: Listen::Ports,
             answers: Vec::new(),
+            streams: Vec::new(),
+            grpc_status: None,
         }
     }
 

@@ -123,6 +123,36 @@ impl Client {
         self.answers.insert(stream, Answer { tag: request.tag, ..Answer::default() });
     }
 
+    /// Begins a request whose body the caller sends in parts. [`flush`](Self::flush) sends the head. Returns
+    /// the number of its stream.
+    pub(crate) fn open(&mut self, request: &Request<'_>) -> u32 {
+        let block = Block::plain(&request.fields());
+        let stream = self.connection.request(request.tag, false, &block, &[], false, &mut self.output);
+        let stream = stream.expect("there is room for a stream");
+        self.answers.insert(stream, Answer { tag: request.tag, ..Answer::default() });
+        stream
+    }
+
+    /// Sends a part of a body at once.
+    pub(crate) fn send(&mut self, stream: u32, data: &[u8], end: bool) {
+        let sent = self.connection.send_data(stream, data, end, &mut self.output);
+        assert_eq!(sent, Some(data.len()), "the windows are larger");
+        self.flush();
+    }
+
+    /// Receives until an answer that has not ended fulfils a condition.
+    pub(crate) fn receive_until(&mut self, stream: u32, is_enough: impl Fn(&Answer) -> bool) -> &Answer {
+        self.flush();
+        while !is_enough(&self.answers[&stream]) {
+            let found = self.connection.advance(&self.input, &mut self.sections, &mut self.output);
+            let (consumed, step) = found.expect("the server keeps to the protocol");
+            assert_eq!(self.step(&step), None, "an answer has ended");
+            self.input.drain(..consumed);
+            assert!(step != Step::NeedMore || self.receive(), "the connection has ended");
+        }
+        &self.answers[&stream]
+    }
+
     fn send_body(&mut self, stream: u32) {
         let rest = self.unsent.get_mut(&stream).expect("a body that is not sent");
         if let Some(sent) = self.connection.send_data(stream, rest, true, &mut self.output) {
@@ -183,7 +213,9 @@ impl Client {
                 return end.then_some(stream.id);
             }
             Step::Reset { stream, code, unprocessed } => {
-                self.answers.get_mut(&stream.id).expect("a known stream").reset = Some((*code, *unprocessed));
+                // After its answer, the server can refuse the rest of the request.
+                let answer = self.answers.get_mut(&stream.id)?;
+                answer.reset = Some((*code, *unprocessed));
                 return Some(stream.id);
             }
             Step::Writable { stream } => self.send_body(stream.id),

@@ -3,6 +3,7 @@
 mod calls;
 mod client;
 mod hop;
+mod messages;
 
 use client::{Answer, Client, Request};
 use hoptax_format::Address;
@@ -27,6 +28,8 @@ fn settings() -> BuiltInUpstream {
         port: None,
         listen: Listen::Ports,
         answers: Vec::new(),
+        streams: Vec::new(),
+        grpc_status: None,
     }
 }
 

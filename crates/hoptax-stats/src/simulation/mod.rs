@@ -6,6 +6,7 @@
 
 mod bisect;
 mod disturbed;
+mod messages;
 mod methods;
 mod pairs;
 mod processes;

@@ -32,8 +32,8 @@ const LEAST_ROUNDS: u32 = 8;
 
 /// Measure how much separate runs scatter on this machine
 ///
-/// Runs a plan several times, and starts its gateways each time. Later runs on this machine use the result,
-/// until as many runs of their plan are in the results directory. Ctrl-C stops; four or more runs then count.
+/// Runs a plan several times, with new gateways each time. Later runs on this machine use the result, until
+/// as many runs of their plan are in the results directory. After Ctrl-C, four or more runs count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 the result is kept; 1 too few runs count, or could not run; 2 wrong \
     plan or command line.")]

@@ -4,7 +4,7 @@ use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits, names_of_several, replace_missing};
 use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape};
-use hoptax_lab::packs::PackSet;
+use hoptax_lab::packs::{Pack, PackSet};
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
 use hoptax_plan::units::show_pace;
@@ -14,7 +14,9 @@ use hoptax_plan::{
 };
 use hoptax_record::DIRECT;
 use hoptax_record::start::FIRST_REQUESTS;
-use hoptax_run::schedule::{estimate, estimate_at_most, expected_rounds, planned_starts, search};
+use hoptax_run::schedule::{
+    estimate, estimate_at_most, expected_rounds, longer_with_generated_code, planned_starts, search,
+};
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -47,7 +49,8 @@ impl Args {
                 "the hosts' gateways and limits were not checked; `hoptax hosts PLAN` checks them".to_owned(),
             );
         }
-        let preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
+        let mut preview = Preview { replaced, notes, ..Preview::of(&plan, not_installed(&plan, &packs)) };
+        preview.lengthen(longer_with_generated_code(&plan, generating_code(&plan, &packs)));
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&preview)?)?;
         } else {
@@ -216,6 +219,15 @@ fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
     missing
 }
 
+/// Number of gateways whose packs show that they generate code.
+fn generating_code(plan: &Plan, packs: &PackSet) -> u32 {
+    let generates = |gateway: &&Gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => packs.get(pack).is_some_and(Pack::names_generated_code),
+        _ => false,
+    };
+    plan.gateways.iter().filter(generates).count() as u32
+}
+
 /// The plan will run on another machine.
 #[cfg(not(target_os = "linux"))]
 fn not_installed(_plan: &Plan, _packs: &PackSet) -> Vec<NotInstalled> {
@@ -284,6 +296,12 @@ impl SearchPreview {
 }
 
 impl Preview {
+    /// The run takes this much longer.
+    fn lengthen(&mut self, longer: Duration) {
+        self.expected_s += longer.as_secs_f64();
+        self.at_most_s = self.at_most_s.map(|longest| longest + longer.as_secs_f64());
+    }
+
     fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
         let direct =
             ContenderPreview { label: DIRECT.to_owned(), what: "no gateway: the baseline".to_owned() };

@@ -22,8 +22,8 @@ pub(super) struct Args {
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
-    /// Compare gateway X of run A with gateway Y of run B, such as main,pr. Without B, both gateways are of
-    /// run A [default: every gateway that both runs have]
+    /// Compare gateway X of run A with gateway Y of run B (or A), such as main,pr [default: every gateway
+    /// that both runs have]
     #[arg(long, value_name = "X,Y", value_parser = labels)]
     labels: Option<(String, String)>,
 

@@ -36,7 +36,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
+    /// Format of the verdicts
+    #[arg(long, value_enum, default_value = "terminal")]
     format: Format,
 
     #[arg(long, help = help::ACCEPT_VOID)]

@@ -7,7 +7,10 @@ use clap::ValueEnum;
 use hoptax_format::Address;
 use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
-use hoptax_plan::{HopDelay, HopDelayHow, HopWarming, HopWarmingFall, check_hop_delay, units};
+use hoptax_plan::units::{self, UnitError};
+use hoptax_plan::{
+    HopDeadline, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall, check_hop_delay,
+};
 use hoptax_servers::hop::{self, ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
@@ -26,8 +29,8 @@ pub(super) struct Args {
     /// turn: for each connection (l4) or each request (l7, h2)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
-    /// Be a forward proxy for this host and port (l7 only): accept requests with the whole URL, and CONNECT.
-    /// Refuse other hosts and ports with status 403. Can be repeated
+    /// Be a forward proxy for this host and port (l7 only): accept requests with the whole URL, and CONNECT;
+    /// refuse others with status 403. Can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     forward_proxy: Vec<String>,
     /// HTTP version for upstreams (h2 only) [default: 2]
@@ -54,7 +57,10 @@ struct DelayArgs {
     /// Delay each response by this long before returning it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     delay_out: Option<Duration>,
-    /// Share of requests to delay, such as 0.01 or 1%. The requests are chosen at random [default: 100%]
+    /// Delay each gRPC message of a response by this long (h2 only) [default: 0ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    delay_message: Option<Duration>,
+    /// Share of requests to delay, at random, such as 0.01 or 1% [default: 100%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     delay_share: Option<f64>,
     /// How to spend the delay [default: sleep]
@@ -72,21 +78,44 @@ struct DelayArgs {
     /// How the extra time falls to zero [default: linear]
     #[arg(long, value_name = "HOW", requires = "warming_requests")]
     warming_fall: Option<Fall>,
+    /// Drop this share of the gRPC messages of responses (h2 only) [default: 0%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    fault_drop: Option<f64>,
+    /// Send this share of the gRPC messages of responses twice (h2 only) [default: 0%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    fault_repeat: Option<f64>,
+    /// Keep the gRPC messages of a response for this long, and send them together (h2 only) [default: 0ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    fault_hold: Option<Duration>,
+    /// Drop the deadline of gRPC calls (drop), or replace it by this time limit (h2 only)
+    #[arg(long, value_name = "drop|TIME", value_parser = deadline)]
+    fault_deadline: Option<HopDeadline>,
+}
+
+fn deadline(typed: &str) -> Result<HopDeadline, UnitError> {
+    if typed == "drop" { Ok(HopDeadline::Drop) } else { units::duration(typed).map(HopDeadline::Replace) }
 }
 
 impl DelayArgs {
-    fn read(&self, kind: Kind) -> Result<Option<HopDelay>, BadInput> {
-        let is_delayed = self.delay_in.is_some() || self.delay_out.is_some();
+    fn read(&self, kind: hop::Kind) -> Result<Option<HopDelay>, BadInput> {
+        let is_delayed =
+            self.delay_in.is_some() || self.delay_out.is_some() || self.delay_message.is_some();
         if !is_delayed && (self.delay_share.is_some() || self.delay_how.is_some()) {
             return Err(BadInput(
                 "--delay-share and --delay-how need a delay; add --delay-in or --delay-out".into(),
             ));
         }
-        let warming = self.warming();
-        if !is_delayed && warming.is_none() {
+        let (warming, faults) = (self.warming(), self.faults());
+        let forwards_calls = kind == hop::Kind::H2(hop::UpstreamHttp::Http2);
+        if !forwards_calls && (self.delay_message.is_some() || faults.is_some()) {
+            return Err(BadInput(
+                "--delay-message and --fault-… are for gRPC calls; use h2 without --upstream-http".into(),
+            ));
+        }
+        if !is_delayed && warming.is_none() && faults.is_none() {
             return Ok(None);
         }
-        if kind == Kind::L4 {
+        if kind == hop::Kind::L4 {
             return Err(BadInput("l4 cannot delay requests, because it does not parse them; use l7".into()));
         }
         let delay = HopDelay {
@@ -95,6 +124,8 @@ impl DelayArgs {
             share: self.delay_share.unwrap_or(1.0),
             how: self.delay_how.map(How::meaning).unwrap_or_default(),
             warming,
+            message: self.delay_message.unwrap_or_default(),
+            faults,
         };
         check_hop_delay(&delay).map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
         Ok(Some(delay))
@@ -104,6 +135,21 @@ impl DelayArgs {
     fn warming(&self) -> Option<HopWarming> {
         let fall = self.warming_fall.map(Fall::meaning).unwrap_or_default();
         Some(HopWarming { requests: self.warming_requests?, extra: self.warming_extra?, fall })
+    }
+
+    /// The faults, if an option plants one.
+    fn faults(&self) -> Option<HopFaults> {
+        let Self { fault_drop: drop, fault_repeat: repeat, fault_hold: hold, fault_deadline: deadline, .. } =
+            *self;
+        if drop.is_none() && repeat.is_none() && hold.is_none() && deadline.is_none() {
+            return None;
+        }
+        Some(HopFaults {
+            drop: drop.unwrap_or_default(),
+            repeat: repeat.unwrap_or_default(),
+            hold: hold.unwrap_or_default(),
+            deadline,
+        })
     }
 }
 
@@ -131,7 +177,7 @@ enum UpstreamHttp {
 enum How {
     /// Wait on a timer
     Sleep,
-    /// Keep the CPU busy, as a computation does. During this time the worker handles no other request
+    /// Keep the CPU busy, as a computation does; the worker then handles no other request
     Spin,
 }
 
@@ -170,7 +216,7 @@ impl Args {
             workers: self.workers,
             cpus: cpus(self.cpus.as_deref())?,
             forward: self.forward()?,
-            delay: self.delay.read(self.kind)?,
+            delay: self.delay.read(self.kind()?)?,
             seed: self.delay.seed,
         };
         let signals = StopSignals::catch()?;

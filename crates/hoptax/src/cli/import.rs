@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Turn an access log, HAR, curl commands or OpenAPI into a plan
 ///
-/// The built-in upstream answers with the statuses, sizes and times of the log. Credentials, cookies and
-/// values in queries are not copied.
+/// The built-in upstream answers with the log's statuses, sizes and times. Credentials, cookies and values in
+/// queries are not copied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files to read, packed with gzip or not; `-` is standard input
@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// or Envoy [default: detected]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
-    /// Number of targets; rarer kinds of requests become one target per method
+    /// Number of targets; rarer kinds become one target per method
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
     top: u16,
     /// Only requests to this host [default: all in logs, the most frequent in HAR files]

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_plan::ClientHttp2;
 use hoptax_record::Failure;
@@ -15,16 +16,16 @@ use std::path::{Path, PathBuf};
 
 /// Check that packs use equal settings and answer as direct does
 ///
-/// Starts each gateway with one worker, with two, and with an access log, and observes its settings. Then
-/// sends 22 requests (36 with `--http 2`) to it and to direct: every difference must be listed in the pack
-/// under `differences`, and every listed difference must occur.
+/// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends it and
+/// direct 22 requests (36 with `--http 2`, 20 calls with `--grpc`). The pack must list every difference under
+/// `differences`, and each must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
     checked; 2 a pack or the command line is wrong; 3 a gateway is not equalised, or answers in another way."
 )]
 pub(super) struct Args {
-    /// Packs to check [default: all that are installed, and speak the version of HTTP]
+    /// Packs to check [default: all installed that speak these versions of HTTP]
     #[arg(value_name = "PACK")]
     names: Vec<String>,
     /// Check only the settings
@@ -36,6 +37,12 @@ pub(super) struct Args {
     /// Version of HTTP that clients speak: 1.1 or 2
     #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
     http: HttpVersion,
+    /// Version of HTTP that gateways speak to the upstream: 1.1 or 2
+    #[arg(long, default_value = "1.1", value_parser = version, value_name = "VERSION")]
+    upstream_http: HttpVersion,
+    /// Compare only answers to gRPC calls
+    #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http"])]
+    grpc: bool,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -100,9 +107,10 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         let chosen = self.chosen(&packs)?;
-        let scope = match (self.settings, self.answers) {
-            (true, _) => Scope::Settings,
-            (_, true) => Scope::Answers,
+        let scope = match (self.grpc, self.settings, self.answers) {
+            (true, ..) => Scope::Calls,
+            (_, true, _) => Scope::Settings,
+            (.., true) => Scope::Answers,
             _ => Scope::All,
         };
         let work_dir = WorkDir::new(self.keep.as_deref())?;
@@ -114,7 +122,7 @@ impl Args {
                 if io::stderr().is_terminal() {
                     eprintln!("{}: starting the gateway and sending requests …", pack.name());
                 }
-                lint::lint(pack, scope, self.http, &packs, &exe, work_dir.path())
+                lint::lint(pack, scope, self.legs(), &packs, &exe, work_dir.path())
             })
             .collect();
         self.print(&reports)?;
@@ -125,19 +133,41 @@ impl Args {
         })
     }
 
+    fn legs(&self) -> Legs {
+        match self.grpc {
+            true => Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 },
+            false => Legs { clients: self.http, upstream: self.upstream_http },
+        }
+    }
+
+    /// Why a gateway cannot be checked as the user requires.
+    fn refusal(&self, pack: &Pack) -> Option<String> {
+        let (name, manifest) = (pack.name(), pack.manifest());
+        if self.grpc
+            && let Some(reason) = manifest.unsupported.get("grpc")
+        {
+            return Some(format!("the pack `{name}` does not pass gRPC calls: {reason}. Omit it"));
+        }
+        if self.grpc && manifest.intercept.is_some() {
+            let text = "is a sidecar, but the upstream for calls is outside of its namespace";
+            return Some(format!("the pack `{name}` {text}. Omit it"));
+        }
+        let has_own_way = self.grpc && manifest.grpc;
+        let upstream = if has_own_way { HttpVersion::Http11 } else { self.legs().upstream };
+        refusal(pack, Legs { upstream, ..self.legs() })
+    }
+
     /// The packs that the user named, or all that are installed.
     fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
-        let speaks =
-            |pack: &Pack| self.http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No;
         if self.names.is_empty() {
-            return Ok(packs.iter().filter(|pack| binary::find(pack).is_some() && speaks(pack)).collect());
+            let is_chosen = |pack: &&Pack| binary::find(pack).is_some() && self.refusal(pack).is_none();
+            return Ok(packs.iter().filter(is_chosen).collect());
         }
         let find = |name: &String| match packs.get(name) {
-            Some(pack) if speaks(pack) => Ok(pack),
-            Some(_) => {
-                let text = format!("the pack `{name}` does not speak HTTP/2 with clients. Omit it, or write");
-                Err(BadInput(format!("{text} `http2` into its gateway.yaml")))
-            }
+            Some(pack) => match self.refusal(pack) {
+                None => Ok(pack),
+                Some(refusal) => Err(BadInput(refusal)),
+            },
             None => {
                 let known = packs.names().join(", ");
                 Err(BadInput(format!("there is no pack `{name}`; the packs are {known}")))
@@ -166,9 +196,33 @@ impl Args {
     }
 }
 
+/// Why a gateway cannot speak these versions of HTTP.
+fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
+    let (name, manifest) = (pack.name(), pack.manifest());
+    if legs.clients == HttpVersion::Http2 && manifest.http2 == ClientHttp2::No {
+        let text = format!("the pack `{name}` does not speak HTTP/2 with clients. Omit it, or write");
+        return Some(format!("{text} `http2` into its gateway.yaml"));
+    }
+    if legs.upstream == HttpVersion::Http2 && !manifest.upstream_http2 {
+        let reason = manifest.unsupported.get("upstream_http2");
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        return Some(format!(
+            "the pack `{name}` does not speak HTTP/2 to upstreams{reason}. Omit it, or write \
+             `upstream_http2: true` into its gateway.yaml"
+        ));
+    }
+    None
+}
+
 /// The settings, and then the answers, each with a heading.
 fn text(report: &Report) -> String {
-    let over = if report.http == HttpVersion::Http2 { " over HTTP/2" } else { "" };
+    let over = match (report.http == HttpVersion::Http2, report.upstream_http == HttpVersion::Http2) {
+        _ if report.grpc => " over gRPC",
+        (true, true) => " over HTTP/2 on both legs",
+        (true, false) => " over HTTP/2",
+        (false, true) => " with HTTP/2 to the upstream",
+        (false, false) => "",
+    };
     let version = report.version.as_deref().unwrap_or("version unknown");
     let name = format!("{} {version}{over}", report.pack);
     let settings = report.settings.as_ref().map(|settings| settings_text(&name, settings));
@@ -232,8 +286,9 @@ mod tests {
 
     #[test]
     fn the_number_of_cases_in_the_help_is_right() {
-        use hoptax_lab::conformance::{CASES, HTTP2_CASES, left_out};
+        use hoptax_lab::conformance::{CASES, GRPC_CASES, HTTP2_CASES, left_out};
         assert_eq!(CASES.len(), 22);
         assert_eq!(CASES.len() - left_out(HttpVersion::Http2).count() + HTTP2_CASES.len(), 36);
+        assert_eq!(GRPC_CASES.len(), 20);
     }
 }

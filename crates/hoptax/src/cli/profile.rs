@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "LABEL,…", value_delimiter = ',')]
     gateway: Vec<String>,
 
-    /// Explain instead why requests beyond p99 take longer than those at the median: who had the CPUs?
+    /// Explain why requests beyond p99 take longer than those at the median: who had the CPUs?
     #[arg(long)]
     tail: bool,
 

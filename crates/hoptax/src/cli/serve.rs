@@ -19,7 +19,7 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Show all runs in a browser: reports, comparisons, trends, notes
 ///
-/// Prints the address to open, with the token that clients must send, and serves until Ctrl-C or SIGTERM.
+/// Prints the address, with the token that clients must send, and serves until Ctrl-C or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is \
@@ -36,8 +36,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", help = help::TOKEN_FILE)]
     token_file: Option<PathBuf>,
 
-    /// Only show runs: nobody can change or delete them. Without --token-file, everybody who can reach the
-    /// address may read
+    /// Only show runs. Without --token-file, everybody who can reach the address may read
     #[arg(long)]
     read_only: bool,
 }

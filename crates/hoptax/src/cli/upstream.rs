@@ -3,11 +3,15 @@
 use super::exit::{BadInput, Exit};
 use super::help;
 use hoptax_format::field::{is_field_value, is_token};
+use hoptax_format::grpc::{self, Status};
+use hoptax_format::messages::StreamSpec;
 use hoptax_host::threads::{StopSignals, check_cpus};
-use hoptax_plan::{Answer, Body, BodyKind, BuiltInUpstream, Delay, Listen, units};
+use hoptax_plan::calls::{self, MOST_MESSAGES, USUAL_MESSAGES};
+use hoptax_plan::{Answer, Body, BodyKind, BuiltInUpstream, Delay, Listen, PathStream, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Run the built-in upstream until SIGTERM or Ctrl-C
 ///
@@ -26,20 +30,20 @@ pub(super) struct Args {
     /// Body of this size in each response, such as 0B, 64KiB or 1MB [default: 1KiB]
     #[arg(long = "body-size", alias = "body", value_name = "SIZE", value_parser = units::size, group = "content")]
     body: Option<u64>,
-    /// Fill the body with content that compresses like real content: text or json [default: a fixed pattern]
+    /// Fill the body with content that compresses like real text or json [default: a fixed pattern]
     #[arg(long, value_name = "KIND", value_parser = BodyKind::parse, conflicts_with_all = ["body_text", "body_file"])]
     body_kind: Option<BodyKind>,
     /// This text as the body of each response
     #[arg(long, value_name = "TEXT", group = "content")]
     body_text: Option<String>,
-    /// Content of this file as the body of each response; the file is read once, at the start
+    /// Content of this file, read once, as the body of each response
     #[arg(long, value_name = "FILE", group = "content")]
     body_file: Option<PathBuf>,
     /// Delay each response by this time, such as 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99%
     /// 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = units::delay)]
     delay: Delay,
-    /// Share of requests to answer with status 500, such as 0.01 or 1%. The requests are chosen at random
+    /// Share of requests to answer with status 500, at random, such as 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
     /// Close each connection after this number of requests, with GOAWAY on HTTP/2 [default: never]
@@ -49,6 +53,13 @@ pub(super) struct Args {
     /// can be repeated
     #[arg(long = "answer", value_name = "ANSWER", value_parser = hoptax_plan::parse_answer)]
     answers: Vec<Answer>,
+    /// Streams of one gRPC method: server-stream, client-stream or both-ways; the number of messages; the
+    /// time between them, as in /echo.Echo/Watch=server-stream,10,20ms; can be repeated
+    #[arg(long = "grpc-stream", value_name = "PATH=KIND[,MESSAGES[,EVERY]]", value_parser = grpc_stream)]
+    streams: Vec<PathStream>,
+    /// gRPC status of calls without an --answer, such as not-found [default: ok]
+    #[arg(long, value_name = "STATUS", value_parser = grpc_status)]
+    grpc_status: Option<Status>,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -73,11 +84,11 @@ pub(super) struct Args {
     /// Seed of random delays and failures
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Add a header to each response with the times at which the request was read and the response was sent
+    /// Add a header to each response with the times of the request and the response
     #[arg(long)]
     stamps: bool,
-    /// Also serve TLS, on a second port of each instance. The environment variable HOPTAX_UPSTREAM_IDENTITY
-    /// must contain the certificate and its key (PEM)
+    /// Also serve TLS, on a second port of each instance. HOPTAX_UPSTREAM_IDENTITY must contain the
+    /// certificate and its key (PEM)
     #[arg(long)]
     tls: bool,
 }
@@ -100,6 +111,8 @@ impl Args {
             port: self.port,
             listen: Listen::Ports,
             answers: self.answers,
+            streams: self.streams,
+            grpc_status: self.grpc_status,
         };
         let placement = Placement {
             control_address: self.control_address,
@@ -151,6 +164,36 @@ pub(super) fn cpus(typed: Option<&str>) -> anyhow::Result<Vec<u32>> {
     Ok(cpus)
 }
 
+/// Reads the streams of a gRPC method: `PATH=KIND,MESSAGES,EVERY`.
+fn grpc_stream(typed: &str) -> Result<PathStream, String> {
+    const FORM: &str = "write /SERVICE/METHOD=KIND, such as /echo.Echo/Watch=server-stream,10,20ms";
+    let (path, rest) = typed.split_once('=').ok_or(FORM)?;
+    let (service, method) = grpc::split(path).ok_or(FORM)?;
+    let mut parts = rest.split(',').map(str::trim);
+    let kind = calls::kind(parts.next().unwrap_or_default()).map_err(|error| error.to_string())?;
+    let kind = kind.ok_or("calls are unary by default; leave this option out")?;
+    let messages = match parts.next() {
+        None => USUAL_MESSAGES,
+        Some(text) => {
+            let count = text.parse::<u32>().ok().filter(|count| (1..=MOST_MESSAGES).contains(count));
+            count.ok_or_else(|| format!("`{text}` is not a number of messages; use 1 to {MOST_MESSAGES}"))?
+        }
+    };
+    let every = parts.next().map_or(Ok(Duration::ZERO), units::duration);
+    let every = every.map_err(|error| error.to_string())?;
+    if parts.next().is_some() {
+        return Err(FORM.to_owned());
+    }
+    let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+    let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+    Ok(PathStream { path: grpc::path(service, method), stream })
+}
+
+fn grpc_status(typed: &str) -> Result<Status, String> {
+    let known = || format!("`{typed}` is not a gRPC status; use a name such as not-found");
+    Status::from_name(typed).ok_or_else(known)
+}
+
 fn header(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once(':').ok_or("a header is written as \"name: value\"")?;
     let value = value.trim();
@@ -165,4 +208,36 @@ fn header(typed: &str) -> Result<(String, String), String> {
         return Err(format!("hoptax itself sets `{name}`; leave it out"));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_format::messages::StreamKind;
+
+    #[test]
+    fn streams_of_methods_are_read() {
+        for (typed, kind, messages, every_ns) in [
+            ("/echo.Echo/Watch=server-stream,7,20ms", StreamKind::ServerStream, 7, 20_000_000),
+            ("echo.Echo/Watch=both-ways,1", StreamKind::BothWays, 1, 0),
+            ("/echo.Echo/Watch=client-stream", StreamKind::ClientStream, USUAL_MESSAGES, 0),
+        ] {
+            let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+            assert_eq!(grpc_stream(typed), Ok(PathStream { path: "/echo.Echo/Watch".into(), stream }));
+        }
+        for (typed, part) in [
+            ("/echo.Echo/Watch", "write /SERVICE/METHOD=KIND"),
+            ("/Watch=both-ways", "write /SERVICE/METHOD=KIND"),
+            ("/a.B/C=unary", "leave this option out"),
+            ("/a.B/C=bidi", "`bidi` is not a kind of call"),
+            ("/a.B/C=both-ways,0", "use 1 to 1000000"),
+            ("/a.B/C=both-ways,1,20", "has no unit"),
+            ("/a.B/C=both-ways,1,20ms,3", "write /SERVICE/METHOD=KIND"),
+        ] {
+            let error = grpc_stream(typed).expect_err("wrong");
+            assert!(error.contains(part), "{typed}: {error}");
+        }
+        assert_eq!(grpc_status("not-found"), Ok(Status::NotFound));
+        assert!(grpc_status("5").is_err());
+    }
 }

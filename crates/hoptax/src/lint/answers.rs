@@ -1,8 +1,9 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
-use super::observe::{RunningGateway, plan};
+use super::observe::{RunningGateway, plan, plan_of_calls};
 use hoptax_format::spec::HttpVersion;
-use hoptax_lab::conformance;
+use hoptax_lab::conformance::{self, GrpcUpstream, Seen};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, manifest};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
@@ -10,7 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Time limit for each response. It is long enough for any gateway, because the gateway has no other load.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Some gateways never answer some cases.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a gateway's answers differ from direct's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,46 +50,69 @@ pub struct Difference {
     pub reason: Option<String>,
 }
 
-/// Starts the gateway of one installed pack, and sends every case of this version of HTTP to it and to
-/// direct. Also returns the version that the gateway reported.
+/// Starts the gateway of one installed pack, and sends every case of the clients' version of HTTP to it and
+/// to direct. Also returns the version that the gateway reported.
 ///
 /// # Errors
 /// If the gateway does not start, or if the upstream does not answer.
 pub(super) fn compare(
     pack: &Pack,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
 ) -> Result<(Answers, Option<String>), Failure> {
     let name = pack.name();
-    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", http, packs)?;
+    let plan = plan(&format!("name: \"{name}\", workers: 1"), "", legs, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
-    let facts = running.facts();
+    let (facts, http) = (running.facts(), legs.clients);
     let seen = conformance::observe(running.direct(), running.address(), &facts.change, http, PATIENCE);
-    let seen = seen.map_err(|error| Failure {
-        stage: Stage::Trial,
-        message: format!("{error:#}"),
-        detail: String::new(),
-    })?;
+    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
+    let answers = answers(pack, &seen.map_err(failed)?, legs, left_out.collect());
+    Ok((answers, facts.version.clone()))
+}
+
+/// Like [`compare`], with the cases of gRPC and an upstream for them.
+pub(super) fn compare_calls(
+    pack: &Pack,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<(Answers, Option<String>), Failure> {
+    let name = pack.name();
+    let plan = plan_of_calls(&format!("name: \"{name}\", workers: 1"), packs)?;
+    let upstream = GrpcUpstream::start().map_err(|error| failed(error.into()))?;
+    let directory = directory.join(format!("{name}-calls"));
+    let running = RunningGateway::start_before(Some(upstream.address()), &plan, packs, exe, &directory)?;
+    let facts = running.facts();
+    let seen = conformance::observe_calls(&upstream, running.address(), &facts.change, PATIENCE);
+    let legs = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 };
+    let answers = answers(pack, &seen.map_err(failed)?, legs, Vec::new());
+    Ok((answers, facts.version.clone()))
+}
+
+fn failed(error: anyhow::Error) -> Failure {
+    Failure { stage: Stage::Trial, message: format!("{error:#}"), detail: String::new() }
+}
+
+/// Compares the results with the pack's list.
+fn answers(pack: &Pack, seen: &[Seen], legs: Legs, left_out: Vec<LeftOut>) -> Answers {
     let listed = &pack.manifest().differences;
     let reason = |case: &str, what: &str| {
         let is_known =
-            |known: &&manifest::Difference| known.case == case && known.what == what && known.is_over(http);
+            |known: &&manifest::Difference| known.case == case && known.what == what && known.is_over(legs);
         listed.iter().find(is_known).map(|known| known.reason.clone())
     };
     let differences = seen.iter().filter_map(|seen| {
         let what = seen.difference.clone()?;
         Some(Difference { case: seen.case, reason: reason(seen.case, &what), what })
     });
-    let mismatches = conformance::mismatches(&seen, listed, http);
-    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
-    let answers = Answers {
+    let mismatches = conformance::mismatches(seen, listed, legs);
+    Answers {
         as_listed: mismatches.is_empty(),
         cases: seen.len(),
         differences: differences.collect(),
         mismatches: mismatches.iter().map(ToString::to_string).collect(),
-        left_out: left_out.collect(),
-    };
-    Ok((answers, facts.version.clone()))
+        left_out,
+    }
 }

@@ -10,7 +10,7 @@
 
 use super::observe::{RunningGateway, plan};
 use hoptax_analysis::checks::BEYOND;
-use hoptax_format::spec::HttpVersion;
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_record::{Failure, Stage};
 use hoptax_run::Loaded;
@@ -156,7 +156,7 @@ impl CpuUse {
 pub(super) fn measure(
     pack: &Pack,
     workers: u32,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -164,7 +164,7 @@ pub(super) fn measure(
     let name = pack.name();
     let compresses = pack.manifest().features.iter().any(|feature| feature == "gzip");
     let (features, body) = if compresses { (", features: [gzip]", COMPRESSED) } else { ("", "") };
-    let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, http, packs)?;
+    let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, legs, packs)?;
     let running =
         RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-{workers}-busy")))?;
     // One worker is expected to use at most one CPU, and two workers are expected to use more. If no attempt

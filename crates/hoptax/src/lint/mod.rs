@@ -18,6 +18,7 @@ pub use open::Writing;
 pub use rules::{Item, Verdict};
 
 use hoptax_format::spec::HttpVersion;
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub enum Scope {
     Settings,
     /// Only the answers.
     Answers,
+    /// Only the answers to gRPC calls.
+    Calls,
 }
 
 /// Result of linting one pack.
@@ -43,6 +46,11 @@ pub struct Report {
     pub version: Option<String>,
     /// The version of HTTP that clients spoke.
     pub http: HttpVersion,
+    /// The version of HTTP that the gateway had to speak to the upstream.
+    pub upstream_http: HttpVersion,
+    /// True if clients made gRPC calls.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// Result for the settings; absent if they were not checked.
     #[serde(flatten)]
     pub settings: Option<Settings>,
@@ -76,34 +84,46 @@ pub struct Settings {
     pub started: bool,
 }
 
-/// Lints one pack, with clients that speak `http`. Rendered files and logs of its gateway are written below
-/// `directory`.
+/// Lints one pack with these versions of HTTP. For gRPC, both must be 2. Rendered files and logs of its
+/// gateway are written below `directory`.
 pub fn lint(
     pack: &Pack,
     scope: Scope,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
 ) -> Report {
     let name = pack.name();
-    let mut report =
-        Report { pack: name.to_owned(), version: None, http, settings: None, answers: None, failure: None };
+    let mut report = Report {
+        pack: name.to_owned(),
+        version: None,
+        http: legs.clients,
+        upstream_http: legs.upstream,
+        grpc: scope == Scope::Calls,
+        settings: None,
+        answers: None,
+        failure: None,
+    };
     let Some(program) = binary::find(pack) else {
         let ways = binary::how_to_install(pack).join("; ");
         let message = format!("{name} is not installed. Install it ({ways}) or omit it");
         report.failure = Some(Failure { stage: Stage::Missing, message, detail: String::new() });
         return report;
     };
-    if scope != Scope::Answers {
-        match settings(pack, http, packs, exe, directory) {
+    if matches!(scope, Scope::All | Scope::Settings) {
+        match settings(pack, legs, packs, exe, directory) {
             Ok((settings, version)) => (report.settings, report.version) = (Some(settings), version),
             Err(failure) => report.failure = Some(failure),
         }
     }
     let has_started = report.settings.as_ref().is_none_or(|settings| settings.started);
     if scope != Scope::Settings && has_started && report.failure.is_none() {
-        match answers::compare(pack, http, packs, exe, directory) {
+        let compared = match scope {
+            Scope::Calls => answers::compare_calls(pack, packs, exe, directory),
+            _ => answers::compare(pack, legs, packs, exe, directory),
+        };
+        match compared {
             Ok((answers, version)) => {
                 report.answers = Some(answers);
                 report.version = report.version.or(version);
@@ -121,7 +141,7 @@ pub fn lint(
 /// If the upstream or the generator fails.
 fn settings(
     pack: &Pack,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -130,7 +150,7 @@ fn settings(
     let (mut observations, mut cpu_uses, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
-        match observe::observe(name, &setup, http, packs, exe, directory) {
+        match observe::observe(name, &setup, legs, packs, exe, directory) {
             Ok((observation, reported)) => {
                 version = version.or(reported);
                 observations.push(observation);
@@ -145,7 +165,7 @@ fn settings(
         if failed.is_some() {
             break;
         }
-        match cpu_use::measure(pack, workers, http, packs, exe, directory) {
+        match cpu_use::measure(pack, workers, legs, packs, exe, directory) {
             Ok(cpu_use) => cpu_uses.push(cpu_use),
             Err(failure) => failed = Some((Setup { workers, access_log: false }, failure)),
         }

@@ -2,9 +2,10 @@
 
 use super::open::{self, Writing};
 use hoptax_format::Address;
-use hoptax_format::spec::{HttpVersion, LoadSpec, Retry, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{HttpVersion, LoadSpec, Timeouts};
 use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, Facts, Service};
@@ -45,6 +46,8 @@ pub struct Setup {
 pub struct Observation {
     /// The options that the gateway was started with.
     pub setup: Setup,
+    /// The version of HTTP that the gateway must speak to the upstream.
+    pub upstream_http: HttpVersion,
     /// How the gateway's answers differ from the answers of direct. Absent if the answers are equal.
     pub differs: Option<Failure>,
     /// Number of client connections that the load uses.
@@ -75,7 +78,7 @@ pub struct Observation {
 pub(super) fn observe(
     name: &str,
     setup: &Setup,
-    http: HttpVersion,
+    legs: Legs,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
@@ -84,23 +87,40 @@ pub(super) fn observe(
     let below = directory.join(format!("{name}-{}{log}", setup.workers));
     let log = if setup.access_log { "file" } else { "off" };
     let gateway = format!("name: \"{name}\", workers: {}", setup.workers);
-    let plan = plan(&gateway, &format!("access_log: {log}\n"), http, packs)?;
+    let plan = plan(&gateway, &format!("access_log: {log}\n"), legs, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &below)?;
     let version = running.gateway.0.facts().version.clone();
     running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// A plan for one gateway, with a load in this version of HTTP. `gateway` contains the keys of the gateway,
-/// and `more` is appended to the plan as further lines.
-pub(super) fn plan(gateway: &str, more: &str, http: HttpVersion, packs: &PackSet) -> Result<Plan, Failure> {
-    let version = if http == HttpVersion::Http2 { "2" } else { "1.1" };
+/// A plan for one gateway, with these versions of HTTP. `gateway` contains the keys of the gateway. `more` is
+/// appended to the plan as further lines.
+pub(super) fn plan(gateway: &str, more: &str, legs: Legs, packs: &PackSet) -> Result<Plan, Failure> {
+    let version = if legs.clients == HttpVersion::Http2 { "2" } else { "1.1" };
+    let upstream = if legs.upstream == HttpVersion::Http2 { ", upstream_http: 2" } else { "" };
     let text = format!(
-        "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
+        "name: lint\ngateways: [{{ {gateway}{upstream} }}]\n\
+         target: {{ headers: {{ host: {SERVER_NAME} }} }}\n\
          load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s, http: {version} }}]\n{more}"
     );
+    parsed(&text, packs)
+}
+
+/// A plan for one gateway that passes gRPC calls. `gateway` contains the keys of the gateway.
+pub(super) fn plan_of_calls(gateway: &str, packs: &PackSet) -> Result<Plan, Failure> {
+    let text = format!(
+        "name: lint\ngateways: [{{ {gateway} }}]\n\
+         target: {{ grpc: {{ service: hoptax.Conformance, method: Echo }}, \
+         headers: {{ host: {SERVER_NAME} }} }}\n\
+         load: [{{ loop: closed, connections: 1, duration: 1s, http: 2 }}]\n"
+    );
+    parsed(&text, packs)
+}
+
+fn parsed(text: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let context = Context { cpus, known: packs.infos(), directory: ".".into() };
-    parse("lint", &text, &[], &context).map_err(|errors| Failure {
+    parse("lint", text, &[], &context).map_err(|errors| Failure {
         stage: Stage::Trial,
         message: errors.to_string(),
         detail: String::new(),
@@ -135,6 +155,17 @@ impl<'a> RunningGateway<'a> {
         exe: &'a Path,
         directory: &Path,
     ) -> Result<Self, Failure> {
+        Self::start_before(None, plan, packs, exe, directory)
+    }
+
+    /// Like [`Self::start`]. The gateway forwards to `other_upstream` if there is one.
+    pub(super) fn start_before(
+        other_upstream: Option<SocketAddr>,
+        plan: &'a Plan,
+        packs: &PackSet,
+        exe: &'a Path,
+        directory: &Path,
+    ) -> Result<Self, Failure> {
         let other = |message: String| Failure { stage: Stage::Trial, message, detail: String::new() };
         let driver = ProcessDriver::new(plan, packs.clone(), directory)
             .map_err(|error| other(format!("{error:#}")))?;
@@ -144,7 +175,9 @@ impl<'a> RunningGateway<'a> {
         );
         let gateway = &plan.gateways[0];
         let label = &gateway.label;
-        let gateway = StopOnDrop(driver.start_gateway(gateway, &upstream.0.endpoints())?);
+        let upstreams =
+            other_upstream.map_or_else(|| upstream.0.endpoints(), |other| vec![Address::from(other)]);
+        let gateway = StopOnDrop(driver.start_gateway(gateway, &upstreams)?);
         let logs = logs_of(directory, label);
         Ok(Self { plan, exe, logs, gateway, upstream, _driver: driver })
     }
@@ -182,6 +215,10 @@ impl<'a> RunningGateway<'a> {
         let left = all_processes.iter().filter(|pid| tree::is_alive(**pid)).count() as u32;
         Ok(Observation {
             setup,
+            upstream_http: match self.plan.gateways[0].has_http2_upstream() {
+                true => HttpVersion::Http2,
+                false => HttpVersion::Http11,
+            },
             differs,
             connections,
             opened,
@@ -268,35 +305,16 @@ impl<'a> RunningGateway<'a> {
             detail: String::new(),
         })?;
         let address = self.address();
+        let targets = contents.targets(&self.plan.targets, &address.to_string());
         let mut spec = LoadSpec {
-            tunnel: None,
-            schema: SPEC_SCHEMA,
-            targets: contents.targets(&self.plan.targets, &address.to_string()),
             files: contents.files,
-            addresses: vec![Address::from(address)],
-            sources: Vec::new(),
-            tls: None,
             http: self.http(),
-            streams: 1,
             requests_per_connection,
-            retry: Retry::Off,
-            shape: Shape::Closed,
             connections: CONNECTIONS,
-            warmup_ns: 0,
             duration_ns: DURATION_NS,
             requests: requests_per_connection.is_none().then_some(REQUESTS),
-            timeouts: Timeouts { connect_ns: PATIENCE_NS, first_byte_ns: PATIENCE_NS, total_ns: PATIENCE_NS },
-            workers: 1,
-            cpus: Vec::new(),
-            shares_cpus: false,
-            gives_up: false,
-            seed: 1,
-            windows: true,
-            window_ns: None,
-            stamps: false,
-            moments: None,
-            part: None,
-            proxy_protocol: None,
+            timeouts: Timeouts::all(PATIENCE_NS),
+            ..LoadSpec::closed(vec![Address::from(address)], targets)
         };
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };

@@ -2,6 +2,7 @@
 
 use super::cpu_use::{Conclusion, CpuUse};
 use super::observe::{Observation, Setup};
+use hoptax_format::spec::HttpVersion;
 use hoptax_lab::packs::Pack;
 use hoptax_plan::units;
 use hoptax_record::Failure;
@@ -198,15 +199,22 @@ fn upstream_connections(observations: &[Observation]) -> Item {
 }
 
 fn upstream_version(observations: &[Observation]) -> Item {
-    let other =
-        |observation: &Observation| observation.ledger.http_version.keys().any(|version| version != "1.1");
+    let is_http2 = |observation: &Observation| observation.upstream_http == HttpVersion::Http2;
+    let other = |observation: &Observation| {
+        let version = if is_http2(observation) { "2" } else { "1.1" };
+        observation.ledger.http_version.keys().any(|spoken| spoken != version)
+    };
     let seen = |observation: &Observation| {
         let texts =
             observation.ledger.http_version.iter().map(|(version, count)| format!("HTTP/{version} ×{count}"));
         texts.collect::<Vec<_>>().join(", ")
     };
     let fault = observations.iter().any(other).then_some(Verdict::NotEqualised);
-    item("upstream HTTP version", fault, each(observations, seen), "use HTTP/1.1 to the upstream")
+    let advice = match observations.iter().any(is_http2) {
+        true => "use HTTP/2 to the upstream if `{{ upstream_http2 }}` is true",
+        false => "use HTTP/1.1 to the upstream",
+    };
+    item("upstream HTTP version", fault, each(observations, seen), advice)
 }
 
 /// If there are more upstream requests than client requests, the gateway probes or retries. If there are

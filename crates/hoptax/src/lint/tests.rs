@@ -16,6 +16,7 @@ fn observation(workers: u32, access_log: bool) -> Observation {
     let listening = ["127.0.0.1:4000", "127.0.0.1:4001"].map(|text| text.parse().expect("an address"));
     Observation {
         setup: Setup { workers, access_log },
+        upstream_http: HttpVersion::Http11,
         differs: None,
         connections: 32,
         opened: 32,
@@ -121,6 +122,22 @@ fn each_fault_is_found_by_exactly_one_check() {
     ];
     for (change, check, verdict) in table {
         assert_eq!(found(&with(change)), [(check, verdict)]);
+    }
+}
+
+#[test]
+fn the_upstream_must_be_asked_over_http2_if_that_is_required() {
+    let over = |versions: &[&str]| {
+        let versions: BTreeMap<_, _> = versions.iter().map(|one| ((*one).to_owned(), 5_000)).collect();
+        let observations = with(|observation| {
+            observation.upstream_http = HttpVersion::Http2;
+            observation.ledger.http_version = versions.clone();
+        });
+        found(&observations)
+    };
+    assert_eq!(over(&["2"]), []);
+    for spoken in [&["1.1"][..], &["1.1", "2"]] {
+        assert_eq!(over(spoken), [("upstream HTTP version", Verdict::NotEqualised)], "{spoken:?}");
     }
 }
 

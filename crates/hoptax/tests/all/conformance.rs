@@ -1,16 +1,18 @@
 //! Tests that every installed pack forwards requests and responses unchanged, except for the differences that
-//! it lists, over HTTP/1.1 and HTTP/2. Also tests that gateways listen on loopback only.
+//! it lists, over HTTP/1.1, HTTP/2 and gRPC. Also tests that gateways listen on loopback only.
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, is_missing, running_plan};
+use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
-use hoptax_lab::conformance::{Seen, mismatches, observe};
+use hoptax_lab::conformance::{GrpcUpstream, Seen, mismatches, observe, observe_calls};
+use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::binary;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{ClientHttp2, Gateway, GatewayKind};
+use hoptax_plan::{ClientHttp2, Gateway, GatewayKind, HopKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,14 +20,22 @@ use std::time::Duration;
 /// Packs whose gateways the set-up installs. The test must always check these packs.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
 
+/// HTTP/2 from clients, and HTTP/1.1 to the upstream.
+const OVER_HTTP2: Legs = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http11 };
+
 /// The cases that differ.
 fn differences(seen: &[Seen]) -> Vec<(&str, &str)> {
     seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_deref()?))).collect()
 }
 
 /// The differences, in the YAML format of a pack.
-fn as_yaml(seen: &[Seen], http: HttpVersion) -> String {
-    let http = if http == HttpVersion::Http2 { "    http: 2\n" } else { "" };
+fn as_yaml(seen: &[Seen], legs: Legs) -> String {
+    let mut http = String::new();
+    for (key, version) in [("http", legs.clients), ("upstream_http", legs.upstream)] {
+        if version == HttpVersion::Http2 {
+            http += &format!("    {key}: 2\n");
+        }
+    }
     differences(seen)
         .into_iter()
         .map(|(case, what)| format!("  - case: {case}\n{http}    what: {what:?}\n    reason: …\n"))
@@ -34,24 +44,34 @@ fn as_yaml(seen: &[Seen], http: HttpVersion) -> String {
 
 #[test]
 fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_loopback_alone() {
-    compare_all(HttpVersion::Http11, |_| true);
+    compare_all(Legs::with_http1_upstream(HttpVersion::Http11), |_| true);
 }
 
 /// Several gateways never answer some of these requests, so each of these waits ends soon.
 #[test]
 fn nginx_haproxy_and_envoy_differ_over_http2_as_their_packs_list() {
-    compare_all(HttpVersion::Http2, |pack| INSTALLED.contains(&pack));
+    compare_all(OVER_HTTP2, |pack| INSTALLED.contains(&pack));
 }
 
 /// Apache, Varnish and Traffic Server are left out: how they end streams depends on races, so other cases
 /// differ now and then.
 #[test]
 fn further_gateways_differ_over_http2_as_their_packs_list() {
-    compare_all(HttpVersion::Http2, |pack| ["caddy", "nginx-lua", "nghttpx", "h2o"].contains(&pack));
+    compare_all(OVER_HTTP2, |pack| ["caddy", "nginx-lua", "nghttpx", "h2o"].contains(&pack));
 }
 
-/// Compares every installed gateway that is chosen and speaks `http` with clients.
-fn compare_all(http: HttpVersion, is_chosen: impl Fn(&str) -> bool) {
+#[test]
+fn haproxy_and_envoy_differ_with_http2_to_the_upstream_as_their_packs_list() {
+    for clients in [HttpVersion::Http11, HttpVersion::Http2] {
+        let legs = Legs { clients, upstream: HttpVersion::Http2 };
+        compare_all(legs, |pack| ["haproxy", "envoy"].contains(&pack));
+    }
+}
+
+/// Compares every installed gateway that is chosen and speaks these versions of HTTP.
+fn compare_all(legs: Legs, is_chosen: impl Fn(&str) -> bool) {
+    let http = legs.clients;
+    let upstream_http2 = legs.upstream == HttpVersion::Http2;
     let patience = if http == HttpVersion::Http2 { Duration::from_secs(3) } else { PATIENCE };
     let must_run = || INSTALLED.into_iter().filter(|pack| is_chosen(pack));
     let missing = must_run().filter(|pack| is_missing(pack)).count();
@@ -62,6 +82,7 @@ fn compare_all(http: HttpVersion, is_chosen: impl Fn(&str) -> bool) {
         // there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .filter(|pack| http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No)
+        .filter(|pack| !upstream_http2 || pack.manifest().upstream_http2)
         .map(hoptax_lab::packs::Pack::name)
         .filter(|name| is_chosen(name))
         .collect();
@@ -74,7 +95,7 @@ fn compare_all(http: HttpVersion, is_chosen: impl Fn(&str) -> bool) {
             features: packs.get(name).expect("listed").required_features(),
             instances: None,
             driver: Default::default(),
-            upstream_http2: false,
+            upstream_http2,
         },
     };
     let mut plan = running_plan(names.iter().map(gateway).collect());
@@ -96,12 +117,12 @@ fn compare_all(http: HttpVersion, is_chosen: impl Fn(&str) -> bool) {
         let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, http, patience);
         let seen = seen.expect("direct answers");
         let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
-        let mismatches = mismatches(&seen, listed, http);
+        let mismatches = mismatches(&seen, listed, legs);
         if !mismatches.is_empty() {
             for mismatch in mismatches {
                 wrong += &format!("{}: {mismatch}\n", gateway.label);
             }
-            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen, http));
+            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen, legs));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -132,6 +153,48 @@ fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
         assert_eq!(seen.len(), 36);
         assert_eq!(differences(&seen), [&[close][..], lost].concat(), "{upstream_http:?}");
     }
+}
+
+#[test]
+fn hops_pass_on_calls_as_they_are() {
+    let http2 = GatewayKind::Http2Hop { upstream: HttpVersion::Http2, delay: None };
+    for (label, kind) in [("hop-h2", http2), ("hop-l4", GatewayKind::Hop(HopKind::L4))] {
+        let mut plan = running_plan(vec![Gateway { label: label.to_owned(), kind }]);
+        plan.load[0].http = HttpVersion::Http2;
+        let run = tempfile::tempdir().expect("a directory");
+        let mut driver =
+            ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
+        let upstream = GrpcUpstream::start().expect("it listens");
+        let hop = driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]);
+        let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let change = &hop.0.facts().change;
+        let seen = observe_calls(&upstream, hop.0.addresses()[0], change, PATIENCE);
+        let seen = seen.expect("the upstream keeps every rule");
+        assert_eq!(seen.len(), 20);
+        assert_eq!(differences(&seen), [], "{label}");
+    }
+}
+
+#[test]
+fn nginx_haproxy_and_envoy_pass_on_calls_as_their_packs_list() {
+    let packs: Vec<&str> = INSTALLED.into_iter().filter(|pack| !is_missing(pack)).collect();
+    if packs.is_empty() {
+        return;
+    }
+    let output = hoptax().args(["lint", "--grpc"]).args(&packs).output().expect("it runs");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(reported.matches(" over gRPC: 20 cases, ").count(), packs.len(), "{reported}");
+}
+
+#[test]
+fn packs_that_do_not_pass_calls_are_refused() {
+    let output = hoptax().args(["lint", "--grpc", "ocelot"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the pack `ocelot` does not pass gRPC calls: it copies"), "{said}");
+    let output = hoptax().args(["lint", "--grpc", "--settings"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.

@@ -13,7 +13,7 @@ mod tyk;
 
 use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet, binary};
-use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
+use hoptax_lab::render::{self, GrpcVariables, Rendered, UpstreamAddress, Variables};
 use hoptax_plan::{ClientHttp2, Feature, Profile, RoutePosition};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -134,6 +134,15 @@ fn over_http2(name: &str) -> Vec<Case> {
         }
     }
     all
+}
+
+/// Renderings of the pack for a plan of calls only, and for a plan that also has other requests.
+fn with_calls(name: &str) -> [Case; 2] {
+    [false, true].map(|is_mixed| {
+        let grpc = Some(GrpcVariables { paths: vec!["/echo.Echo/Say".to_owned()], is_mixed });
+        let sample = Variables { http2: true, grpc, ..Variables::sample(Profile::Equalised, None) };
+        rendering_of(name, sample, 2, vec![])
+    })
 }
 
 /// One rendering of the pack, with two workers.

@@ -6,42 +6,39 @@ use crate::support::{Json, Scratch, hoptax, json};
 use crate::wire::Server;
 use crate::world::is_missing;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 const TARGET: &str = "target: { grpc: { service: echo.Echo, method: Say, message: { size: 100B } } }";
 
-fn measured(plan: &str) -> Json {
+pub(crate) fn measured(plan: &str) -> Json {
     let scratch = Scratch::new();
-    let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/grpc-packs");
-    let packs = packs.to_str().expect("text");
-    let output = run(&scratch, plan, &["--accept-void", "--packs", packs]);
+    let output = run(&scratch, plan, &["--accept-void"]);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     report(&run_directory(&scratch))
 }
 
-fn cases(report: &Json) -> &[Json] {
+pub(crate) fn cases(report: &Json) -> &[Json] {
     report["cases"].as_array().expect("cases")
 }
 
 /// Every call must succeed, also those with large messages, and the upstream must see HTTP/2 only.
 #[test]
 fn calls_pass_through_hops_and_gateways() {
-    let forwards = ["haproxy", "envoy"].into_iter().filter(|pack| !is_missing(pack));
-    let forwards: String = forwards.map(|pack| format!(", {{ name: {pack}, upstream_http: 2 }}")).collect();
-    let nginx = if is_missing("nginx") { "" } else { ", nginx-grpc" };
+    let packs = ["nginx", "haproxy", "envoy"].into_iter().filter(|pack| !is_missing(pack));
+    let packs: Vec<&str> = packs.collect();
     for body in ["1KiB", "300KiB"] {
         let report = measured(&format!(
             "name: grpc
 upstream: {{ body: {body} }}
-gateways: [hop-l4, hop-h2{nginx}{forwards}]
+gateways: [{}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
 trials: 2
 warmup: 100ms
-"
+",
+            [&["hop-l4", "hop-h2"][..], packs.as_slice()].concat().join(", ")
         ));
-        let gateways = 3 + usize::from(!nginx.is_empty()) + forwards.matches("name").count();
-        assert_eq!(cases(&report).len(), 2 * gateways);
+        // Each gateway, and direct.
+        assert_eq!(cases(&report).len(), 2 * (3 + packs.len()));
         for case in cases(&report) {
             let (name, counts) = (&case["case"], &case["counts"]);
             assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);

@@ -145,6 +145,10 @@ fn refuses_impossible_delays() {
         (vec!["l7", "--warming-requests", "0", "--warming-extra", "1ms"], "write 1 to 1000000000 requests"),
         (vec!["l7", "--warming-requests", "9", "--warming-extra", "2s"], "write 1us to 1s"),
         (vec!["l4", "--warming-requests", "9", "--warming-extra", "1ms"], "l4 cannot delay requests"),
+        (vec!["l7", "--fault-drop", "1%"], "--fault-… are for gRPC calls; use h2 without --upstream-http"),
+        (vec!["h2", "--upstream-http", "1.1", "--delay-message", "1ms"], "are for gRPC calls"),
+        (vec!["h2", "--fault-drop", "0%"], "the faults have no effect"),
+        (vec!["h2", "--fault-deadline", "lose"], "`lose` is not a duration"),
     ] {
         let output = hoptax().arg("hop").args(&options).args(["--upstream", "127.0.0.1:1"]).output();
         let output = output.expect("it runs");

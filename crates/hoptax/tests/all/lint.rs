@@ -72,6 +72,28 @@ fn the_packs_of_the_project_are_equalised_over_http2() {
     }
 }
 
+#[test]
+fn packs_are_equalised_with_http2_to_the_upstream() {
+    for (pack, clients, heading) in
+        [("haproxy", "2", " over HTTP/2 on both legs"), ("envoy", "1.1", " with HTTP/2 to the upstream")]
+    {
+        if is_missing(pack) {
+            continue;
+        }
+        let arguments = ["lint", pack, "--settings", "--http", clients, "--upstream-http", "2"];
+        let output = hoptax().args(arguments).output().expect("it runs");
+        let reported = String::from_utf8_lossy(&output.stdout);
+        let code = output.status.code();
+        assert_eq!(code, Some(0), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(reported.contains(&format!("{heading}: equalised")), "{reported}");
+        assert!(reported.contains("HTTP/2 ×") && !reported.contains("HTTP/1.1 ×"), "{reported}");
+    }
+    let refused = hoptax().args(["lint", "nginx", "--upstream-http", "2"]).output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("the pack `nginx` does not speak HTTP/2 to upstreams: nginx before "), "{said}");
+}
+
 /// nginx's port speaks nothing but HTTP/2, and answers readiness there. nginx drops trailers.
 #[test]
 fn a_gateway_that_drops_trailers_is_found_over_http2() {

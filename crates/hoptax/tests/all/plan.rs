@@ -83,6 +83,26 @@ fn the_quickstart_fits_into_four_minutes() {
     assert!(expected < 240.0, "{expected} s leaves no margin");
 }
 
+/// The pack of Spring Cloud Gateway names code that the JVM generates, and nginx's does not.
+#[test]
+fn check_counts_the_restarts_of_gateways_that_generate_code() {
+    let expected = |gateway: &str, warmup: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = format!(
+            "gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1, duration: 1s }}]\ntrials: \
+             8\n{warmup}"
+        );
+        fs::write(directory.path().join("x.yaml"), plan).unwrap();
+        let (_, out, err) = run(directory.path(), &["check", "x.yaml", "--json"]);
+        let outlook: serde_json::Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {err}"));
+        outlook["expected_s"].as_f64().expect("a time")
+    };
+    let longer = |warmup| expected("spring-cloud-gateway", warmup) - expected("nginx", warmup);
+    assert!((longer("") - 117.1).abs() < 1e-6, "{}", longer(""));
+    assert!(longer("warmup: 1s\n").abs() < 1e-6, "nobody then knows who generates code");
+}
+
 #[test]
 fn a_mistake_exits_with_2_and_names_the_place() {
     let directory = tempfile::tempdir().unwrap();

@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 60] = [
+const PLANTS: [(&str, Where); 63] = [
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -452,6 +452,7 @@ const PLANTS: [(&str, Where); 60] = [
     ("connections-short", Real("planted.rs")),
     ("connections-unserved", Real("planted.rs")),
     ("cpus-moved", Generated("only the hypervisor can move CPUs")),
+    ("deadline-changed", Real("grpc_streams.rs")),
     ("delayed-ack", Real("delayed_ack.rs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
@@ -475,6 +476,7 @@ const PLANTS: [(&str, Where); 60] = [
     ("listen-overflow", Real("planted.rs")),
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
+    ("messages-differ", Real("grpc_streams.rs")),
     ("not-distinguishable", Real("planted.rs")),
     ("not-ready", Generated("no gateway here is ready in only some of its starts")),
     ("not-settled", Generated("the load of a test is too short to tell")),
@@ -487,6 +489,7 @@ const PLANTS: [(&str, Where); 60] = [
     ("rejections-counted", Real("findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("still-warming", Real("warm_up.rs")),
+    ("stream-buffered", Real("grpc_streams.rs")),
     ("streams-capped", Real("http2_runs.rs")),
     ("streams-refused", Real("http2_runs.rs")),
     ("tail-of-the-machine", Real("tails.rs")),

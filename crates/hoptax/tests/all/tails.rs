@@ -104,6 +104,22 @@ gateways: [hop-l7]
     });
 }
 
+/// The connections have many requests in flight each, and only some of these are delayed.
+#[test]
+fn a_gateway_that_sleeps_is_the_cause_over_http2_too() {
+    if cannot_record() {
+        return;
+    }
+    let plan = "name: http2
+gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
+";
+    let load = REST.replace("connections: 64", "connections: 4, http: 2, streams: 16");
+    retry_if_disturbed(|| {
+        let (_, report) = run(&Scratch::new(), &format!("{plan}{load}"));
+        check(&report, "hop-h2", ("asleep", "gateway", ""))
+    });
+}
+
 /// Has a CPU for 30 ms, five times a second, before all other programs.
 const DISTURBER: &str = "#!/usr/bin/python3
 import os, time

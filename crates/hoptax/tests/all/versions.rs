@@ -1,7 +1,8 @@
 //! Versions of a gateway that are built from commits: runs, kept builds, and the search for the commit that
 //! made it slower.
 //!
-//! The gateway is a script that starts `hoptax hop l7`. Its commits differ in the delay that they plant.
+//! The gateway is a script that starts `hoptax hop l7`, or `hop h2`. Its commits differ in the delay that they
+//! plant.
 
 use crate::run::{report, run_directory, text};
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until};
@@ -48,15 +49,20 @@ struct Lab {
 
 impl Lab {
     fn new(refs: &str) -> Self {
+        Self::with_hop("l7", MANIFEST, refs, "connections: 4")
+    }
+
+    /// A laboratory with this hop. `load` has the keys that say how the load is sent.
+    fn with_hop(hop: &str, manifest: &str, refs: &str, load: &str) -> Self {
         let lab = Self { scratch: Scratch::new() };
         let repository = lab.path("proxy");
         fs::create_dir_all(&repository).expect("made");
         fs::create_dir_all(lab.path("packs/proxy")).expect("made");
-        fs::write(lab.path("packs/proxy/gateway.yaml"), MANIFEST).expect("written");
+        fs::write(lab.path("packs/proxy/gateway.yaml"), manifest).expect("written");
         git(&repository, &["init", "--quiet", "--initial-branch=main"]);
         for (name, options, builds) in COMMITS {
             let program = env!("CARGO_BIN_EXE_hoptax");
-            let script = format!("#!/bin/sh\n# {name}\nexec \"{program}\" hop l7 \"$@\" {options}\n");
+            let script = format!("#!/bin/sh\n# {name}\nexec \"{program}\" hop {hop} \"$@\" {options}\n");
             let build =
                 if builds { "cp proxy.sh proxy && chmod +x proxy" } else { "no-such-compiler proxy.sh" };
             fs::write(repository.join("proxy.sh"), script).expect("written");
@@ -71,7 +77,7 @@ impl Lab {
 gateways:
   - {{ name: proxy, git: {{ repository: proxy, refs: [{refs}], build: sh build.sh, binary: proxy }} }}
 load:
-  - {{ loop: open, rate: 200/s, connections: 4, duration: 300ms }}
+  - {{ loop: open, rate: 200/s, {load}, duration: 300ms }}
 trials: 4
 warmup: 50ms
 "
@@ -260,6 +266,17 @@ fn a_search_finds_the_commit_even_after_an_interruption() {
     assert!(output.status.success() && began.elapsed() < Duration::from_secs(20));
     let printed = text(&output.stdout);
     assert!(printed.contains("Add slower") && printed.contains("% certain after"), "{printed}");
+}
+
+/// `hop h2` accepts nothing but HTTP/2.
+#[test]
+fn a_search_finds_the_commit_over_http2() {
+    let manifest = MANIFEST.replace("ready:", "http2: exclusive\nready:");
+    let lab = Lab::with_hop("h2", &manifest, "HEAD", "connections: 1, http: 2, streams: 4");
+    let found = json(&mut lab.bisect(&["--json"]));
+    assert_eq!((&found["outcome"], &found["commits"][0]["subject"]), (&"found".into(), &"Add slower".into()));
+    let change = found["change"]["estimate"].as_f64().expect("a number");
+    assert!((2500.0..8000.0).contains(&change), "3 ms were planted: {found}");
 }
 
 #[test]

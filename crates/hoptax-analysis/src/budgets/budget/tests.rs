@@ -41,6 +41,22 @@ fn the_whole_interval_must_be_on_one_side_of_the_limit() {
 }
 
 #[test]
+fn messages_have_budgets() {
+    let mut run = Run::closed(1);
+    for round in 0..4 {
+        let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
+        run.push(direct().first()).push(direct().last());
+        run.push(via("nginx", round).all_at_us(900).both_ways_us(150, 1000).gateway_cpu_us(40_000));
+    }
+    // The gateway adds 50 µs to each message, ±6 % for another run.
+    assert_eq!(outcome(&mut run, Metric::AddedMessageP50, Some(60.0), None), Outcome::Kept);
+    assert_eq!(outcome(&mut run, Metric::AddedMessageP99, Some(40.0), None), Outcome::Exceeded);
+    assert_eq!(outcome(&mut run, Metric::MessageP99, Some(200.0), None), Outcome::Kept);
+    assert_eq!(outcome(&mut run, Metric::CpuUsPerMessage, Some(1.5), None), Outcome::Exceeded);
+    assert_eq!(outcome(&mut run, Metric::AddedAgeP50, Some(60.0), None), Outcome::Unmeasured);
+}
+
+#[test]
 fn without_an_interval_the_value_decides() {
     let mut run = Run::steady(1, 100, &[("nginx", 150)]);
     assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Exceeded);

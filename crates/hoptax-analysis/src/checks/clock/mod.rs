@@ -2,7 +2,7 @@
 
 mod comb;
 
-use super::{Concerns, Figures, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Concerns, Figures, Finding, Rule, Severity, Subject, about, about_run, evidence, percent};
 use crate::Case;
 use crate::figures::path::{self, Refusal};
 use crate::trials::trial::Trial;
@@ -22,7 +22,7 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "A timer that rounds each wait up hides the real times.",
         advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. \
-                 If the plan has `path_split`, run the generator and the upstream on the same host.",
+                 With `path_split`, run the generator and the upstream on the same host.",
     }
 }
 
@@ -61,10 +61,7 @@ fn switched_off(subject: &Subject<'_>) -> Vec<Finding> {
 
 fn different_clocks(hosts: &[String; 2]) -> Finding {
     Finding {
-        code: CODE,
-        severity: Severity::Note,
         concerns: Concerns::only(Figures::PathSplit),
-        case: None,
         evidence: evidence([("hosts", hosts.to_vec().into())]),
         message: format!(
             "There are no timestamps, because {} have different clocks. Request path and response path \
@@ -74,6 +71,7 @@ fn different_clocks(hosts: &[String; 2]) -> Finding {
         advice: "Give the generator and the upstream the same host, or leave `path_split` off. The report \
                  shows the round trips between the hosts."
             .into(),
+        ..about_run(CODE, Severity::Note)
     }
 }
 
@@ -121,13 +119,11 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
         ),
     };
     Finding {
-        code: CODE,
-        severity,
         concerns: Concerns::only(Figures::PathSplit),
-        case: Some(case.case.clone()),
         evidence,
         message,
         advice: advice.into(),
+        ..about(CODE, severity, &case.case)
     }
 }
 
@@ -135,10 +131,6 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let comb = comb::find(&merge(trials.iter().map(|trial| &trial.response_time)))?;
     let ms = comb.step_ns as f64 / 1e6;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("step_us", (comb.step_ns as f64 / 1e3).into()),
             ("coherence", comb.coherence.into()),
@@ -154,6 +146,7 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
                  the steps, and `hoptax doctor` shows the clock source of the machine. If not, look in the \
                  gateway for a timer, a flush interval or a scheduler tick of this length."
             .into(),
+        ..about(CODE, Severity::Warning, &case.case)
     })
 }
 

@@ -5,7 +5,8 @@ mod passes;
 pub use passes::of_passes;
 
 use super::{
-    Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, evidence, percent, with_host,
+    Concerns, Figures, Finding, MANY, Measured, Rule, Severity, Subject, about, about_run, evidence, percent,
+    with_host,
 };
 use crate::{Case, Trial, headline};
 use hoptax_format::record::WINDOW_NS;
@@ -55,8 +56,8 @@ pub(super) fn rule() -> Rule {
             percent(FOREIGN)
         ),
         seen: "Response times contain that time.",
-        advice: "Measure when nothing else runs, or on a dedicated machine. More rounds (a longer `time`) \
-            narrow the intervals.",
+        advice: "Measure when nothing else runs, on a dedicated machine, or in more rounds (a longer \
+            `time`).",
     }
 }
 
@@ -97,10 +98,7 @@ fn of_rounds(subject: &Subject<'_>) -> Option<Finding> {
         ("worst_foreign", host.foreign.into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity,
         concerns,
-        case: None,
         evidence: with_host(evidence, "worst_host", subject.host_in_words(case.load.index, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials. In the worst \
@@ -117,6 +115,7 @@ fn of_rounds(subject: &Subject<'_>) -> Option<Finding> {
             + QUIETER
             + if severity == Severity::Void { "" } else { MORE_ROUNDS }
             + read_quiet(subject),
+        ..about_run(CODE, severity)
     })
 }
 
@@ -163,10 +162,6 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
         ("worst_foreign", host.foreign.into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: Some(load.label.clone()),
         evidence: with_host(evidence, "worst_host", subject.host_in_words(load.index, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {noisy} of {trials} trials of the search. \
@@ -179,6 +174,7 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
             most_of_it(host)
         ),
         advice: "Search when nothing else runs, or on a dedicated machine.".into(),
+        ..about(CODE, severity, &load.label)
     })
 }
 
@@ -206,10 +202,6 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
         ("worst_foreign", host.foreign.into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity,
-        concerns: Concerns::ALL,
-        case: None,
         evidence: with_host(evidence, "worst_host", subject.host_in_words(LOAD, machine)),
         message: format!(
             "The hypervisor or other processes took CPU time in {count} of {starts} starts. In the worst \
@@ -226,6 +218,7 @@ fn of_starts(subject: &Subject<'_>) -> Option<Finding> {
             Severity::Void => QUIETER.into(),
             _ => format!("{QUIETER} More starts narrow the intervals."),
         },
+        ..about_run(CODE, severity)
     })
 }
 

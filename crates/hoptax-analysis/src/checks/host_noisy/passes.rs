@@ -1,6 +1,6 @@
 //! The finding about profiling passes.
 
-use super::{CODE, DISTURBED, LEAST_DISTURBED, QUIETER, is_taken};
+use super::{CODE, DISTURBED, LEAST_DISTURBED, QUIETER, about_run, is_taken};
 use crate::checks::{Concerns, Figures, Finding, MANY, Severity, evidence, percent};
 use hoptax_record::HostUsage;
 use hoptax_record::profile::PassRecord;
@@ -26,10 +26,7 @@ pub fn of_passes(passes: &[PassRecord]) -> Option<Finding> {
         ("worst_steal", worst.into()),
     ]);
     Some(Finding {
-        code: CODE,
-        severity,
         concerns: Concerns { figures: Figures::Profiles, answer: false },
-        case: None,
         evidence,
         message: format!(
             "The hypervisor took CPU time in {disturbed} of {} profiling passes, up to {} of all CPU time.{so}",
@@ -37,6 +34,7 @@ pub fn of_passes(passes: &[PassRecord]) -> Option<Finding> {
             percent(worst)
         ),
         advice: QUIETER.into(),
+        ..about_run(CODE, severity)
     })
 }
 

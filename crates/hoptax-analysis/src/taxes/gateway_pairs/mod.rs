@@ -13,7 +13,6 @@
 
 use crate::taxes::another_run::{Scatter, Scatters, widen_between};
 use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
-use crate::trials::metric::percentile;
 use crate::trials::source::Source;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
@@ -32,6 +31,9 @@ const METRICS: [Metric; 6] = [
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
 ];
+
+/// Further metrics in which gateways are compared if calls have streams.
+const OF_MESSAGES: [Metric; 2] = [Metric::AddedMessageP50, Metric::AddedAgeP50];
 
 /// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
@@ -116,15 +118,17 @@ pub(crate) fn successive(
     judge(&case.load, &gateways, compared)
 }
 
-/// Compares the wanted pairs in these metrics. `wanted` receives the indices of two gateways.
+/// Compares the wanted pairs in these metrics and in those of messages. `wanted` receives the indices of two
+/// gateways.
 fn compare_all(
     gateways: &[Gateway<'_, '_>],
     wanted: &dyn Fn(usize, usize) -> bool,
     direct: &[Trial<'_>],
     metrics: &[Metric],
 ) -> Vec<Compared> {
-    // Percentiles come first in the list of metrics. All of them are read from the same data.
-    let same_data = metrics.chunk_by(|one, other| percentile(*one).is_some() && percentile(*other).is_some());
+    let metrics = [metrics, &OF_MESSAGES].concat();
+    // Percentiles of the same times are neighbours in the list of metrics. They are read from the same data.
+    let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
     let mut compared: Vec<Compared> =
         same_data.flat_map(|metrics| compare(gateways, wanted, direct, metrics)).collect();
     compared.sort_by_key(|one| (one.pair, one.metric));
@@ -150,7 +154,7 @@ impl Gateway<'_, '_> {
         let has = |trial: &&Trial<'_>| match metric {
             Metric::ThroughputRatio => direct.iter().any(|one| one.round() == trial.round()),
             Metric::CpuUsPerRequest => trial.gateway_cpu_ns.is_some(),
-            _ => !trial.response_time.is_empty(),
+            _ => metric.times().and_then(|times| trial.times(times)).is_some_and(|times| !times.is_empty()),
         };
         self.trials.iter().filter(has).map(Trial::round).collect()
     }

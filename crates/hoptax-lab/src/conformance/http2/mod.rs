@@ -3,7 +3,7 @@
 mod control;
 mod messages;
 mod paths;
-mod side;
+pub(super) mod side;
 #[cfg(test)]
 mod tests;
 

@@ -30,10 +30,10 @@ pub(super) struct Side<'a> {
 
 /// How a server differs from what a case expects, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deviation(pub(super) String);
+pub(in crate::conformance) struct Deviation(pub(in crate::conformance) String);
 
 impl Deviation {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    pub(in crate::conformance) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
@@ -58,7 +58,7 @@ impl From<anyhow::Error> for Deviation {
 }
 
 /// Result of a case on one side.
-pub(super) type Outcome = Result<(), Deviation>;
+pub(in crate::conformance) type Outcome = Result<(), Deviation>;
 
 impl Side<'_> {
     /// Opens a connection.

@@ -123,46 +123,13 @@ fn silent(mut connection: TcpStream, _: &AtomicU64) {
 }
 
 fn spec(addresses: &[SocketAddr]) -> LoadSpec {
+    let headers = vec![("host".into(), "test".into())];
+    let target = TargetSpec { name: "target".into(), ..TargetSpec::only("GET", "/", headers, Vec::new()) };
     LoadSpec {
-        tunnel: None,
-        schema: SPEC_SCHEMA,
-        addresses: addresses.iter().map(|&address| address.into()).collect(),
-        sources: Vec::new(),
-        tls: None,
-        http: HttpVersion::Http11,
-        streams: 1,
-        requests_per_connection: None,
-        retry: Retry::Off,
-        files: BTreeMap::new(),
-        targets: vec![TargetSpec {
-            name: "target".into(),
-            weight: 1,
-            method: "GET".into(),
-            path: "/".into(),
-            headers: vec![("host".into(), "test".into())],
-            body: Vec::new(),
-            body_is_template: false,
-            chunked: None,
-            grpc: false,
-            checks: Vec::new(),
-        }],
-        shape: Shape::Closed,
         connections: 4,
-        warmup_ns: 0,
         duration_ns: 300 * MILLISECOND,
-        requests: None,
         timeouts: Timeouts::all(5000 * MILLISECOND),
-        workers: 1,
-        cpus: Vec::new(),
-        shares_cpus: false,
-        gives_up: false,
-        seed: 1,
-        windows: true,
-        window_ns: None,
-        stamps: false,
-        moments: None,
-        part: None,
-        proxy_protocol: None,
+        ..LoadSpec::closed(addresses.iter().map(|&address| address.into()).collect(), vec![target])
     }
 }
 

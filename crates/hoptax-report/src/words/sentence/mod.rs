@@ -58,6 +58,13 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
         return (sentence, extra.into_iter().collect());
     }
     let (added, mut details) = latency_parts(latency, analysis);
+    let added = match added_to_messages(latency, analysis) {
+        Some(to_messages) => {
+            details.insert(0, format!("For whole calls, it {added}."));
+            to_messages
+        }
+        None => added,
+    };
     if let Some(throughput) = case_of(&measured, headline::for_throughput) {
         let limit = generator_limit(throughput, analysis);
         let voided = void::codes(throughput, analysis);
@@ -94,7 +101,8 @@ fn extra_part(extra: &Difference) -> Option<String> {
 /// The load point of the latency headline, and the tax at the median at that load point.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
-    let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
+    let metric = analysis.latency_metric();
+    let median = headlines.iter().find(|headline| headline.metric == metric)?;
     Some((&median.case.load, median.tax))
 }
 
@@ -172,6 +180,30 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
         }
     }
     (added, doubts)
+}
+
+/// The time added to each message in words, if calls have streams: to its response time, or to its age if
+/// only the server sends a stream. `None` without such times.
+fn added_to_messages(case: &Case, analysis: &Analysis) -> Option<String> {
+    let tax = case.tax.as_ref()?;
+    let of = |p50: Metric, p99: Metric| Some((p50, tax.get(p50)?, tax.get(p99)));
+    let (metric, median, p99) = of(Metric::AddedMessageP50, Metric::AddedMessageP99)
+        .or_else(|| of(Metric::AddedAgeP50, Metric::AddedAgeP99))?;
+    let at = place(&case.load);
+    if median.estimate.interval().is_none() {
+        let alone = "one trial: no interval, not distinguishable from noise";
+        return Some(format!("adds {} to each message at the median, {at} ({alone})", time(median)));
+    }
+    if !median.distinguishable {
+        let floor = analysis.noise_floor.get(case.load.index).and_then(|floor| floor.get(metric));
+        let within = within(median, floor);
+        return Some(format!(
+            "adds nothing distinguishable from noise to messages at the median {at} {within}"
+        ));
+    }
+    let p99 = p99.filter(|p99| p99.distinguishable).map(|p99| at_percentile(p99, "p99"));
+    let added: Vec<String> = std::iter::once(at_percentile(median, "the median")).chain(p99).collect();
+    Some(format!("adds {} to each message {at}", added.join(" and ")))
 }
 
 /// The added time at the highest resolved percentile of the tail, in words. `None` if none is resolved.

@@ -14,6 +14,7 @@ use super::trial::{self, load_spec};
 use super::warm_up::Settled;
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_format::grpc::Status;
+use hoptax_format::messages::StreamKind;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::{Check, TargetSpec};
 use hoptax_format::{Address, clock};
@@ -22,7 +23,7 @@ use hoptax_host::probe::fitness::Moment;
 use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
-use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Upstream, units};
+use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Target, Upstream, units};
 use hoptax_record::RunRecord;
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
@@ -515,11 +516,12 @@ impl Flow<'_> {
         if !sends_other_status(&self.run.plan.upstream) {
             targets.iter_mut().for_each(|target| target.checks.extend(default_status(target)));
         }
+        contents::with_one_message(&mut targets);
         Requests {
             targets,
             files: self.run.contents.files.clone(),
             versions: self.run.plan.versions(),
-            varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
+            varies: self.run.plan.targets.iter().map(varies).collect(),
             ignored_headers: self.run.plan.targets.iter().map(|one| one.ignore_headers.clone()).collect(),
             direct: self.upstream.facts().change.clone(),
         }
@@ -586,6 +588,11 @@ impl Flow<'_> {
 /// True if the plan's upstream is set up to send a status that is no success by default.
 fn sends_other_status(upstream: &Upstream) -> bool {
     matches!(upstream, Upstream::BuiltIn(built_in) if !(200..400).contains(&built_in.status))
+}
+
+/// True if the body of a response differs each time. The messages of a server's stream have times.
+fn varies(target: &Target) -> bool {
+    target.varies || target.stream.is_some_and(|stream| stream.kind == StreamKind::ServerStream)
 }
 
 /// The check of the status that a target has by default.

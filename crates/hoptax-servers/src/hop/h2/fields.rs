@@ -1,5 +1,7 @@
 //! Rewrites heads. Fields for HTTP/2 are written as literals, which are valid on every connection.
 
+use hoptax_plan::HopDeadline;
+use hoptax_wire::grpc;
 use hoptax_wire::http1::{Framing, Malformed, ResponseHead, fields, has_token};
 use hoptax_wire::http2::hpack::write_literal;
 use hoptax_wire::http2::{FieldList, Section};
@@ -72,6 +74,19 @@ impl LastHead {
 pub(super) fn literals(fields: &FieldList, to: &mut Vec<u8>) {
     for (name, value) in fields.iter() {
         literal(to, name, value);
+    }
+}
+
+/// Appends the fields of a request. Its deadline is dropped or replaced, if the plan says so.
+pub(super) fn request_literals(fields: &FieldList, planted: Option<HopDeadline>, to: &mut Vec<u8>) {
+    for (name, value) in fields.iter() {
+        match planted.filter(|_| name == grpc::TIMEOUT.as_bytes()) {
+            None => literal(to, name, value),
+            Some(HopDeadline::Drop) => {}
+            Some(HopDeadline::Replace(time)) => {
+                literal(to, name, grpc::timeout(time.as_nanos() as u64).as_bytes());
+            }
+        }
     }
 }
 

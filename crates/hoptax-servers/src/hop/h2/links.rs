@@ -1,6 +1,7 @@
 //! Handles the events of connections over HTTP/2.
 
 use super::fields::{Coding, literals};
+use super::messages::Altered;
 use super::state::{Link, Peer, Worker};
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopDelay;
@@ -116,7 +117,7 @@ impl Worker {
             return self.answer(io, place, 400, "the request cannot be sent over HTTP/1\n");
         }
         if let Some(HopDelay { inbound, outbound, how, .. }) = delay {
-            exchange.hold_answer = !outbound.is_zero();
+            (exchange.hold_answer, exchange.hold_messages) = (!outbound.is_zero(), true);
             exchange.request.held = self.holds.spend(Token(place), how, inbound);
             if exchange.request.held.is_some() {
                 return;
@@ -143,6 +144,11 @@ impl Worker {
                     Coding::Raw
                 });
                 exchange.response.ended = end;
+                let hold_messages = exchange.hold_messages;
+                let altered = self.planted(hold_messages).map(|planted| Box::new(Altered::new(planted)));
+                if let Some(exchange) = self.exchanges.get(place) {
+                    exchange.response.altered = altered;
+                }
                 self.hold_answer(place);
                 self.pass_response(io, place, &[]);
             }
@@ -153,7 +159,7 @@ impl Worker {
                 if let Some(exchange) = self.exchanges.get(place) {
                     exchange.response.ended |= end;
                 }
-                self.pass_response(io, place, &input[data]);
+                self.pass_body(io, place, &input[data]);
             }
             Step::Trailers { stream } => {
                 let Some(place) = self.exchanges.of_upstream(token, stream) else { return };

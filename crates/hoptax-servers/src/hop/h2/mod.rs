@@ -12,12 +12,14 @@
 //! Invariants:
 //! * streams have the places of their exchanges as tags. An event of a stream that no longer belongs to its
 //!   exchange is ignored;
+//! * a response whose messages the hop changes or delays has given its windows back when its data arrived;
 //! * output is collected for each connection, and sent once at the end of each event;
 //! * tokens are given back at the end of an event.
 
 mod fields;
 mod http1;
 mod links;
+mod messages;
 mod passing;
 mod state;
 mod upstreams;
@@ -69,6 +71,8 @@ impl Worker {
             } else if exchange.response.held == Some(id) {
                 exchange.response.held = None;
                 self.pass_response(io, place, &[]);
+            } else {
+                self.release_messages(io, place, id);
             }
             self.finish_event(io);
         }

@@ -26,7 +26,8 @@ fn send_on_stream(
     }
     let is_kept = !half.data.is_empty();
     let data = if is_kept { half.data.as_slice() } else { fresh };
-    let end = half.ended && half.trailers.is_empty();
+    let has_ended = half.ended && !half.is_waiting();
+    let end = has_ended && half.trailers.is_empty();
     let length = data.len();
     if length > 0 || end {
         let Some(sent) = link.connection.send_data(stream, data, end, &mut link.output) else {
@@ -45,7 +46,7 @@ fn send_on_stream(
         }
         half.data.clear();
     }
-    if half.ended {
+    if has_ended {
         if !half.trailers.is_empty() {
             link.connection.send_head(stream, no_fields, &half.trailers, true, &mut link.output);
         }
@@ -131,6 +132,9 @@ impl Worker {
         let Some(exchange) = self.exchanges.get(place) else { return };
         let (to, stream) = (exchange.client, exchange.client_stream);
         let half = &mut exchange.response;
+        if let (true, Some(altered)) = (half.ended, &mut half.altered) {
+            altered.end(&mut half.data);
+        }
         if half.held.is_some() || half.head.is_empty() {
             half.data.extend_from_slice(fresh);
             return self.regulate(io, place);
@@ -147,7 +151,7 @@ impl Worker {
         let taken = send_on_stream(half, (link, stream), (fresh, is_slow), &self.no_fields);
         self.touch(to);
         if let Some(exchange) = self.exchanges.get(place)
-            && let Some(from) = exchange.upstream
+            && let (Some(from), None) = (exchange.upstream, &exchange.response.altered)
         {
             let stream = exchange.upstream_stream;
             self.release(from, stream, taken);
@@ -219,7 +223,8 @@ impl Worker {
     /// Gives the windows of data back that the exchange keeps and will not send.
     pub(super) fn release_kept(&mut self, place: u32) {
         let Some(exchange) = self.exchanges.get(place) else { return };
-        let kept = [exchange.request.data.len(), exchange.response.data.len()];
+        let of_response = if exchange.response.altered.is_some() { 0 } else { exchange.response.data.len() };
+        let kept = [exchange.request.data.len(), of_response];
         let (client, client_stream) = (exchange.client, exchange.client_stream);
         let (upstream, upstream_stream) = (exchange.upstream, exchange.upstream_stream);
         exchange.request.data.clear();
@@ -235,6 +240,7 @@ impl Worker {
         (exchange.request.done, exchange.request.held) = (true, None);
         let half = &mut exchange.response;
         half.head.clear();
+        half.altered = None;
         own_head(status, text.len(), &mut half.head);
         if !exchange.is_head {
             half.data.extend_from_slice(text.as_bytes());

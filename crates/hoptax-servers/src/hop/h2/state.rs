@@ -1,6 +1,7 @@
 //! State of `hop-h2`: its connections and exchanges.
 
 use super::fields::{Coding, LastFields, LastHead};
+use super::messages::Altered;
 use crate::hop::holds::Holds;
 use crate::hop::turns::Turns;
 use crate::net::Tokens;
@@ -157,6 +158,8 @@ pub(super) struct Half {
     pub(super) done: bool,
     /// Id of the timer that delays this half.
     pub(super) held: Option<u64>,
+    /// Messages that the hop changes or delays, of a response only.
+    pub(super) altered: Option<Box<Altered>>,
 }
 
 impl Half {
@@ -165,11 +168,17 @@ impl Half {
         self.data.clear();
         self.trailers.clear();
         (self.head_sent, self.ended, self.done, self.held) = (false, false, false, None);
+        self.altered = None;
+    }
+
+    /// Messages wait for a timer. The half cannot end before.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.altered.as_ref().is_some_and(|altered| altered.is_waiting())
     }
 
     /// True if nothing follows the head.
     pub(super) fn is_head_alone(&self) -> bool {
-        self.ended && self.data.is_empty() && self.trailers.is_empty()
+        self.ended && self.data.is_empty() && self.trailers.is_empty() && !self.is_waiting()
     }
 }
 
@@ -195,6 +204,8 @@ pub(super) struct Exchange {
     pub(super) repeats: u8,
     /// The response will be delayed.
     pub(super) hold_answer: bool,
+    /// The messages of the response will be delayed.
+    pub(super) hold_messages: bool,
 }
 
 /// The exchanges of a worker. Streams have the places as tags.
@@ -226,6 +237,7 @@ impl Exchanges {
             is_idempotent: false,
             repeats: 0,
             hold_answer: false,
+            hold_messages: false,
         });
         self.places.len() as u32 - 1
     }
@@ -234,7 +246,7 @@ impl Exchanges {
         let Some(exchange) = self.get(place) else { return };
         exchange.client_stream = 0;
         (exchange.upstream, exchange.upstream_stream) = (None, 0);
-        (exchange.repeats, exchange.hold_answer) = (0, false);
+        (exchange.repeats, exchange.hold_answer, exchange.hold_messages) = (0, false, false);
         exchange.request.clear();
         exchange.response.clear();
         self.free.push(place);

@@ -1,6 +1,6 @@
 //! Finds a connection to an upstream for each request, and handles the loss of upstreams.
 
-use super::fields::{Coding, fits_http1, literals, to_http1};
+use super::fields::{Coding, fits_http1, request_literals, to_http1};
 use super::state::{Http1, Link, Peer, UpstreamHttp, Worker};
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::units;
@@ -21,8 +21,9 @@ impl Worker {
         let to = &mut exchange.request.head;
         match self.http {
             UpstreamHttp::Http2 => {
+                let planted = self.holds.faults.and_then(|faults| faults.deadline);
                 self.request_heads.or_write(head.fields(), (0, end), to, |to| {
-                    literals(head.fields(), to);
+                    request_literals(head.fields(), planted, to);
                     Coding::Raw
                 });
             }

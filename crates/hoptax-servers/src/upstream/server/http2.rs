@@ -2,6 +2,8 @@
 //! exchanges take turns, so that a large response does not hold up the others.
 
 use super::super::answer::StreamAnswerTo;
+use super::super::calls::Flow;
+use super::super::conversation::Abort;
 use super::super::sockets::Sockets;
 use super::super::special::{Special, StreamResponse, is_special};
 use super::state::{HIGH_WATER, Server, State};
@@ -15,7 +17,7 @@ use std::cmp::Reverse;
 use std::mem;
 
 /// Maximum number of bytes of a body that are sent before other responses get their turn. Four frames.
-const TURN: usize = 64 * 1024;
+pub(super) const TURN: usize = 64 * 1024;
 /// Number of bytes that are collected for a send.
 const BATCH: usize = 64 * 1024;
 
@@ -70,17 +72,19 @@ impl Server<'_> {
             match step {
                 Step::NeedMore => return at + consumed,
                 Step::Head { stream, end } => {
-                    let exchange = self.stream_head(http2, stream.id);
-                    if end || is_early(http2, exchange) {
+                    let exchange = self.stream_head(token, http2, stream.id);
+                    let is_early = http2.get(exchange).is_some_and(|found| found.is_early);
+                    if is_early {
+                        self.begin_answer(io, token, http2, exchange, now);
+                    }
+                    if end {
                         self.request_ended(io, token, http2, exchange, now);
-                    } else if at + consumed == input.len() {
+                    } else if !is_early && at + consumed == input.len() {
                         self.send_continue_on(http2, stream.id);
                     }
                 }
                 Step::Body { stream, data, end } => {
-                    if let Some(special) = http2.get(named(stream)).and_then(|found| found.special.as_mut()) {
-                        special.body(&input[at..][data]);
-                    }
+                    http2.body(named(stream), &input[at..][data]);
                     if end {
                         self.request_ended(io, token, http2, named(stream), now);
                     }
@@ -108,7 +112,7 @@ impl Server<'_> {
     }
 
     /// Chooses the answer to the request whose head is in the sections.
-    fn stream_head(&mut self, http2: &mut Http2, stream: u32) -> Named {
+    fn stream_head(&mut self, token: Token, http2: &mut Http2, stream: u32) -> Named {
         let open = http2.connection.open_streams();
         self.counts.streams.opened(open);
         let named = http2.begin(stream);
@@ -117,14 +121,14 @@ impl Server<'_> {
         // CONNECT has no path.
         let target = head.path().or(head.authority()).unwrap_or_default();
         if is_special(target) {
-            exchange.special = Some(Box::new(Special::of_stream(head)));
+            let special = Special::of_stream(head);
+            exchange.is_early = special.is_early();
+            exchange.special = Some(Box::new(special));
         } else {
             exchange.to = StreamAnswerTo { head: head.method() == b"HEAD", failed: self.behaviour.fails() };
             exchange.chosen = self.rules.as_mut().and_then(|rules| rules.choose(head.method(), target));
             if head.method() == b"POST" && head.fields().get("content-type").is_some_and(grpc::is_grpc) {
-                let (place, rules) = (exchange.chosen.map(|chosen| chosen.place), self.rules.as_ref());
-                let ruled = place.and_then(|place| Some(rules?.get(place)));
-                exchange.call = Some(self.calls.prepare(target, place, ruled.unwrap_or(&self.answers)));
+                self.begin_call(token, http2, named);
             }
         }
         if let Some(limit) = self.close_after {
@@ -147,11 +151,19 @@ impl Server<'_> {
         }
     }
 
-    /// Called when the whole request has been read. Requests are counted now, so that the count includes
-    /// requests whose response is delayed or whose client gives up.
+    /// Called when the whole request has been read.
     fn request_ended(&mut self, io: &impl Sockets, token: Token, http2: &mut Http2, named: Named, now: u64) {
+        if !http2.ended_conversation(named) {
+            self.begin_answer(io, token, http2, named, now);
+        }
+    }
+
+    /// Called when the response no longer depends on the request: usually, when the whole request has been
+    /// read. Requests are counted now, so that the count includes requests whose response is delayed or whose
+    /// client gives up.
+    fn begin_answer(&mut self, io: &impl Sockets, token: Token, http2: &mut Http2, named: Named, now: u64) {
         // A request that was answered early ends later.
-        let Some(exchange) = http2.get(named).filter(|found| found.prepared.is_none()) else { return };
+        let Some(exchange) = http2.get(named).filter(|found| found.stage == Stage::Reading) else { return };
         exchange.received = now;
         let delay = if let Some(special) = exchange.special.take() {
             let outcome = self.special_outcome(&special, io.tls(token));
@@ -172,17 +184,26 @@ impl Server<'_> {
             outcome.delay_ns
         } else {
             self.counts.http2.add(1);
-            exchange.chosen.map_or_else(|| self.behaviour.delay_ns(), |chosen| chosen.delay_ns)
+            match exchange.conversation() {
+                Some(_) => 0,
+                None => exchange.chosen.map_or_else(|| self.behaviour.delay_ns(), |chosen| chosen.delay_ns),
+            }
         };
+        let Some(exchange) = http2.get(named) else { return };
+        let needs_time = delay > 0 || exchange.deadline > 0 || exchange.flow.is_some();
+        let mut due = if needs_time { clock::now() + delay } else { 0 };
+        if exchange.deadline > 0 && due >= exchange.deadline {
+            exchange.abort = Some(Abort::TooLate);
+            due = exchange.deadline;
+        }
+        if let Some(Flow::Paced(paced)) = exchange.flow.as_deref_mut() {
+            paced.begun = due;
+        }
         if delay == 0 {
             return http2.queue(named);
         }
-        if let Some(exchange) = http2.get(named) {
-            exchange.stage = Stage::Delayed;
-        }
-        let generation = self.connections[token.index()].generation;
-        let due = clock::now() + delay;
-        self.shared.timers.push(Reverse(StreamTimer { due, token, generation, exchange: named }));
+        exchange.stage = Stage::Delayed;
+        self.set_timer(token, named, due);
     }
 
     /// Sends every delayed response that is due.
@@ -197,10 +218,12 @@ impl Server<'_> {
             if connection.generation != generation {
                 continue;
             }
-            if let Some(http2) = &mut connection.http2
-                && http2.get(exchange).is_some_and(|found| found.stage == Stage::Delayed)
-            {
-                http2.queue(exchange);
+            if let Some(http2) = &mut connection.http2 {
+                match http2.get(exchange).map(|found| (found.deadline == due, found.stage)) {
+                    Some((true, _)) => http2.end_too_late(exchange),
+                    Some((false, Stage::Delayed)) => http2.queue(exchange),
+                    _ => {}
+                }
             }
             // The responses of one connection are sent together.
             let next = self.shared.timers.peek().filter(|Reverse(next)| next.due <= now);
@@ -230,7 +253,7 @@ impl Server<'_> {
             while self.shared.output.len() < BATCH
                 && let Some(exchange) = http2.ready.pop_front()
             {
-                self.respond(&mut http2, exchange, now);
+                self.respond(token, &mut http2, exchange, now);
             }
             if !self.flush_frames(io, token) {
                 return;
@@ -249,12 +272,16 @@ impl Server<'_> {
     }
 
     /// Appends the next part of a response to the output.
-    fn respond(&mut self, http2: &mut Http2, named: Named, now: u64) {
+    fn respond(&mut self, token: Token, http2: &mut Http2, named: Named, now: u64) {
         let Some(exchange) = http2.exchanges.get_mut(named.place as usize) else { return };
         let stream = named.stream;
         if exchange.stream != stream {
             return;
         }
+        if exchange.flow.is_some() || exchange.abort.is_some() {
+            return self.send_messages(token, http2, named, now);
+        }
+        let is_call = exchange.call.is_some();
         let mut trailers = None;
         let (block, body, is_cut) = match (&exchange.prepared, exchange.call) {
             (Some(prepared), _) => (prepared.block.as_ref(), prepared.body.as_slice(), prepared.is_cut),
@@ -287,7 +314,7 @@ impl Server<'_> {
             }
             http2.connection.send_head(stream, block, varying, end, output);
             if end {
-                return http2.end(named);
+                return if is_call { self.end_call(http2, named) } else { http2.end(named) };
             }
         }
         let rest = &body[exchange.sent..];
@@ -374,10 +401,4 @@ impl Server<'_> {
             output.clear();
         }
     }
-}
-
-/// True if the response to a request does not wait for the request's end.
-fn is_early(http2: &mut Http2, exchange: Named) -> bool {
-    let special = http2.get(exchange).and_then(|found| found.special.as_ref());
-    special.is_some_and(|special| special.is_early())
 }

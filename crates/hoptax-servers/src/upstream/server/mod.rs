@@ -13,6 +13,7 @@
 
 mod http1;
 mod http2;
+mod messages;
 mod room;
 mod state;
 mod streams;

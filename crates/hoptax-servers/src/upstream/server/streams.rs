@@ -10,9 +10,13 @@
 //!
 //! Responses are sent when they are due, in any order. Ready exchanges take turns, so that a large response
 //! does not hold up the others.
+//!
+//! gRPC calls with many messages ([`messages`](super::messages)) return to *delayed* until the next message
+//! is due, or to *reading* until the client sends more.
 
 use super::super::answer::StreamAnswerTo;
-use super::super::calls::Call;
+use super::super::calls::{Call, Flow};
+use super::super::conversation::{Abort, Conversation};
 use super::super::counts::MOST_STREAMS;
 use super::super::rules::Chosen;
 use super::super::special::Special;
@@ -31,6 +35,8 @@ pub(super) struct Shared {
     pub(super) timers: BinaryHeap<Reverse<StreamTimer>>,
     /// The header of the stamp. Its value is the end of the vector.
     pub(super) stamp: Vec<u8>,
+    /// The fields of a head that differ from call to call.
+    pub(super) varying: Vec<u8>,
     /// The head of 100 Continue.
     pub(super) interim: Block,
 }
@@ -45,6 +51,7 @@ impl Default for Shared {
             output: Vec::new(),
             timers: BinaryHeap::new(),
             stamp: field,
+            varying: Vec::new(),
             interim: Block::plain(&interim),
         }
     }
@@ -81,6 +88,7 @@ pub(super) struct Named {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Stage {
+    /// The next event comes from the client.
     #[default]
     Reading,
     Delayed,
@@ -99,6 +107,14 @@ pub(super) struct Exchange {
     pub(super) chosen: Option<Chosen>,
     /// Present if the request is a gRPC call.
     pub(super) call: Option<Call>,
+    /// Present if the answer to the call has many messages.
+    pub(super) flow: Option<Box<Flow>>,
+    /// When the call must have ended; 0 if the client has no deadline.
+    pub(super) deadline: u64,
+    /// Present if the call ends now, and not with its next message.
+    pub(super) abort: Option<Abort>,
+    /// True if the response does not wait for the request's end.
+    pub(super) is_early: bool,
     /// The request, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
     /// Its response.
@@ -114,6 +130,14 @@ impl Exchange {
     /// True if the response to a verification path is not due yet.
     pub(super) fn is_delayed_special(&self) -> bool {
         self.stage == Stage::Delayed && self.prepared.is_some()
+    }
+
+    /// The messages of a call in which both sides send a stream.
+    pub(super) fn conversation(&mut self) -> Option<&mut Conversation> {
+        match self.flow.as_deref_mut() {
+            Some(Flow::BothWays(conversation)) => Some(conversation),
+            _ => None,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use steps::{Situation, Step};
 /// Find the commit that changed a figure, by measuring commits
 ///
 /// Measures commits until one is 95 % certain. The plan needs one gateway with `git`, and one load point.
-/// Commits that do not build are skipped. Ctrl-C interrupts the search; the same command continues it.
+/// Commits that do not build are skipped. After Ctrl-C, the same command continues.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 found the commit; 1 found none, was interrupted or could \
     not run; 2 wrong plan or command line.")]

@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// Write the pages of all packs and the index page to this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "markdown", "name", "write"])]
     pages: Option<PathBuf>,
-    /// Copy the pack to a subdirectory of this directory, to build its gateway or to derive your own pack
+    /// Copy the pack to a subdirectory of this directory, to build its gateway or derive a pack
     #[arg(long, value_name = "DIR", requires = "name", conflicts_with_all = ["json", "markdown"])]
     write: Option<PathBuf>,
     #[arg(long, value_name = "DIR", help = help::PACKS)]

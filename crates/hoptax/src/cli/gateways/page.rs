@@ -156,6 +156,9 @@ fn features(page: &mut String, pack: &Pack) {
     if manifest.upstream_http2 {
         offered.push_str("- HTTP/2 to upstreams\n");
     }
+    if manifest.grpc || manifest.upstream_http2 && !manifest.unsupported.contains_key("grpc") {
+        offered.push_str("- gRPC calls\n");
+    }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");
     }
@@ -166,6 +169,7 @@ fn features(page: &mut String, pack: &Pack) {
     let others = manifest.unsupported.iter().filter(|(what, _)| !Feature::NAMES.contains(&what.as_str()));
     let named = |what: &str| match what {
         "upstream_http2" => "HTTP/2 to upstreams".to_owned(),
+        "grpc" => "gRPC calls".to_owned(),
         what => what.replace('_', " "),
     };
     missing.extend(others.map(|(what, reason)| (named(what), line(reason))));

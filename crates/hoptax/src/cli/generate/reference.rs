@@ -10,12 +10,13 @@ use std::io::{self, Write as _};
 
 const HEAD: &str = "# The command line
 
-All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page.
+All commands and options. `hoptax help COMMAND` prints the same, and the command's exit
+statuses. `make docs` generates this page.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | success: every case was measured, all budgets hold, no `void` finding |
-| 1 | the command could not run, or no gateway could be measured |
+| 1 | the command could not run, no gateway could be measured, or the machine or a host is not fit (`hoptax doctor`, `hoptax hosts`) |
 | 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
 | 3 | a budget or a limit of `hoptax load` is exceeded, a comparison or a change is worse (with `--fail-on worse`), or a pack is not fair or not correct (`hoptax lint`) |
 | 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
@@ -24,9 +25,13 @@ All commands and options. `hoptax help COMMAND` prints the same. `make docs` gen
 Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.
 ";
 
+/// Start of the paragraph of a command's help that explains its exit statuses. The page leaves this paragraph
+/// out, because its table has all exit statuses.
+const EXIT_STATUS: &str = "Exit status:";
+
 /// If at least this many commands describe an argument or option in the same words, the page describes it
 /// only once.
-const SEVERAL: usize = 3;
+const SEVERAL: usize = 2;
 
 /// Print a generated page of hoptax's documentation
 #[derive(Debug, clap::Args)]
@@ -112,9 +117,8 @@ fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String])
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).trim();
     let level = if name.matches(' ').count() > 1 { "###" } else { "##" };
     let _ = writeln!(page, "\n{level} `{name}`\n\n{}", with_full_stop(&about));
-    // The lists below show positional arguments, but neither that an option is required nor that commands
-    // follow.
-    if usage.contains("--") || usage.contains("COMMAND") {
+    // The lists below show positional arguments, but not that an option is required.
+    if usage.contains("--") {
         let _ = writeln!(page, "\n```text\n{usage}\n```");
     }
     let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| is_shown(arg)).collect();
@@ -140,7 +144,10 @@ fn section(page: &mut String, verb: &mut Command, name: &str, common: &[String])
         let _ = writeln!(page, "\n[Common](#common-options): {}", names.join(", "));
     }
     if let Some(after) = verb.get_after_long_help().or(verb.get_after_help()) {
-        let _ = writeln!(page, "\n{after}");
+        let after = after.to_string();
+        for paragraph in after.split("\n\n").filter(|paragraph| !paragraph.starts_with(EXIT_STATUS)) {
+            let _ = writeln!(page, "\n{paragraph}");
+        }
     }
     for own in verb.get_subcommands_mut().filter(|own| !own.is_hide_set()) {
         let name = format!("{name} {}", own.get_name());
@@ -234,6 +241,7 @@ mod tests {
         ]);
         let go = Command::new("go")
             .about("Go there")
+            .after_help("Needs shoes.\n\nExit status: 0 there")
             .arg(Arg::new("where").value_name("PLACE").required(true).help("Where to | from"))
             .arg(
                 Arg::new("how")
@@ -259,12 +267,15 @@ mod tests {
         assert!(page.contains("Commands: [`go`](#hoptax-go), [`walk`](#hoptax-walk)\n"), "{page}");
         assert!(page.contains("## `hoptax go`\n\nGo there.\n"), "{page}");
         assert!(page.contains("Go there.\n\n- `<PLACE>`: Where to | from\n"), "{page}");
-        assert!(page.contains("Walk.\n\n```text\nhoptax walk [COMMAND]\n```\n"), "{page}");
+        assert!(page.contains("Walk.\n\n### `hoptax walk up`\n"), "{page}");
         assert!(
             page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
             "{page}"
         );
-        assert!(page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n"), "{page}");
+        assert!(
+            page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n\nNeeds shoes.\n"),
+            "{page}"
+        );
         assert!(page.contains("- `--quiet`: Say nothing\n"), "{page}");
         assert!(page.contains("### `hoptax walk up`\n\nClimb.\n"), "{page}");
         assert!(!page.contains("hoptax walk down"), "{page}");
@@ -273,7 +284,7 @@ mod tests {
     #[test]
     fn hidden_verbs_and_common_options_are_left_out() {
         let page = page(program());
-        for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`"] {
+        for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`", "Exit status"] {
             assert!(!page.contains(absent), "{absent}: {page}");
         }
     }
@@ -285,7 +296,7 @@ mod tests {
         let command = |name: &'static str, help| Command::new(name).about("Go").arg(place(help)).arg(dry());
         let page = page(Command::new("hoptax").subcommands([
             command("walk", "Where to"),
-            command("run", "Where to"),
+            command("run", "Where from"),
             command("swim", "Which island"),
         ]));
         assert!(
@@ -293,7 +304,8 @@ mod tests {
             "{page}"
         );
         assert_eq!(page.matches("Change nothing").count(), 1, "{page}");
-        assert_eq!(page.matches("- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n").count(), 2);
+        let walk = "- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n";
+        assert!(page.contains(walk), "{page}");
         assert!(page.contains("- `<PLACE>`: Which island\n"), "{page}");
     }
 }

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 /// Print the JSON Schema of plans
 ///
-/// Editors use it to complete and check plans. Save it as schema.json next to the plan, and start the plan
-/// with `# yaml-language-server: $schema=schema.json`.
+/// For editors: save it as schema.json next to the plan, and start the plan with `# yaml-language-server:
+/// $schema=schema.json`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 

@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 /// List, search, tag, note and remove runs; show trends of metrics
 ///
 /// Lists the runs without a command. Give the results directory before the command, as in `hoptax history
-/// ./results show ID`, or with --root DIR. ID is the name or the path of a run directory. A small index in
-/// the results directory (`.hoptax-history.sqlite`) speeds up these commands; hoptax creates the index again
-/// if it is missing or damaged.
+/// ./results show ID`, or with --root. ID is the name or the path of a run directory. An index in the results
+/// directory (`.hoptax-history.sqlite`) is created again if it is missing or damaged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Args {
@@ -47,7 +46,7 @@ enum Verb {
     Note(Note),
     /// Show how a metric changed from run to run, and what else changed
     Trend(trend::Args),
-    /// Find the runs at which a metric changed, and whether the gateway or the machine caused it
+    /// Find runs at which a metric changed, and whether the gateway or the machine caused it
     Changes(changes::Args),
     /// Delete a run: its directory with all files
     Delete(Delete),
@@ -57,8 +56,7 @@ enum Verb {
 
 #[derive(Debug, Default, clap::Args)]
 struct List {
-    /// Only runs that contain all these words, in the ID, the plan's name, a gateway, a version, a tag or the
-    /// note
+    /// Only runs with all these words in ID, plan, gateways, versions, tags or note
     words: Vec<String>,
 
     /// Only runs with this tag

@@ -13,9 +13,8 @@ use std::net::TcpListener;
 
 /// Measure how many bytes per second one connection carries
 ///
-/// Needs no plan. Without an address, it measures the loopback of this machine. Between two machines, run
-/// `hoptax hosts bandwidth --listen` on one, and pass the address that it prints to `hoptax hosts bandwidth`
-/// on the other.
+/// Without an address, it measures the loopback of this machine. Between two machines, run it with --listen
+/// on one, and with the address that this prints on the other.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address of the receiver [default: a receiver on this machine's loopback]

@@ -25,8 +25,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Show the hosts of a plan: machine, clock, fitness, network
 ///
-/// Like a run, copies hoptax to hosts, creates machines and pods that do not exist yet, and removes them.
-/// Measures the network between the hosts, and no gateway.
+/// Like a run, copies hoptax to hosts, creates machines and pods, and removes them. Measures the network, and
+/// no gateway.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_subcommand = true,
@@ -54,8 +54,8 @@ enum Verb {
 
 /// Remove the machines and pods that hoptax created for a plan and that a run has left
 ///
-/// These are machines of Terraform that hoptax keeps (`destroy: never`), and machines and pods that remain
-/// after `kill -9` or an error. Never removes what somebody else has created, or what a run in progress uses.
+/// These are machines of Terraform with `destroy: never`, and what remains after `kill -9` or an error. Never
+/// removes what somebody else has created, or what a run in progress uses.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 nothing remains; 1 something cannot be removed, or a run in progress uses \

@@ -112,6 +112,23 @@ pub(super) struct RequestArgs {
     /// templates, and the URL has no path
     #[arg(long, value_parser = values::call, value_name = "SERVICE/METHOD")]
     pub(super) grpc: Option<String>,
+    /// File that declares the gRPC method; it can import files in its directory and in those above. The body
+    /// is then the message as JSON
+    #[arg(long, value_name = "FILE", requires = "grpc")]
+    pub(super) proto: Option<PathBuf>,
+    /// Which side of a gRPC call sends a stream of messages: unary, server-stream, client-stream or both-ways
+    /// [default: as in --proto, or unary]
+    #[arg(long, value_parser = values::call_kind, value_name = "KIND", requires = "grpc")]
+    pub(super) grpc_kind: Option<values::CallKind>,
+    /// Number of messages in each stream of a gRPC call [default: 10]
+    #[arg(long, value_parser = values::messages, value_name = "N", requires = "grpc")]
+    pub(super) messages: Option<u32>,
+    /// Time between two messages of a stream, such as 10ms [default: 0s; both ways then answer by answer]
+    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "grpc")]
+    pub(super) every: Option<Duration>,
+    /// Compression of the gRPC message: off or gzip; not with streams [default: off]
+    #[arg(long, value_parser = values::compression, value_name = "HOW", requires = "grpc")]
+    pub(super) grpc_compression: Option<values::Compression>,
     /// Tell the server that a call has this time limit, such as 500ms [default: none]
     #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "grpc")]
     pub(super) deadline: Option<Duration>,

@@ -5,6 +5,7 @@ use super::limits::Judged;
 use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{DecodeError, Encoded, LOWEST, spread};
+use hoptax_format::messages::{MessageCounts, MessageHistograms};
 use hoptax_format::record::{Counts, Histograms, Http2Tally, LoadRecord, TargetRecord, TlsTally};
 use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
 use hoptax_record::report::Spread;
@@ -53,6 +54,12 @@ pub(super) struct LoadResults {
     /// Absent for HTTP/1.
     #[serde(skip_serializing_if = "Option::is_none")]
     http2: Option<Http2Tally>,
+    /// Numbers of messages. Absent without streams of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<MessageCounts>,
+    /// Times of messages. Absent without streams of messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<MessageTimes>,
     bytes: Bytes,
     cpu: Cpu,
     memory: Memory,
@@ -129,6 +136,19 @@ struct Waits {
     window: Times,
 }
 
+/// Times of messages. Times that were not recorded are left out.
+#[derive(Debug, Serialize)]
+struct MessageTimes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_time: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_message: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<Times>,
+}
+
 #[derive(Debug, Serialize)]
 struct Connections {
     asked: u64,
@@ -170,6 +190,7 @@ impl LoadResults {
         let seconds = record.measured_ns as f64 / SECOND;
         let connections = record.connections;
         let bytes = record.bytes;
+        let messages = record.messages.as_ref();
         Ok(Self {
             schema: SCHEMA,
             url: load.url.to_owned(),
@@ -201,6 +222,8 @@ impl LoadResults {
                 unanswered: record.occupancy.as_ref().map(|one| one.unanswered),
             },
             http2: record.http2,
+            messages: messages.map(|messages| messages.counts),
+            message: messages.map(|messages| MessageTimes::new(&messages.histograms)).transpose()?,
             bytes: Bytes {
                 sent: bytes.sent,
                 received: bytes.received,
@@ -260,6 +283,20 @@ impl Waits {
                 window: Times::new(window)?,
             }),
             _ => None,
+        })
+    }
+}
+
+impl MessageTimes {
+    fn new(histograms: &MessageHistograms) -> Result<Self, DecodeError> {
+        let recorded = |encoded: &Encoded| {
+            Times::new(encoded).map(|times| Some(times).filter(|times| times.samples > 0))
+        };
+        Ok(Self {
+            response_time: recorded(&histograms.response_time)?,
+            first_message: recorded(&histograms.first_message)?,
+            age: recorded(&histograms.age)?,
+            gap: recorded(&histograms.gap)?,
         })
     }
 }

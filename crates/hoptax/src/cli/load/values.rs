@@ -2,14 +2,27 @@
 
 use hoptax_format::field::is_token;
 use hoptax_format::grpc::{self, Status};
+use hoptax_format::messages::StreamKind;
 use hoptax_format::spec::{Check, HttpVersion, MOST_STREAMS, ProxyProtocol, Retry, TlsVersion};
 use hoptax_load::names::Use;
+use hoptax_plan::calls;
 use hoptax_plan::units::{self, UnitError};
 use std::net::IpAddr;
 
 /// Protocols to offer. If empty, the ALPN extension is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alpn(pub(super) Vec<String>);
+
+/// Kind of a gRPC call. `None` is unary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CallKind(pub(super) Option<StreamKind>);
+
+/// Compression of a gRPC message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    Off,
+    Gzip,
+}
 
 fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, UnitError> {
     Err(UnitError { message: message.into(), help: help.into() })
@@ -72,6 +85,31 @@ pub(super) fn call(text: &str) -> Result<String, UnitError> {
         None => {
             wrong(format!("`{text}` is not a method of gRPC"), "use SERVICE/METHOD, such as echo.Echo/Say")
         }
+    }
+}
+
+/// `unary`, `server-stream`, `client-stream` or `both-ways`.
+pub(super) fn call_kind(text: &str) -> Result<CallKind, UnitError> {
+    calls::kind(text).map(CallKind)
+}
+
+/// A number of messages in a stream.
+pub(super) fn messages(text: &str) -> Result<u32, UnitError> {
+    match count32(text)? {
+        messages if messages > calls::MOST_MESSAGES => wrong(
+            format!("{messages} messages are too many for a call"),
+            format!("use at most {}", calls::MOST_MESSAGES),
+        ),
+        messages => Ok(messages),
+    }
+}
+
+/// `off` or `gzip`.
+pub(super) fn compression(text: &str) -> Result<Compression, UnitError> {
+    match text {
+        "off" => Ok(Compression::Off),
+        "gzip" => Ok(Compression::Gzip),
+        _ => wrong(format!("`{text}` is not a supported compression"), "use off or gzip"),
     }
 }
 
@@ -256,6 +294,12 @@ mod tests {
         let two = Check::Grpc(vec![Status::Ok, Status::NotFound]);
         assert_eq!(call_statuses("ok, NOT_FOUND"), Ok(two));
         assert!(call_statuses("ok,5").expect_err("no name").message.contains("`5` is not a gRPC status"));
+        assert_eq!(call_kind("unary"), Ok(CallKind(None)));
+        assert_eq!(call_kind("both-ways"), Ok(CallKind(Some(StreamKind::BothWays))));
+        refused(call_kind, &[("bidi", "use one of unary, server-stream, client-stream, both-ways")]);
+        assert_eq!((messages("1M"), compression("gzip")), (Ok(1_000_000), Ok(Compression::Gzip)));
+        refused(messages, &[("0", "use at least 1"), ("2M", "use at most 1000000")]);
+        refused(compression, &[("br", "use off or gzip")]);
     }
 
     #[test]

@@ -28,13 +28,13 @@ pub(super) struct Args {
     #[command(flatten)]
     chart: chart::ChartArgs,
 
-    /// With --format fortio or hgrm: write only this case. Give its name as findings show it, or the label of
-    /// a gateway that has only one case
+    /// With --format fortio or hgrm: only this case, by its name in findings, or by the label of a gateway
+    /// that has only one
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
 
-    /// Write to this file instead of standard output. With --format fortio or hgrm, and no --case, this is a
-    /// directory, and each case gets a file of its own
+    /// Write to this file instead of standard output. With --format fortio or hgrm, and no --case: directory
+    /// for a file per case
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 

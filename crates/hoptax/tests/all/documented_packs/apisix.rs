@@ -1,6 +1,6 @@
 //! APISIX.
 
-use super::{cases, list, over_http2, pack};
+use super::{Case, cases, list, over_http2, pack, with_calls};
 use hoptax_plan::Profile;
 use serde_json::{Value, json};
 
@@ -127,6 +127,23 @@ fn has_its_plugins_on_every_route() {
         }
     }
     assert!(limits > 0);
+}
+
+/// `apisix/init.lua`: the scheme `grpc` of an upstream selects `grpc_pass`.
+#[test]
+fn passes_calls_on_to_an_upstream_of_their_own() {
+    let routes = |case: &Case| -> Vec<Value> {
+        let file = case.yaml("apisix.yaml");
+        let of = |route: &Value| {
+            let upstream = list(&file["upstreams"]).iter().find(|one| one["id"] == route["upstream_id"]);
+            json!([route["uris"], upstream.expect("an upstream")["scheme"]])
+        };
+        list(&file["routes"]).iter().map(of).collect()
+    };
+    let [calls, mixed] = with_calls("apisix");
+    assert_eq!(routes(&calls), [json!([["/*"], "grpc"])]);
+    assert_eq!(routes(&mixed), [json!([["/*"], "http"]), json!([["/echo.Echo/Say"], "grpc"])]);
+    assert!(calls.reports("scheme: grpc"));
 }
 
 /// APISIX's own setting verifies only the certificates of Kafka upstreams.

@@ -1,8 +1,8 @@
 //! Kong.
 
-use super::{cases, lacks, list, over_http2, pack, refusal_of};
+use super::{Case, cases, lacks, list, over_http2, pack, refusal_of, with_calls};
 use hoptax_plan::Profile;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Sources for Kong 3.9: `kong/db/declarative/init.lua` (`_format_version`); the schemas of services, routes,
 /// upstreams and targets below `kong/db/schema/entities`; `schema.lua` and `daos.lua` of each bundled plugin.
@@ -95,6 +95,25 @@ fn reads_its_declarative_file() {
             assert!(known && !value.is_empty(), "{}: {line}", case.what);
         }
     }
+}
+
+/// `services.lua` and `routes.lua`: a service with `grpc` needs routes for gRPC, which keep the whole path.
+#[test]
+fn passes_calls_on_to_services_of_their_own() {
+    let services = |case: &Case| -> Vec<Value> {
+        let file = case.yaml("kong.yml");
+        let of = |service: &Value| {
+            let route = &service["routes"][0];
+            json!([service["protocol"], route["protocols"], route["paths"], route["strip_path"]])
+        };
+        list(&file["services"]).iter().map(of).collect()
+    };
+    let [calls, mixed] = with_calls("kong");
+    let protocols = ["grpc", "grpcs"];
+    assert_eq!(services(&calls), [json!(["grpc", protocols, ["/"], false])]);
+    let pages = json!(["http", null, ["/"], false]);
+    assert_eq!(services(&mixed), [pages, json!(["grpc", protocols, ["/echo.Echo/Say"], false])]);
+    assert!(calls.reports("protocol: grpc") && calls.reports("read_timeout"));
 }
 
 /// By default, Kong adds a charset to the Content-Type of texts. Then no run would pass verification.

@@ -199,6 +199,7 @@ fn record(completed: u64) -> LoadRecord {
         stamps: None,
         moments: None,
         http2: None,
+        messages: None,
         histograms: load::Histograms {
             connection_wait: None,
             stream_wait: None,
@@ -578,6 +579,26 @@ path_split: on
     );
     let hoptax_format::spec::Shape::Open { rate, .. } = &spec.shape else { panic!("an open loop") };
     assert_eq!(rate.mean(), (10.0 + 2.0 * 20.0) / 3.0);
+}
+
+#[test]
+fn ages_of_messages_need_the_built_in_upstream() {
+    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: ".".into() };
+    let same_clock = |upstream: &str| {
+        let target = "target: { grpc: { service: a, method: B, kind: server-stream } }";
+        let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
+        let text = format!("gateways: []\n{target}\n{load}\n{upstream}");
+        let plan = hoptax_plan::parse("x.yaml", &text, &[], &context);
+        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
+        let interrupted = AtomicBool::new(false);
+        let contents = Contents::read(&plan).expect("no files");
+        let run = Run { contents, ..Scene::run(&plan, &interrupted) };
+        let slot = schedule::schedule(0, 1, 1, 7)[0];
+        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        spec.targets[0].stream.expect("a stream").same_clock
+    };
+    assert!(same_clock(""));
+    assert!(!same_clock("upstream: { url: \"http://127.0.0.1:9\" }\n"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use hoptax_plan::{connections_in_words, units};
 use std::fmt;
 use std::time::Duration;
 
+mod messages;
 mod outcomes;
 mod parts;
 mod times;
@@ -36,6 +37,8 @@ pub(super) struct Summary<'a> {
     columns: Columns,
     /// p99 of the waits for a connection, a stream and a window, nanoseconds. Absent for HTTP/1.
     waits: Option<[u64; 3]>,
+    /// Absent without streams of messages.
+    messages: Option<messages::Messages>,
     targets: Vec<parts::Row>,
     stages: Vec<parts::Row>,
     outcome: &'a LoadOutcome<'a>,
@@ -72,8 +75,20 @@ impl<'a> Summary<'a> {
             }
             _ => None,
         };
-        let url = load.url;
-        Ok(Self { url, spec, record, paint, response_time, columns, waits, targets, stages, outcome: load })
+        let messages = record.messages.as_ref().map(messages::Messages::new).transpose()?;
+        Ok(Self {
+            url: load.url,
+            spec,
+            record,
+            paint,
+            response_time,
+            columns,
+            waits,
+            messages,
+            targets,
+            stages,
+            outcome: load,
+        })
     }
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,6 +198,15 @@ impl<'a> Summary<'a> {
         self.generator(f)
     }
 
+    fn messages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = self.messages.iter().flat_map(messages::Messages::lines);
+        for (index, text) in lines.enumerate() {
+            write!(f, "{:LABEL$}", if index == 0 { "Messages" } else { "" })?;
+            write_wrapped(f, &text, &" ".repeat(LABEL))?;
+        }
+        Ok(())
+    }
+
     fn generator(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
         let cpu = record.cpu;
@@ -218,6 +242,7 @@ impl fmt::Display for Summary<'_> {
         self.spectrum(f)?;
         self.connections(f)?;
         self.http2(f)?;
+        self.messages(f)?;
         self.tls(f)?;
         self.outcomes(f)?;
         parts::write(f, "target", &self.targets)?;

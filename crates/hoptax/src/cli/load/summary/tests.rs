@@ -1,8 +1,10 @@
 use super::super::figures::cut;
+use super::super::json::LoadResults;
 use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
 use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
+use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use hoptax_format::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
     RECORD_SCHEMA, Silence, TargetRecord, TlsTally, Window,
@@ -30,6 +32,7 @@ fn record() -> LoadRecord {
         interrupted: false,
         gave_up: false,
         http2: None,
+        messages: None,
         occupancy: None,
         redirected_to: None,
         counts: Counts {
@@ -115,6 +118,72 @@ fn a_good_load_has_no_warnings() {
     let text = summary(&open(Rate::Fixed(1000.0)), &record());
     says(&text, &["open loop at 1000/s, jitter arrivals", "send lag", "service time"]);
     assert!(!text.contains('!'), "{text}");
+}
+
+/// Messages whose answers take 50 µs, and the first ones 70 µs.
+fn messages(counts: MessageCounts) -> MessagesRecord {
+    let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
+    let none = || histogram(TRIAL_DIGITS, []);
+    let histograms = MessageHistograms {
+        response_time: times(50),
+        first_message: times(70),
+        age: none(),
+        gap: none(),
+    };
+    MessagesRecord { counts, histograms }
+}
+
+const LOSSY: MessageCounts = MessageCounts {
+    sent: 10_000,
+    received: 9998,
+    lost: 2,
+    repeated: 0,
+    reordered: 0,
+    unnumbered: 0,
+    merged_in_read: 0,
+};
+
+#[test]
+fn messages_have_counts_and_times() {
+    let mut record = record();
+    assert!(!summary(&closed(), &record).contains("Messages"));
+    record.messages = Some(messages(LOSSY));
+    let text = flat(&summary(&closed(), &record));
+    says(
+        &text,
+        &[
+            "Messages 10,000 sent, 9,998 received, 2 lost response time: p50 50.0 µs, p99 50.0 µs first \
+             message: p50 70.0 µs",
+        ],
+    );
+    assert!(!text.contains("repeated") && !text.contains("age:") && !text.contains("gap:"), "{text}");
+    // The longest lines are wrapped.
+    let most = 1_000_000_000;
+    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..LOSSY };
+    record.messages = Some(messages(counts));
+    let text = flat(&summary(&closed(), &record));
+    says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
+}
+
+#[test]
+fn messages_are_in_json() {
+    let json = |record: &LoadRecord| {
+        let spec = closed();
+        let limits = limits::of(&spec, None, &[]);
+        let load = LoadOutcome::new("http://127.0.0.1/", &spec, record, &limits).expect("readable");
+        serde_json::to_value(LoadResults::new(&load).expect("readable")).expect("plain data")
+    };
+    let mut record = record();
+    let without = json(&record);
+    assert!(without.get("messages").is_none() && without.get("message").is_none(), "{without}");
+    record.messages = Some(messages(LOSSY));
+    let found = json(&record);
+    assert_eq!(found["messages"]["sent"], 10_000);
+    assert_eq!(found["messages"]["lost"], 2);
+    let times = &found["message"];
+    assert_eq!(times["response_time"]["samples"], 100);
+    assert_eq!(times["first_message"]["unit"], "us");
+    assert!(times.get("age").is_none() && times.get("gap").is_none(), "{times}");
 }
 
 #[test]

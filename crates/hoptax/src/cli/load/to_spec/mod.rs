@@ -12,6 +12,7 @@ use proxy::Proxy;
 use std::path::Path;
 use std::time::Duration;
 
+mod calls;
 mod chunks;
 mod connections;
 mod proxy;
@@ -41,7 +42,9 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         return Err(BadInput("gRPC needs HTTP/2; use --http 2".into()).into());
     }
     let timeouts = timeouts(&args.load)?;
+    let duration_ns = nanoseconds(duration(&args.load)?);
     chunks::check(&targets, args.connection.http, timeouts)?;
+    calls::check(&targets, timeouts, duration_ns)?;
     connections::check_streams(args)?;
     let proxy = args.connection.proxy.as_deref().map(Proxy::parse).transpose()?;
     let tls::Settings { server, proxy: to_proxy } =
@@ -82,7 +85,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         },
         connections: args.load.connections,
         warmup_ns: nanoseconds(args.load.warmup),
-        duration_ns: nanoseconds(duration(&args.load)?),
+        duration_ns,
         requests: args.load.requests,
         timeouts,
         workers: args.generator.workers.unwrap_or(default_workers),

@@ -2,7 +2,7 @@
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
-use super::{chunks, read, read_text};
+use super::{calls, chunks, read, read_text};
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
 use hoptax_format::grpc;
@@ -72,11 +72,14 @@ fn call(
         return Err(BadInput("--deadline 0s makes every call fail; use a longer time".into()).into());
     }
     grpc::add_headers(&mut headers, deadline_ns);
-    let message = body(args)?.unwrap_or_default();
-    let body = grpc::body(&message).map_err(|fault| BadInput(format!("--body: {fault}")))?;
+    let method = calls::method(args, path)?;
+    let stream = calls::stream(args, method.as_ref())?;
+    let message = calls::message(args, method.as_ref(), body(args)?)?;
+    let body = calls::body(args, stream, message, &mut headers)?;
     let mut target = TargetSpec {
         name: path.trim_start_matches('/').to_owned(),
         grpc: true,
+        stream,
         checks: checks(args)?,
         ..TargetSpec::only(grpc::METHOD, path, headers, body)
     };

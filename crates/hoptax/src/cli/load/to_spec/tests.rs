@@ -1,5 +1,6 @@
 use super::*;
 use clap::Parser;
+use hoptax_format::messages::{Stamp, StreamKind};
 use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsSpec, TlsVersion, Verify};
 use std::path::PathBuf;
 
@@ -304,6 +305,91 @@ fn a_call_of_grpc_is_a_framed_message_over_http2() {
         ("load http://127.0.0.1 --deadline 1s", "--grpc"),
         ("load http://127.0.0.1 --expect-grpc ok", "--grpc"),
         ("load http://127.0.0.1 --grpc a/B --expect-grpc fine", "`fine` is not a gRPC status"),
+    ]);
+}
+
+#[test]
+fn calls_have_streams() {
+    let target = |options: &str| {
+        let line = format!("load http://127.0.0.1 --grpc echo.Echo/Say {options}");
+        typed(&line).expect(&line).targets.remove(0)
+    };
+    let stream = |options: &str| target(options).stream.map(|it| (it.kind, it.messages, it.every_ns));
+    assert_eq!((stream(""), stream("--grpc-kind unary")), (None, None));
+    let usual = (StreamKind::ServerStream, 10, 0);
+    assert_eq!(stream("--grpc-kind server-stream"), Some(usual));
+    let spaced = "--grpc-kind both-ways --messages 1k --every 5ms --body-size 100B";
+    assert_eq!(stream(spaced), Some((StreamKind::BothWays, 1000, 5_000_000)));
+    let lengths = [spaced, "--grpc-kind client-stream", "--grpc-kind client-stream -b text"]
+        .map(|options| target(options).body.len());
+    assert_eq!(lengths, [100, Stamp::LENGTH, Stamp::LENGTH + 4], "without a prefix");
+    refused(&[
+        ("load http://127.0.0.1 --grpc a/B --grpc-kind bidi", "use one of unary, server-stream"),
+        ("load http://127.0.0.1 --grpc-kind unary", "--grpc"),
+        ("load http://127.0.0.1 --grpc a/B --messages 5", "--messages needs a stream, but the call is unary"),
+        ("load http://127.0.0.1 --grpc a/B --grpc-kind unary --every 5ms", "--every needs a stream"),
+        ("load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --messages 2M", "use at most 1000000"),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --body-size 9B",
+            "--body-size: a message of 9B has no room for its number and its time",
+        ),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --grpc-compression gzip",
+            "would hide the number and the time",
+        ),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --every 2s",
+            "every call to target a/B would time out: the 10 messages of a call take 18s, and --timeout is",
+        ),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --messages 3 --every 1s -d 2s",
+            "no call to target a/B would end in the measured time: the 3 messages of a call take 2s",
+        ),
+    ]);
+}
+
+#[test]
+fn messages_can_be_compressed() {
+    let line = "load http://127.0.0.1 --grpc a/B --grpc-compression gzip --body-size 10KiB";
+    let target = typed(line).expect("right").targets.remove(0);
+    assert!(target.body.starts_with(&[1]) && target.body.len() < 1024, "{} bytes", target.body.len());
+    let encoding = ("grpc-encoding".to_owned(), "gzip".to_owned());
+    assert!(target.headers.contains(&encoding), "{:?}", target.headers);
+    let off = typed("load http://127.0.0.1 --grpc a/B --grpc-compression off").expect("right");
+    assert_eq!(off.targets[0].body, [0; 5]);
+    refused(&[("load http://127.0.0.1 --grpc a/B --grpc-compression br", "use off or gzip")]);
+}
+
+#[test]
+fn messages_of_a_proto_file_are_json() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("echo.proto");
+    let text = "syntax = \"proto3\";\npackage echo;\nservice Echo {\n  rpc Say (Text) returns (Text);\n  rpc \
+                Watch (Text) returns (stream Text);\n}\nmessage Text { string text = 1; }\n";
+    std::fs::write(&file, text).expect("written");
+    let line = |rest: &str| format!("load http://127.0.0.1 --proto {} --grpc {rest}", file.display());
+    let target = |rest: &str| typed(&line(rest)).expect(rest).targets.remove(0);
+    assert_eq!(target(r#"echo.Echo/Say -b {"text":"hi"}"#).body, b"\0\0\0\0\x04\x0a\x02hi");
+    let watch = target(r#"echo.Echo/Watch -b {"text":"hi"}"#);
+    assert_eq!(watch.stream.map(|it| it.kind), Some(StreamKind::ServerStream));
+    assert_eq!(watch.body[Stamp::LENGTH..], *b"\x0a\x02hi");
+    assert_eq!(target("echo.Echo/Say").body, [0; 5]);
+    assert!(target(r#"echo.Echo/Say --no-templates -b {"text":"{{seq}}"}"#).body.ends_with(b"{{seq}}"));
+    for (rest, part) in [
+        ("echo.Echo/Sya", "has no method `Sya`; did you mean `Say`?"),
+        ("echo.Ehco/Say", "has no service `echo.Ehco`; did you mean `echo.Echo`?"),
+        (r#"echo.Echo/Say -b {"txet":"hi"}"#, "--body: `txet` is not a field of `echo.Text`"),
+        ("echo.Echo/Say -b hi", "--body: the message is not JSON"),
+        (r#"echo.Echo/Say -b {"text":"{{seq}}"}"#, "--body: a message cannot contain templates"),
+        ("echo.Echo/Watch --grpc-kind unary", "contradicts --proto, where the method is server-stream"),
+        ("echo.Echo/Say --messages 3", "--messages needs a stream"),
+    ] {
+        let error = error_of(&line(rest));
+        assert!(error.contains(part), "{rest}: {error}");
+    }
+    refused(&[
+        ("load http://127.0.0.1 --grpc a/B --proto /nowhere.proto", "--proto /nowhere.proto: cannot read"),
+        ("load http://127.0.0.1 --proto /nowhere.proto", "--grpc"),
     ]);
 }
 

@@ -1,0 +1,110 @@
+//! `messages-differ`: a gateway lost, repeated or reordered messages of streams.
+
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use hoptax_format::messages::MessageCounts;
+use hoptax_stats::share;
+
+const CODE: &str = "messages-differ";
+const ADVICE: &str = "Check the gateway's log, its retries and its filters of bodies. Gateways must pass \
+                      each message of a call once and in order.";
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "void".into(),
+        when: "calls that succeeded via a gateway lost, repeated or reordered messages of their streams, or \
+               changed their content, and direct's did not"
+            .into(),
+        seen: "A call can end with the status OK although messages are missing, and no load generator counts \
+               them.",
+        advice: ADVICE,
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
+}
+
+/// What is wrong with messages, in words. Their content has changed if they lack their number.
+fn faults(counts: &MessageCounts) -> [(&'static str, u64); 4] {
+    [
+        ("lost", counts.lost),
+        ("repeated", counts.repeated),
+        ("out of order", counts.reordered),
+        ("without their number", counts.unnumbered),
+    ]
+}
+
+fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    let counts = case.messages.as_ref()?;
+    let of_direct = faults(direct.0.messages.as_ref()?);
+    // An upstream that already runs may cause faults itself.
+    let is_new = |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| *count > 0 && *of_direct == 0;
+    let new: Vec<(&str, u64)> =
+        faults(counts).into_iter().zip(of_direct).filter(is_new).map(|(fault, _)| fault).collect();
+    let wrong: u64 = new.iter().map(|(_, count)| count).sum();
+    let share = share(wrong as f64, (counts.received + counts.lost) as f64).filter(|share| *share > 0.0)?;
+    let named: Vec<String> = new.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    Some(Finding {
+        evidence: evidence([
+            ("sent", counts.sent.into()),
+            ("received", counts.received.into()),
+            ("lost", counts.lost.into()),
+            ("repeated", counts.repeated.into()),
+            ("reordered", counts.reordered.into()),
+            ("unnumbered", counts.unnumbered.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of the messages of streams differ via the gateway, and none directly: {}. So the gateway \
+             does not do the same work.",
+            percent(share),
+            named.join(", ")
+        ),
+        advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Void, &case.case)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{raised, texts};
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    fn run(direct: impl FnOnce(&mut MessageCounts), gateway: impl FnOnce(&mut MessageCounts)) -> Run {
+        let mut run = Run::closed(1);
+        run.push(via("direct", 0).first().both_ways_us(100, 1000).message_counts(direct));
+        run.push(via("nginx", 0).both_ways_us(150, 1000).message_counts(gateway));
+        run
+    }
+
+    #[test]
+    fn raised_by_a_single_message() {
+        let changes: [fn(&mut MessageCounts); 4] = [
+            |counts| counts.lost = 1,
+            |counts| counts.repeated = 1,
+            |counts| counts.reordered = 1,
+            |counts| counts.unnumbered = 1,
+        ];
+        for change in changes {
+            let findings = raised(&run(|_| (), change), CODE);
+            assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
+        }
+        let several = |counts: &mut MessageCounts| {
+            (counts.received, counts.lost, counts.repeated) = (9_995, 10, 5);
+        };
+        let findings = raised(&run(|_| (), several), CODE);
+        let evidence = &findings[0].evidence;
+        assert_eq!((evidence["lost"].as_u64(), evidence["repeated"].as_u64()), (Some(10), Some(5)));
+        insta::assert_snapshot!(texts(&findings));
+    }
+
+    #[test]
+    fn not_raised_if_the_upstream_has_the_same_faults_or_without_streams() {
+        let unnumbered = |counts: &mut MessageCounts| counts.unnumbered = 10_000;
+        assert_eq!(raised(&run(unnumbered, unnumbered), CODE), []);
+        assert_eq!(raised(&run(|_| (), |counts| counts.merged_in_read = 500), CODE), []);
+        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
+    }
+}

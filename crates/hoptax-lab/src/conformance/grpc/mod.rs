@@ -1,0 +1,116 @@
+//! Cases that exist only in gRPC. The upstream is scripted: it answers each method as one case needs, and
+//! keeps what it received. Each case runs against the upstream itself and against the gateway.
+
+mod control;
+mod metadata;
+mod script;
+mod side;
+mod state;
+mod status;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use upstream::GrpcUpstream;
+
+use super::http2::side::{Deviation, Outcome};
+use crate::features::SERVER_NAME;
+use hoptax_servers::http_client::HttpClient;
+use hoptax_wire::http2::Config;
+use side::Side;
+use std::time::Duration;
+
+/// Time limit for what a gateway may leave out, such as the pass-on of a cancel. It is long for a machine
+/// that is busy, because it is spent only on a difference.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// One rule of gRPC.
+#[derive(Clone, Copy)]
+pub struct GrpcCase {
+    /// Name of the case, as packs list it under `differences`.
+    pub name: &'static str,
+    /// Short description of the case.
+    pub about: &'static str,
+    /// Where the rule is written: a document of gRPC's repository, or an RFC.
+    pub rule: &'static str,
+    test: fn(&Side<'_>) -> Outcome,
+}
+
+impl std::fmt::Debug for GrpcCase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GrpcCase").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const fn case(
+    name: &'static str,
+    about: &'static str,
+    rule: &'static str,
+    test: fn(&Side<'_>) -> Outcome,
+) -> GrpcCase {
+    GrpcCase { name, about, rule, test }
+}
+
+/// gRPC over HTTP/2: requests and responses.
+const PROTOCOL: &str = "doc/PROTOCOL-HTTP2.md";
+/// The status of answers that are not gRPC.
+const MAPPING: &str = "doc/http-grpc-status-mapping.md";
+
+/// All cases, in the order of the test.
+pub const GRPC_CASES: [GrpcCase; 20] = [
+    case("grpc-status", "a status in trailers", PROTOCOL, status::in_trailers),
+    case("grpc-trailers-only", "a status in the head, without a message", PROTOCOL, status::trailers_only),
+    case("grpc-no-status", "an answer without a status", MAPPING, status::no_status),
+    case("grpc-http-errors", "answers that are not gRPC", MAPPING, status::http_errors),
+    case("grpc-message", "a text about the status, with escapes", PROTOCOL, status::encoded_message),
+    case("grpc-deadline", "a deadline that the upstream finds exceeded", PROTOCOL, status::deadline),
+    case("grpc-request-metadata", "text and binary metadata of a request", PROTOCOL, metadata::of_request),
+    case("grpc-response-metadata", "text and binary metadata of a response", PROTOCOL, metadata::of_response),
+    case("grpc-timeout", "the client's time limit", PROTOCOL, metadata::timeout),
+    case("grpc-content-type", "`te`, and a content type with `+proto`", PROTOCOL, metadata::content_type),
+    case("grpc-encoding", "an unknown compression", "doc/compression.md", metadata::unknown_encoding),
+    case("grpc-both-ways", "messages that wait for answers", PROTOCOL, streams::both_ways),
+    case("grpc-server-stream", "a message long before the next", PROTOCOL, streams::server_stream),
+    case("grpc-half-close", "the end of a request during the response", PROTOCOL, streams::half_close),
+    case("grpc-4m", "messages of 4 MiB", PROTOCOL, streams::large_messages),
+    case("grpc-slow-reader", "a client that reads slowly", "RFC 9113, section 6.9", streams::slow_reader),
+    case(
+        "grpc-trailers-behind-data",
+        "trailers that wait until the client reads",
+        "RFC 9113, section 6.9",
+        streams::trailers_behind_data,
+    ),
+    case("grpc-cancel", "a call that the client cancels", PROTOCOL, control::cancel),
+    case("grpc-pings", "keep-alive pings during a call", "doc/keepalive.md", control::pings),
+    case("grpc-goaway", "GOAWAY of the upstream during calls", "RFC 9113, section 6.8", control::goaway),
+];
+
+/// Runs every case against the upstream itself and against the gateway. Returns the names of the cases, with
+/// how the gateway differs.
+///
+/// # Errors
+/// If the upstream does not keep a rule.
+pub(super) fn observe(
+    upstream: &GrpcUpstream,
+    direct: &HttpClient<'_>,
+    gateway: &HttpClient<'_>,
+) -> anyhow::Result<Vec<(&'static str, Option<String>)>> {
+    let connect = |config: Config| direct.session(config, SERVER_NAME);
+    let there = Side { connect: &connect, upstream: &upstream.shared, patience: PATIENCE };
+    let connect = |config: Config| gateway.session(config, SERVER_NAME);
+    let here = Side { connect: &connect, ..there };
+    GRPC_CASES
+        .iter()
+        .map(|case| {
+            if let Err(Deviation(what)) = (case.test)(&there) {
+                anyhow::bail!(
+                    "hoptax's own upstream did not keep {} in the case `{}` without a gateway: {what}",
+                    case.rule,
+                    case.name
+                );
+            }
+            Ok((case.name, (case.test)(&here).err().map(|Deviation(what)| what)))
+        })
+        .collect()
+}

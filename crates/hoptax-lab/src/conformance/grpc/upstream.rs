@@ -1,0 +1,125 @@
+//! The scripted upstream on a socket.
+
+use super::script::Script;
+use super::state::Shared;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Pause after a round in which no connection moved a byte.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// An upstream on 127.0.0.1 that answers gRPC calls as [`observe_calls`](super::super::observe_calls) needs.
+/// It also answers health checks. It stops when it is dropped.
+#[derive(Debug)]
+pub struct GrpcUpstream {
+    address: SocketAddr,
+    pub(super) shared: Shared,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl GrpcUpstream {
+    /// Starts the upstream on a port that the kernel chooses.
+    ///
+    /// # Errors
+    /// If it cannot listen, or no thread can be started.
+    pub fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (shared, stop) = (Shared::default(), Arc::new(AtomicBool::new(false)));
+        let (of_thread, must_stop) = (shared.clone(), Arc::clone(&stop));
+        let thread = thread::Builder::new()
+            .name("grpc-upstream".to_owned())
+            .spawn(move || serve(&listener, &of_thread, &must_stop))?;
+        Ok(Self { address, shared, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for GrpcUpstream {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves all connections. No write waits, so a client that does not read cannot stop the others.
+fn serve(listener: &TcpListener, shared: &Shared, must_stop: &AtomicBool) {
+    let mut connections: Vec<Served> = Vec::new();
+    while !must_stop.load(Ordering::Relaxed) {
+        let mut has_moved = false;
+        while let Ok((stream, _)) = listener.accept() {
+            // A small answer must not wait for the acknowledgement of the last one.
+            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
+                connections.push(Served { stream, script: Script::new(shared.clone()) });
+                has_moved = true;
+            }
+        }
+        connections.retain_mut(|connection| match connection.advance() {
+            Ok(moved) => {
+                has_moved |= moved;
+                true
+            }
+            Err(_) => {
+                connection.script.close();
+                false
+            }
+        });
+        if !has_moved {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+struct Served {
+    stream: TcpStream,
+    script: Script,
+}
+
+impl Served {
+    /// Reads and writes what is possible now. Returns whether a byte moved. The upstream never closes a
+    /// connection that works: unread bytes could then destroy its last answers.
+    ///
+    /// # Errors
+    /// If the client has closed the connection, or does not speak HTTP/2.
+    fn advance(&mut self) -> io::Result<bool> {
+        let mut has_moved = false;
+        let mut piece = [0; 16 * 1024];
+        match self.stream.read(&mut piece) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                self.script.receive(&piece[..count]).map_err(|fault| io::Error::other(fault.to_string()))?;
+                has_moved = true;
+            }
+            Err(error) if is_temporary(&error) => {}
+            Err(error) => return Err(error),
+        }
+        self.script.poll();
+        while !self.script.output.is_empty() {
+            match self.stream.write(&self.script.output) {
+                Ok(count) => {
+                    self.script.output.drain(..count);
+                    has_moved = true;
+                }
+                Err(error) if is_temporary(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(has_moved)
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

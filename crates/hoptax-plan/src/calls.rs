@@ -1,0 +1,82 @@
+//! Kinds and limits of gRPC calls with many messages, for plans and for `hoptax load`.
+
+use crate::units::{UnitError, show_size};
+use hoptax_format::messages::{Stamp, StreamKind};
+
+/// Number of messages of a stream, if nothing else is said.
+pub const USUAL_MESSAGES: u32 = 10;
+/// Maximum number of messages of a stream. Endless streams are as many calls of this length.
+pub const MOST_MESSAGES: u32 = 1_000_000;
+/// Maximum length of a message of a stream, with its stamp, bytes. By default, gRPC's servers and clients
+/// refuse longer messages.
+pub const LONGEST_MESSAGE: u64 = 4 << 20;
+
+/// The kinds of calls, by name. `None` is a unary call.
+const KINDS: [(&str, Option<StreamKind>); 4] = [
+    ("unary", None),
+    ("server-stream", Some(StreamKind::ServerStream)),
+    ("client-stream", Some(StreamKind::ClientStream)),
+    ("both-ways", Some(StreamKind::BothWays)),
+];
+
+/// Name of a kind of call. `None` is a unary call.
+pub fn kind_name(kind: Option<StreamKind>) -> &'static str {
+    KINDS.iter().find(|(_, known)| *known == kind).map_or("unary", |(name, _)| name)
+}
+
+/// The kind of call with this name. `None` is a unary call.
+///
+/// # Errors
+/// If there is no such kind. The help lists them.
+pub fn kind(name: &str) -> Result<Option<StreamKind>, UnitError> {
+    let known = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+    known.ok_or_else(|| {
+        let names = KINDS.map(|(name, _)| name).join(", ");
+        UnitError::new(format!("`{name}` is not a kind of call"), format!("use one of {names}"))
+    })
+}
+
+/// Checks the length of a message of a stream, bytes. A filler contains the stamp; other content follows it.
+///
+/// # Errors
+/// If the message has no room for its stamp, or is too long.
+pub fn check_message(content: u64, is_filler: bool) -> Result<(), UnitError> {
+    let stamp = Stamp::LENGTH as u64;
+    if is_filler && content < stamp {
+        return Err(UnitError::new(
+            format!("a message of {content}B has no room for its number and its time"),
+            format!("use at least {stamp}B in a stream"),
+        ));
+    }
+    let length = if is_filler { content } else { content.saturating_add(stamp) };
+    if length > LONGEST_MESSAGE {
+        return Err(UnitError::new(
+            format!("a message of a stream has {length} bytes with its number and its time"),
+            format!("use at most {}, as gRPC accepts by default", show_size(LONGEST_MESSAGE)),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name() {
+        for (name, expected) in KINDS {
+            assert_eq!((kind(name), kind_name(expected)), (Ok(expected), name));
+        }
+        let error = kind("bidi").expect_err("another name").to_string();
+        assert!(error.ends_with("use one of unary, server-stream, client-stream, both-ways"), "{error}");
+    }
+
+    #[test]
+    fn messages_of_streams_have_room_for_stamps() {
+        assert_eq!(check_message(19, true), Ok(()));
+        assert!(check_message(18, true).expect_err("short").help.contains("at least 19B"));
+        assert_eq!((check_message(0, false), check_message(LONGEST_MESSAGE, true)), (Ok(()), Ok(())));
+        let long = check_message(LONGEST_MESSAGE, false).expect_err("with a stamp");
+        assert!(long.message.contains("4194323 bytes") && long.help.contains("at most 4MiB"), "{long}");
+    }
+}

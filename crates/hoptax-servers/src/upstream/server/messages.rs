@@ -1,0 +1,227 @@
+//! gRPC calls over HTTP/2: their deadlines, and the streams of messages that they send and receive.
+
+use super::super::calls::Flow;
+use super::super::conversation::Abort;
+use super::http2::TURN;
+use super::state::Server;
+use super::streams::{Http2, Named, Shared, Stage, StreamTimer};
+use hoptax_format::clock;
+use hoptax_format::messages::{self, StreamKind};
+use hoptax_format::stamp::Stamp;
+use hoptax_load::event_loop::Token;
+use hoptax_wire::grpc;
+use hoptax_wire::http2::Code;
+use hoptax_wire::http2::hpack::write_literal;
+use std::cmp::Reverse;
+
+const ENCODING: &str = "grpc-encoding";
+
+impl Server<'_> {
+    /// Prepares the answer to a call. The head of the request is in the sections.
+    pub(super) fn begin_call(&mut self, token: Token, http2: &mut Http2, named: Named) {
+        let Some(exchange) = http2.get(named) else { return };
+        let head = &self.shared.sections.head;
+        let path = head.path().unwrap_or_default();
+        let place = exchange.chosen.map(|chosen| chosen.place);
+        let rules = self.rules.as_ref();
+        let ruled = place.and_then(|place| Some(rules?.get(place)));
+        let call = self.calls.prepare(path, place, ruled.unwrap_or(&self.answers));
+        exchange.call = Some(call);
+        let kind = self.calls.stream_kind(path);
+        exchange.is_early = kind == Some(StreamKind::BothWays);
+        // A call that fails has no message.
+        if self.calls.get(call, exchange.to.failed).trailers.is_some() {
+            exchange.flow = self.calls.flow(path).map(Box::new);
+        }
+        if let Some(conversation) = exchange.conversation()
+            && let Some(encoding) = head.fields().get(ENCODING)
+        {
+            conversation.encoding = encoding.to_vec();
+        }
+        if let Some(limit) = head.fields().get(grpc::TIMEOUT).and_then(grpc::read_timeout) {
+            self.counts.deadlines.add(limit);
+            exchange.deadline = clock::now().saturating_add(limit).max(1);
+            // The answer to a unary call is due at a known time. Other calls can last longer than they may.
+            if kind.is_some() {
+                self.set_timer(token, named, exchange.deadline);
+            }
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, token: Token, exchange: Named, due: u64) {
+        let generation = self.connections[token.index()].generation;
+        self.shared.timers.push(Reverse(StreamTimer { due, token, generation, exchange }));
+    }
+
+    /// Sends the next messages of a call, or its end. `now` is the time with stamps, and otherwise 0.
+    pub(super) fn send_messages(&mut self, token: Token, http2: &mut Http2, named: Named, now: u64) {
+        let Some(exchange) = http2.get(named) else { return };
+        if let Some(abort) = exchange.abort {
+            return self.abort(http2, named, abort, now);
+        }
+        let is_paced = matches!(exchange.flow.as_deref(), Some(Flow::Paced(_)));
+        if !exchange.has_sent_head {
+            self.send_call_head(http2, named, None, now);
+        }
+        if is_paced {
+            self.send_due_messages(token, http2, named);
+        } else {
+            self.send_replies(http2, named, now);
+        }
+    }
+
+    /// Sends the head of an answer with messages, or that of an answer without one because of an abort.
+    fn send_call_head(&mut self, http2: &mut Http2, named: Named, abort: Option<Abort>, now: u64) {
+        let is_stamped = self.answers.are_stamped();
+        let Some(exchange) = http2.get(named) else { return };
+        exchange.has_sent_head = true;
+        if is_stamped {
+            self.shared.write_stamp(Stamp { received: exchange.received, replied: now });
+        }
+        let Shared { stamp, varying, output, .. } = &mut self.shared;
+        varying.clear();
+        if is_stamped {
+            varying.extend_from_slice(stamp);
+        }
+        if let Some(conversation) = exchange.conversation()
+            && !conversation.encoding.is_empty()
+        {
+            write_literal(varying, ENCODING, &conversation.encoding);
+        }
+        let block = abort.map_or(self.calls.head_and_trailers().0, |abort| &self.calls.aborted(abort).0);
+        http2.connection.send_head(named.stream, block, varying, abort.is_some(), output);
+    }
+
+    /// Ends a call with the status of an abort.
+    fn abort(&mut self, http2: &mut Http2, named: Named, abort: Abort, now: u64) {
+        if http2.get(named).is_some_and(|exchange| !exchange.has_sent_head) {
+            self.send_call_head(http2, named, Some(abort), now);
+        } else {
+            let (_, trailers) = self.calls.aborted(abort);
+            http2.connection.send_head(named.stream, trailers, &[], true, &mut self.shared.output);
+        }
+        self.end_call(http2, named);
+    }
+
+    /// Frees the exchange of a call whose answer has ended. If the request has not ended, the client need not
+    /// send the rest (RFC 9113, section 8.1).
+    pub(super) fn end_call(&mut self, http2: &mut Http2, named: Named) {
+        http2.connection.reset(named.stream, Code::NO_ERROR, &mut self.shared.output);
+        http2.end(named);
+    }
+
+    /// Sends the messages that are due. Nothing is allocated for a message.
+    fn send_due_messages(&mut self, token: Token, http2: &mut Http2, named: Named) {
+        let Some(exchange) = http2.exchanges.get_mut(named.place as usize) else { return };
+        let (Some(call), Some(Flow::Paced(paced))) = (exchange.call, exchange.flow.as_deref_mut()) else {
+            return;
+        };
+        // Without a pace, all messages are due.
+        let now = if paced.every_ns > 0 { clock::now() } else { u64::MAX };
+        let mut room = TURN;
+        while let Some(due) = paced.due() {
+            if due > now {
+                exchange.stage = Stage::Delayed;
+                return self.set_timer(token, named, due);
+            }
+            if room == 0 {
+                return http2.ready.push_back(named);
+            }
+            let message = self.calls.paced(call, messages::Stamp { number: paced.number.into(), due });
+            let rest = &message[paced.sent..];
+            let part = &rest[..rest.len().min(room)];
+            let output = &mut self.shared.output;
+            let Some(sent) = http2.connection.send_data(named.stream, part, false, output) else {
+                return http2.end(named);
+            };
+            let is_blocked = sent < part.len();
+            paced.sent(sent, message.len());
+            room -= sent;
+            if is_blocked {
+                exchange.stage = Stage::Blocked;
+                return;
+            }
+        }
+        let (_, trailers) = self.calls.head_and_trailers();
+        http2.connection.send_head(named.stream, trailers, &[], true, &mut self.shared.output);
+        http2.end(named);
+    }
+
+    /// Sends the replies of a call in which both sides send a stream.
+    fn send_replies(&mut self, http2: &mut Http2, named: Named, now: u64) {
+        let Some(exchange) = http2.exchanges.get_mut(named.place as usize) else { return };
+        let Some(Flow::BothWays(conversation)) = exchange.flow.as_deref_mut() else { return };
+        let unsent = conversation.unsent();
+        let part = &unsent[..unsent.len().min(TURN)];
+        let (length, is_all) = (part.len(), part.len() == unsent.len());
+        let output = &mut self.shared.output;
+        let Some(sent) = http2.connection.send_data(named.stream, part, false, output) else {
+            return http2.end(named);
+        };
+        conversation.sent(sent);
+        if sent < length {
+            exchange.stage = Stage::Blocked;
+            return;
+        }
+        if !is_all {
+            return http2.ready.push_back(named);
+        }
+        match conversation.outcome() {
+            None => exchange.stage = Stage::Reading,
+            Some(Ok(())) => {
+                let (_, trailers) = self.calls.head_and_trailers();
+                http2.connection.send_head(named.stream, trailers, &[], true, output);
+                http2.end(named);
+            }
+            Some(Err(abort)) => self.abort(http2, named, abort, now),
+        }
+    }
+}
+
+impl Http2 {
+    /// Receives a part of a request's body.
+    pub(super) fn body(&mut self, named: Named, data: &[u8]) {
+        let Some(exchange) = self.get(named) else { return };
+        if let Some(special) = &mut exchange.special {
+            return special.body(data);
+        }
+        let Some(conversation) = exchange.conversation() else { return };
+        let received = conversation.receive(data);
+        let replies = !conversation.unsent().is_empty();
+        match received {
+            Ok(()) if replies => self.continue_call(named, false),
+            Ok(()) => {}
+            Err(abort) => {
+                exchange.abort = exchange.abort.or(Some(abort));
+                self.continue_call(named, true);
+            }
+        }
+    }
+
+    /// The client has ended its side of a call in which both sides send a stream. Returns false if the
+    /// exchange is another one.
+    pub(super) fn ended_conversation(&mut self, named: Named) -> bool {
+        let Some(exchange) = self.get(named) else { return false };
+        let Some(conversation) = exchange.conversation() else { return false };
+        conversation.end();
+        self.continue_call(named, false);
+        true
+    }
+
+    /// Ends a call at its deadline.
+    pub(super) fn end_too_late(&mut self, named: Named) {
+        if let Some(exchange) = self.get(named) {
+            exchange.abort = exchange.abort.or(Some(Abort::TooLate));
+            self.continue_call(named, true);
+        }
+    }
+
+    /// Queues the exchange of a call that waits for the client. An abort needs no window and waits for
+    /// nothing.
+    fn continue_call(&mut self, named: Named, aborts: bool) {
+        let stage = self.get(named).map(|exchange| exchange.stage);
+        if stage.is_some_and(|stage| stage == Stage::Reading || (aborts && stage != Stage::Ready)) {
+            self.queue(named);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Intervals of percentiles of messages. The messages of a stream resemble each other, so they say less than
+//! as many independent times. docs/concepts/simulations.md states the figures.
+
+use super::super::{Statistic, resampled};
+use super::world::{Round, normal};
+use super::{RUNS, Run, What};
+use hoptax_format::random::Random;
+
+/// Streams of a trial, and messages of a stream.
+const STREAMS: usize = 20;
+const MESSAGES: usize = 25;
+/// Time that the gateway adds to each message, µs.
+const ADDED_US: f64 = 20.0;
+/// Median of direct's times, µs.
+const MIDDLE_US: f64 = 100.0;
+/// Standard deviation of the logarithm of a stream's level, and of a message around this level.
+const SCATTER: f64 = 0.3;
+/// Correlation of the logarithms of neighbouring messages around their stream's level.
+const PHI: f64 = 0.8;
+
+/// Generates the times of a trial's messages, ns. Within a stream they are an autoregressive process.
+fn trial(random: &mut Random, added_us: f64) -> Vec<u64> {
+    let mut times = Vec::with_capacity(STREAMS * MESSAGES);
+    for _ in 0..STREAMS {
+        let level = SCATTER * normal(random);
+        let mut state = normal(random);
+        for _ in 0..MESSAGES {
+            state = PHI * state + (1.0 - PHI * PHI).sqrt() * normal(random);
+            let time = MIDDLE_US * (level + SCATTER * state).exp() + added_us;
+            times.push((time * 10.0).round() as u64 * 100);
+        }
+    }
+    times
+}
+
+fn round(random: &mut Random) -> Round {
+    let mut direct = trial(random, 0.0);
+    let via = trial(random, ADDED_US);
+    direct.extend(trial(random, 0.0));
+    Round { direct, via, throughput: [1.0, 1.0] }
+}
+
+/// Half-width of an interval that takes all messages of a run for independent, µs. On each side, it is half
+/// the distance between the times at the ranks n · p ± 1.96 · √(n · p · (1 − p)).
+fn of_messages(rounds: &[Round], statistic: Statistic) -> f64 {
+    let share = statistic.quantile().expect("a percentile");
+    let half = |of: fn(&Round) -> &[u64]| {
+        let mut times: Vec<u64> = rounds.iter().flat_map(|round| of(round).iter().copied()).collect();
+        times.sort_unstable();
+        let count = times.len() as f64;
+        let (rank, error) = (count * share, 1.96 * (count * share * (1.0 - share)).sqrt());
+        let at = |rank: f64| times[rank.clamp(0.0, count - 1.0) as usize] as f64 / 1e3;
+        (at(rank + error) - at(rank - error)) / 2.0
+    };
+    half(|round| &round.via).hypot(half(|round| &round.direct))
+}
+
+/// Shares of runs whose interval contains the truth: with intervals from rounds, as in reports, and with
+/// intervals from messages.
+fn coverage(rounds: usize, statistic: Statistic) -> [f64; 2] {
+    let random = &mut Random::new(11);
+    let mut held = [0; 2];
+    for _ in 0..RUNS {
+        let made: Vec<Round> = (0..rounds).map(|_| round(random)).collect();
+        let run = Run::new(&made);
+        let added = resampled(&run.units, run.figure(What::Added(statistic))).expect("rounds");
+        let of_rounds = added.half_width().expect("several rounds");
+        for (held, half) in held.iter_mut().zip([of_rounds, of_messages(&made, statistic)]) {
+            *held += u32::from((added.estimate - ADDED_US).abs() <= half);
+        }
+    }
+    held.map(|held| f64::from(held) / f64::from(RUNS))
+}
+
+#[test]
+fn intervals_from_rounds_cover_and_intervals_from_messages_do_not() {
+    let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
+    for statistic in [Statistic::P50, Statistic::P99] {
+        for rounds in [3, 5] {
+            let [of_rounds, of_messages] = coverage(rounds, statistic);
+            println!("{statistic:?}, {rounds} rounds: {of_rounds:.3}, from messages {of_messages:.3}");
+            let expected = 0.93 - 4.0 * error..=0.97 + 4.0 * error;
+            assert!(expected.contains(&of_rounds), "{statistic:?}: {of_rounds}");
+            assert!(of_messages < 0.7, "{statistic:?}: {of_messages}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Runs with streams of gRPC calls: every message is accounted for, and planted faults are found.
+
+use crate::grpc_runs::{cases, measured};
+use crate::support::{Json, retry_if_disturbed};
+use crate::world::is_missing;
+use std::collections::BTreeSet;
+
+/// Findings that are planted here. The report may contain others.
+const PLANTED: [&str; 3] = ["deadline-changed", "messages-differ", "stream-buffered"];
+
+fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
+    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
+    let codes = of.flat_map(|case| {
+        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+        case["findings"].as_array().expect("codes").clone()
+    });
+    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
+    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+}
+
+fn plan(gateways: &str, stream: &str, streams: u32) -> String {
+    format!(
+        "name: streams
+upstream: {{ body: 100B }}
+gateways: [{gateways}]
+target: {{ grpc: {{ service: echo.Echo, method: Chat, message: 100B, deadline: 2s, {stream} }} }}
+load: [{{ loop: closed, connections: 2, http: 2, streams: {streams}, duration: 400ms }}]
+trials: 2
+warmup: 100ms
+"
+    )
+}
+
+/// Hops and real gateways, which speak HTTP/2 to the upstream.
+fn gateways() -> String {
+    let mut names = vec!["hop-l4", "hop-h2"];
+    for (program, gateway) in [
+        ("nginx", "nginx"),
+        ("haproxy", "{ name: haproxy, upstream_http: 2 }"),
+        ("envoy", "{ name: envoy, upstream_http: 2 }"),
+    ] {
+        if !is_missing(program) {
+            names.push(gateway);
+        }
+    }
+    names.join(", ")
+}
+
+/// Runs streams through all gateways. Each call has this many messages of the client and of the server.
+fn every_message_passes(stream: &str, [to_send, to_receive]: [u64; 2]) {
+    let report = measured(&plan(&gateways(), stream, 2));
+    for case in cases(&report) {
+        let (name, counts, messages) = (&case["case"], &case["counts"], &case["messages"]);
+        assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
+        assert_eq!(counts["grpc"], serde_json::json!({ "OK": counts["completed"] }), "{name}");
+        let calls = counts["scheduled"].as_u64().expect("a number");
+        assert_eq!(counts["ok"].as_u64(), Some(calls), "{name}: {counts}");
+        let of = |what: &str| messages[what].as_u64().unwrap_or_else(|| panic!("{name} {what}: {messages}"));
+        // Each message counts by when it was due, so the first and the last four calls of a trial count in
+        // part.
+        let margin = case["trials"].as_u64().expect("a number") * 4 * 20;
+        for (what, each) in [("sent", to_send), ("received", to_receive)] {
+            let (found, expected) = (of(what), calls * each);
+            assert!(found > 0 && found.abs_diff(expected) <= margin, "{name}: {calls} calls, {messages}");
+        }
+        if to_send == to_receive {
+            assert_eq!(of("sent"), of("received"), "{name}: {messages}");
+        }
+        for wrong in ["lost", "repeated", "reordered", "unnumbered"] {
+            assert_eq!(of(wrong), 0, "{name}: {messages}");
+        }
+        let gateway = case["gateway"].as_str().expect("a label");
+        assert_eq!(found(&report, gateway), BTreeSet::new(), "{name}: {}", report["findings"]);
+    }
+}
+
+#[test]
+fn both_way_streams_pass_message_by_message() {
+    every_message_passes("kind: both-ways, messages: 20", [20, 20]);
+}
+
+#[test]
+fn both_way_streams_pass_by_schedule() {
+    every_message_passes("kind: both-ways, messages: 20, every: 5ms", [20, 20]);
+}
+
+#[test]
+fn streams_of_servers_pass() {
+    every_message_passes("kind: server-stream, messages: 20, every: 5ms", [1, 20]);
+}
+
+#[test]
+fn streams_of_clients_pass() {
+    every_message_passes("kind: client-stream, messages: 20, every: 5ms", [20, 1]);
+}
+
+#[test]
+fn faults_in_streams_are_found_only_where_they_were_planted() {
+    let plants: [(&str, &str, &[&str]); 6] = [
+        ("drops", "drop: 0.5%", &["messages-differ"]),
+        ("repeats", "repeat: 0.5%", &["messages-differ"]),
+        ("holds", "hold: 40ms", &["stream-buffered"]),
+        ("forgets", "deadline: drop", &["deadline-changed"]),
+        ("shortens", "deadline: 500ms", &["deadline-changed"]),
+        ("extends", "deadline: 1m", &["deadline-changed"]),
+    ];
+    let faults = plants.iter().map(|(label, fault, _)| {
+        format!("{{ name: hop-h2, label: {label}, faults: {{ {fault} }} }}")
+    });
+    let gateways: Vec<String> = ["hop-h2".to_owned()].into_iter().chain(faults).collect();
+    let stream = "kind: server-stream, messages: 20, every: 5ms";
+    let report = measured(&plan(&gateways.join(", "), stream, 8));
+    for (label, _, expected) in &plants {
+        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
+    }
+    for clean in ["direct", "hop-h2"] {
+        assert_eq!(found(&report, clean), BTreeSet::new(), "{clean}: {}", report["findings"]);
+    }
+    let of = |label: &str| {
+        let case = cases(&report).iter().find(|case| case["gateway"] == label).expect("a case");
+        ["lost", "repeated"].map(|what| case["messages"][what].as_u64().expect("a number") > 0)
+    };
+    assert_eq!([of("drops"), of("repeats"), of("holds")], [[true, false], [false, true], [false; 2]]);
+}
+
+/// The hop delays each message of the server by 2 ms. Its timers may be 50 µs late, and other tests run at
+/// the same time.
+#[test]
+fn a_known_delay_of_each_message_is_found() {
+    retry_if_disturbed(|| {
+        let gateways = "hop-h2, { name: hop-h2, label: slow, delay: { message: 2ms } }";
+        let report = measured(&plan(gateways, "kind: both-ways, messages: 20", 1));
+        let p50 = |label: &str| {
+            let case = cases(&report).iter().find(|case| case["gateway"] == label).expect("a case");
+            let times = &case["message"]["response_time"];
+            times["p50"]["estimate"].as_f64().unwrap_or_else(|| panic!("{label}: {case}"))
+        };
+        let (bare, slow) = (p50("hop-h2"), p50("slow"));
+        let is_exact = (-50.0..250.0).contains(&(slow - bare - 2000.0));
+        let seen = format!("2 ms became {slow} µs over {bare} µs");
+        is_exact.then_some(()).ok_or(seen)
+    });
+}
