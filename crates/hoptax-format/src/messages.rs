@@ -108,21 +108,22 @@ pub struct MessagesRecord {
     pub histograms: MessageHistograms,
 }
 
-/// Numbers of messages of calls that were scheduled in the measured time. Messages of calls that failed, or
-/// that had no outcome when the load ended, count as sent and received, but never as lost.
+/// Numbers of messages that were due in the measured time, whenever their call began. If it is not known when
+/// a message was due, the time of its arrival counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageCounts {
     /// Messages that the client passed to the kernel.
     pub sent: u64,
     /// Messages that arrived whole.
     pub received: u64,
-    /// Messages that a complete call should have received, and did not.
+    /// Messages that a complete call should have received, and did not. Calls that ended in the measured time
+    /// or later count. Calls that failed, or that had no outcome when the load ended, lose no messages.
     pub lost: u64,
     /// Messages whose number had arrived before, in the same call.
     pub repeated: u64,
     /// Messages that arrived after one with a larger number, for the first time.
     pub reordered: u64,
-    /// Messages without a number.
+    /// Messages without a number, of the same calls. The answer to a client's stream needs none.
     pub unnumbered: u64,
     /// Messages that arrived in the same read as the message before them, although they were due at
     /// different times.
@@ -143,12 +144,13 @@ impl MessageCounts {
     }
 }
 
-/// Times of messages of calls that were scheduled in the measured time, nanoseconds.
+/// Times of messages that were due in the measured time, nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
     /// From when the client's message was due until its answer arrived. Empty unless both sides send a stream.
     pub response_time: Encoded,
-    /// From sending the request until the first message arrived.
+    /// From sending the request until the first message arrived. Only of calls that were scheduled in the
+    /// measured time.
     pub first_message: Encoded,
     /// From when the server's message was due at the server until it arrived. Empty unless only the server
     /// sends a stream, and its clock is that of the generator.

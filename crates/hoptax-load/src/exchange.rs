@@ -71,7 +71,7 @@ pub(crate) struct Answer {
     /// The status of a gRPC call, once it is known.
     call: Option<Status>,
     /// The messages in the response to a gRPC call.
-    messages: Messages,
+    pub(crate) messages: Messages,
     pub(crate) bytes: u64,
     pub(crate) body: u64,
     /// Counters for the checks of the target. Empty if the checks need no counters.
@@ -121,16 +121,17 @@ impl Answer {
             let failed = target.checks.verdict(status, body, &self.progress);
             return Response { status, bytes, body, failed, call: None };
         }
-        let call = self.call();
+        let call = self.call(target.receives_stream());
         let failed = target.checks.verdict_of_call((status, call.status), body, &self.progress);
         Response { status, bytes, body, failed, call: Some(call) }
     }
 
-    fn call(&self) -> Call {
-        let is_one = self.messages.whole() == 1 && self.messages.is_between();
+    fn call(&self, is_stream: bool) -> Call {
+        let is_right = self.messages.is_between() && (is_stream || self.messages.whole() == 1);
         let status = match self.call {
-            // As in gRPC's clients, a success without exactly one message is an error.
-            Some(Status::Ok) if !is_one => Status::Internal,
+            // As in gRPC's clients, a success without exactly one message is an error, unless the server
+            // sends a stream.
+            Some(Status::Ok) if !is_right => Status::Internal,
             Some(status) => status,
             None => Status::of_http(self.status),
         };

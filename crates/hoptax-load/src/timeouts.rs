@@ -92,6 +92,15 @@ impl Timeouts {
         }
     }
 
+    /// Called when a message of a stream was sent or has arrived at `now`. The time limit for the response
+    /// begins again.
+    pub(crate) fn heard(&mut self, exchange: ExchangeId, now: u64) {
+        if self.total.is_armed(exchange.0) {
+            self.total.disarm(exchange.0);
+            self.total.arm(exchange.0, now);
+        }
+    }
+
     pub(crate) fn completed(&mut self, exchange: ExchangeId) {
         self.total.disarm(exchange.0);
     }

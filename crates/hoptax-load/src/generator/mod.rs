@@ -193,6 +193,7 @@ fn work(
         let streams = shared.spec.http == HttpVersion::Http2;
         let recorder =
             Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps).with_streams(streams);
+        let recorder = recorder.with_messages(setup.mix.targets().any(|target| target.stream.is_some()));
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());
@@ -574,6 +575,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         lifetime: tally.lifetime,
         connections: tally.connections,
         http2,
+        messages: tally.messages.map(|messages| messages.record()),
         bytes: tally.bytes,
         cpu,
         rss_bytes_max: limits::largest_resident_set(),

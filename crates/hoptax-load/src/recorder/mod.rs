@@ -5,6 +5,7 @@
 //! windows) covers everything that happened in the measured time. It includes requests that were scheduled
 //! before the measured time and completed within it, because they are work done in that time.
 
+mod messages;
 pub(crate) mod occupancy;
 mod paths;
 mod streams;
@@ -13,6 +14,7 @@ mod targets;
 mod times;
 mod windows;
 
+pub(crate) use messages::Arrival;
 pub(crate) use tally::{Handshakes, Tally, outcomes};
 pub(crate) use times::{Call, Response, Times};
 
@@ -23,6 +25,7 @@ use hoptax_format::grpc::Status;
 use hoptax_format::histogram::{self, TRIAL_DIGITS};
 use hoptax_format::record::{Cause, FailureKind, Http2Tally, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
+use messages::Messages;
 use paths::{KeptMoments, Paths};
 use streams::Streams;
 use targets::Targets;
@@ -83,6 +86,12 @@ impl Recorder {
     /// Records HTTP/2 too, if `asked` is true.
     pub(crate) fn with_streams(mut self, asked: bool) -> Self {
         self.tally.streams = asked.then(|| Box::new(Streams::new()));
+        self
+    }
+
+    /// Records messages too, if `asked` is true.
+    pub(crate) fn with_messages(mut self, asked: bool) -> Self {
+        self.tally.messages = asked.then(|| Box::new(Messages::new()));
         self
     }
 

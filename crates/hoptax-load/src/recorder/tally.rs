@@ -1,5 +1,6 @@
 //! Results of a worker, and how the results of all workers are added up.
 
+use super::messages::Messages;
 use super::occupancy::Busy;
 use super::paths::Paths;
 use super::streams::Streams;
@@ -25,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) paths: Option<Box<Paths>>,
     /// Absent for HTTP/1.
     pub(crate) streams: Option<Box<Streams>>,
+    /// Absent if no call has streams.
+    pub(crate) messages: Option<Box<Messages>>,
     pub(crate) last_outcome: u64,
     /// Failed requests over the whole life of the worker.
     pub(crate) failures: u64,
@@ -94,6 +97,7 @@ impl Tally {
             tls: None,
             paths: None,
             streams: None,
+            messages: None,
             last_outcome: 0,
             failures: 0,
             busy: Box::new(Busy::new()),
@@ -118,6 +122,9 @@ impl Tally {
         }
         if let Some(theirs) = other.streams {
             self.streams.get_or_insert_with(|| Box::new(Streams::new())).add(&theirs);
+        }
+        if let Some(theirs) = other.messages {
+            self.messages.get_or_insert_with(|| Box::new(Messages::new())).add(&theirs);
         }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         self.redirected_to = self.redirected_to.take().or(other.redirected_to);

@@ -79,6 +79,10 @@ impl<'a> Mix<'a> {
         self.targets.len()
     }
 
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter()
+    }
+
     pub(crate) fn target(&self, index: u32) -> &Target {
         &self.targets[index as usize]
     }

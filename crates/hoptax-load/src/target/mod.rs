@@ -26,6 +26,7 @@ use body::body_program;
 use encoding::Encoding;
 use error::TOKEN;
 use hoptax_format::field::is_token;
+use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
 use hoptax_format::spec::{HttpVersion, TargetSpec, is_idempotent};
 use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
 use hoptax_wire::http1::chunked;
@@ -48,10 +49,39 @@ pub(crate) struct Target {
     pub(crate) is_head: bool,
     /// True if requests are gRPC calls.
     pub(crate) is_call: bool,
+    /// The messages of a call with streams. Absent if there is one in each direction.
+    pub(crate) stream: Option<CallStream>,
     pub(crate) is_idempotent: bool,
     /// How the request is cut into pieces. Absent if the whole request is sent at once.
     pub(crate) pieces: Option<Pieces>,
     pub(crate) checks: Checks,
+}
+
+/// The messages of a call with streams.
+#[derive(Debug)]
+pub(crate) struct CallStream {
+    pub(crate) spec: StreamSpec,
+    /// A message of the client, which begins with room for a stamp.
+    pub(crate) message: Vec<u8>,
+}
+
+impl CallStream {
+    fn new(target: &TargetSpec, spec: StreamSpec) -> Result<Self, TargetError> {
+        let fault = |message: &str, help| Err(TargetError::new(target, TargetPart::Body, message, help));
+        if !target.grpc {
+            return fault("only gRPC calls have streams", "set `grpc`, or leave out `stream`");
+        }
+        if spec.messages == 0 {
+            return fault("a stream has no message", "give at least 1 message");
+        }
+        if target.body_is_template {
+            return fault("messages of streams cannot have templates", "leave the templates out");
+        }
+        if target.body.len() < Stamp::LENGTH || u32::try_from(target.body.len()).is_err() {
+            return fault("a message has no room for its stamp", "begin it with 19 bytes of room");
+        }
+        Ok(Self { spec, message: target.body.clone() })
+    }
 }
 
 #[derive(Debug)]
@@ -110,6 +140,7 @@ impl Target {
             last,
             is_head,
             is_call: target.grpc,
+            stream: target.stream.map(|spec| CallStream::new(target, spec)).transpose()?,
             is_idempotent: is_idempotent(&target.method),
             pieces: target.chunked.and_then(Pieces::new),
             checks: checks(target, is_head)?,
@@ -120,6 +151,12 @@ impl Target {
     pub(crate) fn of_get() -> Self {
         let target = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
         Self::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent")
+    }
+
+    /// True if the server answers with a stream of messages.
+    #[inline]
+    pub(crate) fn receives_stream(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.spec.kind != StreamKind::ClientStream)
     }
 
     #[inline]

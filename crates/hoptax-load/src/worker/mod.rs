@@ -19,6 +19,7 @@ use hoptax_format::Address;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::record::Cause;
 use hoptax_format::spec;
+use messages::Messages;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -142,6 +143,8 @@ pub(crate) struct Worker<'a, C = Http1> {
     requests: Requests<'a>,
     /// Absent if all requests are sent at once.
     uploads: Option<Box<Uploads<'a>>>,
+    /// Absent if no request has streams of messages.
+    messages: Option<Box<Messages>>,
     scratch: Scratch,
     /// Connections with output that was not sent yet. Only with HTTP/2.
     unsent: Vec<ConnectionId>,
@@ -178,6 +181,7 @@ impl<'a, C: Codec> Worker<'a, C> {
             active: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             uploads: setup.mix.has_pieces().then(Box::default),
+            messages: Messages::new(setup.mix, exchanges),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
             unsent: Vec::new(),
             tls: setup.tls.map(|client| TlsShared::new(client, connections as usize)),
@@ -304,6 +308,9 @@ impl<'a, C: Codec> Worker<'a, C> {
         if self.uploads.is_some() {
             self.send_pieces(io, now);
         }
+        if C::STREAMS && self.messages.is_some() {
+            self.send_due_messages(io, now);
+        }
         if self.may_connect() || !self.starting.is_empty() {
             self.connect_queued(io);
             for _ in 0..STARTS_AT_ONCE {
@@ -330,6 +337,11 @@ impl<'a, C: Codec> Worker<'a, C> {
         deadline = deadline.min(self.timeouts.next());
         if let Some(uploads) = &self.uploads {
             deadline = deadline.min(uploads.next());
+        }
+        if let Some(messages) = &self.messages {
+            let due = messages.next();
+            let spins = self.setup.spin == Spin::Always;
+            deadline = deadline.min(if spins { due.saturating_sub(SPIN) } else { due });
         }
         if let Some(Reverse((at, _))) = self.resting.peek() {
             deadline = deadline.min(*at);
@@ -568,6 +580,7 @@ impl<'a, C: Codec> Worker<'a, C> {
 mod connects;
 mod drain;
 mod events;
+mod messages;
 mod retire;
 mod retry;
 mod send;

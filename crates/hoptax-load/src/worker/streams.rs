@@ -19,7 +19,7 @@ use hoptax_wire::http2::{Code, Fault, Step, StreamRef};
 use std::io;
 
 /// Returns the codec of a connection, or of the retired connection before it.
-fn codec_of<C: Codec>(
+pub(super) fn codec_of<C: Codec>(
     connections: &mut [Connection<C>],
     id: ConnectionId,
     present: bool,
@@ -87,10 +87,11 @@ impl<C: Codec> Worker<'_, C> {
         let parts = self.requests.next_parts(times.target);
         codec.prepare(&mut self.scratch.pieces);
         let (wire, out) = codec.parts().expect("a connection with room has begun");
-        let (before, ends) = (out.len(), parts.body.is_empty());
+        let (before, has_talk) = (out.len(), target.stream.is_some());
+        let ends = parts.body.is_empty() && !has_talk;
         let stream = wire.request(id.0, target.is_head, parts.block, parts.varying, ends, out);
         let stream = stream.expect("the connection has room");
-        if !ends {
+        if !ends && !has_talk {
             let sent = wire.send_data(stream, parts.body, true, out).unwrap_or(0);
             if sent < parts.body.len() {
                 let own = (!parts.body_is_fixed).then(|| parts.body.to_vec());
@@ -107,6 +108,9 @@ impl<C: Codec> Worker<'_, C> {
         self.recorder.streams_open(codec.in_flight);
         codec.draining |= self.setup.mix.is_last(connection.carried);
         self.list(connection_id);
+        if has_talk {
+            self.begin_talk(id, now);
+        }
     }
 
     /// Sends what the connections have collected.
@@ -237,6 +241,7 @@ impl<C: Codec> Worker<'_, C> {
         bytes: &[u8],
         present: bool,
     ) -> Result<(), Fault> {
+        self.messages_read();
         let Some(codec) = codec_of(&mut self.connections, id, present) else { return Ok(()) };
         let mut joined = std::mem::take(&mut codec.spill);
         let input = if joined.is_empty() {
@@ -323,19 +328,24 @@ impl<C: Codec> Worker<'_, C> {
                 let target = self.setup.mix.target(exchange.request.expect("a request in flight").target);
                 exchange.answer.bytes += frame.len() as u64;
                 exchange.answer.body += data.len() as u64;
-                if target.is_call {
-                    exchange.answer.read_messages(&frame[data.clone()]);
+                target.checks.body(&frame[data.clone()], &mut exchange.answer.progress);
+                match (target.is_call, &target.stream) {
+                    (true, Some(_)) => self.hear(exchange_id, now, present, &frame[data]),
+                    (true, None) => exchange.answer.read_messages(&frame[data]),
+                    (false, _) => {}
                 }
-                target.checks.body(&frame[data], &mut exchange.answer.progress);
                 if end {
                     self.response_complete(io, exchange_id, now, present);
                 }
             }
             Step::Trailers { stream } => {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
-                let answer = &mut self.exchanges[exchange.index()].answer;
-                answer.bytes += frame.len() as u64;
-                answer.read_call_status(self.scratch.sections.trailers.fields());
+                let of = &mut self.exchanges[exchange.index()];
+                let times = of.request.expect("a request in flight");
+                of.answer.bytes += frame.len() as u64;
+                if self.setup.mix.target(times.target).is_call {
+                    of.answer.read_call_status(self.scratch.sections.trailers.fields());
+                }
                 self.response_complete(io, exchange, now, present);
             }
             Step::Reset { stream, code, unprocessed } => {
@@ -417,7 +427,7 @@ impl<C: Codec> Worker<'_, C> {
         self.pace.proved();
         let connection_id = self.connection_of(id);
         let stream = self.exchanges[id.index()].stream.id;
-        let has_rest = self.exchanges[id.index()].stream.rest.is_some();
+        let has_rest = self.end_talk(id, now) | self.exchanges[id.index()].stream.rest.is_some();
         let is_overtaken = codec_of(&mut self.connections, connection_id, present)
             .is_some_and(|codec| codec.completed(stream));
         self.leave_stream(id, now);
@@ -499,6 +509,9 @@ impl<C: Codec> Worker<'_, C> {
         let connection = self.connection_of(id);
         let exchange = &mut self.exchanges[id.index()];
         let times = exchange.request.as_mut().expect("a request in flight");
+        if self.setup.mix.target(times.target).stream.is_some() {
+            return self.talk(id, now, present);
+        }
         let Some(rest) = &mut exchange.stream.rest else { return };
         let Some(codec) = codec_of(&mut self.connections, connection, present) else { return };
         let Some((wire, out)) = codec.parts() else { return };

@@ -18,6 +18,7 @@ mod connections;
 mod grpc;
 mod http2;
 mod lateness;
+mod messages;
 mod mix;
 mod namespace;
 mod occupancy;

@@ -1,0 +1,245 @@
+//! Calls with streams of messages, against servers that pass them on correctly or incorrectly.
+
+use super::http2::multiplexed;
+use super::*;
+use hoptax_format::clock;
+use hoptax_format::grpc;
+use hoptax_format::messages::{MessagesRecord, Stamp, StreamKind, StreamSpec, with_room};
+use hoptax_wire::http2::{self, Block, Config, OutField, Sections, response_fields};
+
+/// What a server does with a message of the client: it gets the number of the message and its bytes with the
+/// prefix, and returns the bytes to send.
+type Answer = fn(u64, &[u8]) -> Vec<u8>;
+
+/// Calls `answer` for each whole message, and ends a call when the client has ended it. `greeting` is sent
+/// when the client has ended its side, before the trailers.
+fn talking(answer: Answer, greeting: fn() -> Vec<Vec<u8>>) -> Server {
+    Server::new(move |socket, _| talk(socket, Config::default(), answer, greeting))
+}
+
+fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() -> Vec<Vec<u8>>) {
+    let mut out = Vec::new();
+    let mut wire = http2::Connection::server(config, &mut out);
+    let fields = response_fields(200, [("content-type", "application/grpc")], None).expect("valid");
+    let head = Block::plain(&fields);
+    let trailers = Block::plain(&[OutField { name: "grpc-status".into(), value: "0".into() }]);
+    let mut bodies: BTreeMap<u32, (u64, Vec<u8>)> = BTreeMap::new();
+    let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
+    loop {
+        let mut at = 0;
+        loop {
+            let before = at;
+            let Ok((consumed, step)) = wire.advance(&input[at..], &mut sections, &mut out) else { return };
+            at += consumed;
+            let (stream, data, end) = match step {
+                http2::Step::NeedMore => break,
+                http2::Step::Head { stream, end } => {
+                    wire.send_head(stream.id, &head, &[], false, &mut out);
+                    (stream.id, 0..0, end)
+                }
+                http2::Step::Body { stream, data, end } => (stream.id, data, end),
+                _ => continue,
+            };
+            let (number, body) = bodies.entry(stream).or_default();
+            body.extend_from_slice(&input[before..][data]);
+            while let Some(length) = whole(body) {
+                let message: Vec<u8> = body.drain(..length).collect();
+                wire.send_data(stream, &answer(*number, &message), false, &mut out);
+                *number += 1;
+            }
+            if end {
+                for message in greeting() {
+                    wire.send_data(stream, &message, false, &mut out);
+                    let _ = socket.write_all(&out);
+                    out.clear();
+                }
+                wire.send_head(stream, &trailers, &[], true, &mut out);
+                bodies.remove(&stream);
+            }
+        }
+        input.drain(..at);
+        if socket.write_all(&out).is_err() {
+            return;
+        }
+        out.clear();
+        match socket.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => input.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+/// The length of the message at the front, if it is whole.
+fn whole(body: &[u8]) -> Option<usize> {
+    let length = u32::from_be_bytes(body.get(1..5)?.try_into().ok()?) as usize + 5;
+    (body.len() >= length).then_some(length)
+}
+
+fn stream(server: &Server, kind: StreamKind, every_ns: u64) -> LoadSpec {
+    let mut headers = vec![("host".to_owned(), "test".to_owned())];
+    grpc::add_headers(&mut headers, None);
+    let body = with_room(b"hello".to_vec(), false);
+    let target = TargetSpec {
+        grpc: true,
+        stream: Some(StreamSpec { kind, messages: MESSAGES as u32, every_ns, same_clock: true }),
+        ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Chat", headers, body)
+    };
+    until_done(CALLS, LoadSpec { targets: vec![target], ..multiplexed(server, 2, 4) })
+}
+
+fn messages(record: &LoadRecord) -> &MessagesRecord {
+    record.messages.as_ref().expect("a load with streams records them")
+}
+
+fn length(encoded: &Encoded) -> u64 {
+    encoded.decode().expect("our own").len()
+}
+
+const CALLS: u64 = 40;
+const MESSAGES: u64 = 10;
+const ALL: u64 = CALLS * MESSAGES;
+
+fn nothing() -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+#[test]
+fn every_echo_is_accounted_for_at_any_pace() {
+    let server = talking(|_, message| message.to_vec(), nothing);
+    for (every_ns, shape) in [
+        (0, Shape::Closed),
+        (MILLISECOND, Shape::Closed),
+        (MILLISECOND, open(400.0, Arrivals::Poisson)),
+        (0, open(400.0, Arrivals::Constant)),
+    ] {
+        let record = load(&LoadSpec { shape, ..stream(&server, StreamKind::BothWays, every_ns) });
+        assert_eq!((record.counts.ok, record.counts.trailers_lost), (CALLS, 0), "{:?}", record.counts);
+        let MessagesRecord { counts, histograms } = messages(&record);
+        assert_eq!((counts.sent, counts.received), (ALL, ALL), "{counts:?}");
+        assert_eq!((counts.lost, counts.repeated, counts.reordered, counts.unnumbered), (0, 0, 0, 0));
+        assert_eq!(length(&histograms.response_time), ALL);
+        assert_eq!(length(&histograms.first_message), CALLS);
+        assert_eq!((length(&histograms.gap), length(&histograms.age)), (ALL - CALLS, 0));
+        if every_ns > 0 {
+            let gap = quantile(&histograms.gap, 0.5);
+            assert!((MILLISECOND / 2..=5 * MILLISECOND).contains(&gap), "{gap}");
+            let took = quantile(&record.histograms.response_time, 0.0);
+            assert!(took >= (MESSAGES - 1) * MILLISECOND * 99 / 100, "the schedule is kept: {took}");
+        }
+    }
+}
+
+#[test]
+fn what_happens_to_single_messages_is_counted() {
+    let of = |answer: Answer| {
+        let server = talking(answer, nothing);
+        let record = load(&stream(&server, StreamKind::BothWays, MILLISECOND));
+        assert_eq!(record.counts.ok, CALLS, "{:?}", record.counts);
+        messages(&record).counts
+    };
+    let lost = of(|number, message| if number == 3 { Vec::new() } else { message.to_vec() });
+    assert_eq!((lost.lost, lost.received), (CALLS, ALL - CALLS), "{lost:?}");
+    let twice = of(|number, message| message.repeat(if number == 3 { 2 } else { 1 }));
+    assert_eq!((twice.repeated, twice.lost, twice.received), (CALLS, 0, ALL + CALLS), "{twice:?}");
+    let swapped = of(|number, message| {
+        let mut changed = message.to_vec();
+        let other = match number {
+            3 => 4,
+            4 => 3,
+            same => same,
+        };
+        changed[8..16].copy_from_slice(&u64::to_be_bytes(other));
+        changed
+    });
+    assert_eq!((swapped.reordered, swapped.lost, swapped.repeated), (CALLS, 0, 0), "{swapped:?}");
+    let foreign = of(|_, _| grpc::body(b"something else").expect("short"));
+    assert_eq!((foreign.unnumbered, foreign.lost, foreign.received), (ALL, 0, ALL), "{foreign:?}");
+}
+
+#[test]
+fn a_stream_of_the_server_has_ages_and_gaps() {
+    let paced = || {
+        let message = |number| {
+            thread::sleep(Duration::from_millis(2));
+            let mut message = grpc::body(&with_room(vec![b'x'; 50], true)).expect("short");
+            let room = &mut message[5..5 + Stamp::LENGTH];
+            let stamp = Stamp { number, due: clock::now() - MILLISECOND };
+            stamp.write(room.try_into().expect("as long"));
+            message
+        };
+        (0..MESSAGES).map(message).collect::<Vec<_>>()
+    };
+    let server = talking(|_, _| Vec::new(), paced);
+    let record = load(&stream(&server, StreamKind::ServerStream, 2 * MILLISECOND));
+    assert_eq!(record.counts.ok, CALLS, "{:?}", record.counts);
+    let MessagesRecord { counts, histograms } = messages(&record);
+    assert_eq!((counts.sent, counts.received, counts.lost), (CALLS, ALL, 0), "{counts:?}");
+    // All messages of a call are collected and sent together, so they arrive together.
+    assert!(counts.merged_in_read > ALL / 2, "{counts:?}");
+    assert_eq!((length(&histograms.age), length(&histograms.response_time)), (ALL, 0));
+    let age = quantile(&histograms.age, 0.5);
+    assert!(age >= MESSAGES / 2 * 2 * MILLISECOND, "{age}");
+}
+
+#[test]
+fn a_stream_of_the_client_needs_one_answer() {
+    let one = || vec![grpc::body(b"thanks").expect("short")];
+    let server = talking(|_, _| Vec::new(), one);
+    for every_ns in [0, MILLISECOND] {
+        let record = load(&stream(&server, StreamKind::ClientStream, every_ns));
+        assert_eq!(record.counts.ok, CALLS, "{:?}", record.counts);
+        let counts = messages(&record).counts;
+        assert_eq!((counts.sent, counts.received), (ALL, CALLS), "{counts:?}");
+        assert_eq!((counts.lost, counts.unnumbered), (0, 0), "{counts:?}");
+    }
+    let silent = talking(|_, _| Vec::new(), nothing);
+    let counts = load(&stream(&silent, StreamKind::ClientStream, 0)).counts;
+    assert_eq!(counts.grpc, [("INTERNAL".to_owned(), CALLS)].into(), "{counts:?}");
+}
+
+#[test]
+fn messages_wait_for_a_window_and_none_is_lost() {
+    let config = Config { window: 100, connection_window: 65_535, ..Config::default() };
+    let server = Server::new(move |socket, _| {
+        talk(socket, config, |_, message| message.to_vec(), nothing);
+    });
+    let mut spec = stream(&server, StreamKind::BothWays, MILLISECOND);
+    spec.targets[0].body = with_room(vec![b'x'; 250], true);
+    let record = load(&spec);
+    let counts = messages(&record).counts;
+    assert_eq!((record.counts.ok, counts.sent, counts.received), (CALLS, ALL, ALL), "{counts:?}");
+}
+
+#[test]
+fn a_long_call_is_not_cut_while_messages_arrive() {
+    let server = talking(|_, message| message.to_vec(), nothing);
+    let timeouts = Timeouts::all(100 * MILLISECOND);
+    let paced = LoadSpec { timeouts, ..stream(&server, StreamKind::BothWays, 20 * MILLISECOND) };
+    retry_if_disturbed(|| {
+        let counts = load(&LoadSpec { requests: Some(8), ..paced.clone() }).counts;
+        seen(counts.ok == 8, || format!("{counts:?}"))
+    });
+    let mute = talking(|_, _| Vec::new(), nothing);
+    let closed = LoadSpec { timeouts, requests: Some(8), ..stream(&mute, StreamKind::BothWays, 0) };
+    assert_eq!(load(&closed).counts.timeouts, 8);
+}
+
+#[test]
+fn streams_that_cannot_be_sent_are_refused() {
+    let server = talking(|_, message| message.to_vec(), nothing);
+    let good = stream(&server, StreamKind::BothWays, 0);
+    let with = |change: fn(&mut TargetSpec)| {
+        let mut spec = good.clone();
+        change(&mut spec.targets[0]);
+        spec
+    };
+    for (spec, expected) in [
+        (with(|target| target.grpc = false), "only gRPC calls have streams"),
+        (with(|target| target.body.truncate(18)), "no room for its stamp"),
+        (with(|target| target.body_is_template = true), "cannot have templates"),
+        (with(|target| target.stream.as_mut().expect("set").messages = 0), "a stream has no message"),
+    ] {
+        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

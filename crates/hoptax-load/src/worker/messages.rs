@@ -1,0 +1,366 @@
+//! Streams of messages: the calls of a worker that send or receive more than one message.
+//!
+//! A message of the client is due at a fixed time after the call was due, however late the one before was
+//! sent. Without a time between messages, the next one is due when the answer to the one before has arrived,
+//! or at once if the server does not answer each message.
+
+use super::Worker;
+use super::streams::codec_of;
+use crate::codec::Codec;
+use crate::event_loop::EventLoop;
+use crate::exchange::ExchangeId;
+use crate::recorder::Arrival;
+use crate::target::{CallStream, Mix};
+use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
+use hoptax_wire::grpc::{self, PREFIX, Step};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Number of messages before the expected one whose arrival is remembered.
+const REMEMBERED: u64 = 64;
+
+/// The streams of a worker's exchanges.
+#[derive(Debug)]
+pub(super) struct Messages {
+    talks: Vec<Talk>,
+    /// When the next message of an exchange is due. Entries of calls that have ended are skipped.
+    due: BinaryHeap<Reverse<(u64, ExchangeId)>>,
+    /// A message of each target with its prefix, whose stamp is written before each use.
+    frames: Vec<Vec<u8>>,
+    /// Number of reads so far.
+    reads: u64,
+}
+
+/// The streams of a call.
+#[derive(Debug, Default)]
+struct Talk {
+    /// Number of messages that were passed to the connection, whole or in part.
+    sent: u32,
+    /// The part of a message that waits for a flow-control window.
+    rest: Vec<u8>,
+    /// When the next message is due. Absent if that is not known yet, or if there is none.
+    due: Option<u64>,
+    received: Received,
+}
+
+/// The messages of the server.
+#[derive(Debug, Default)]
+struct Received {
+    /// First bytes of the current message.
+    start: [u8; Stamp::LENGTH],
+    start_length: usize,
+    /// One more than the largest number so far.
+    next: u64,
+    /// Bit `n` is set if the message with the number `next - 1 - n` has arrived.
+    seen: u64,
+    /// Number of different messages.
+    distinct: u64,
+    /// Number of messages without a stamp.
+    unnumbered: u64,
+    /// When the latest message arrived. Absent before the first.
+    latest: Option<Latest>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Latest {
+    at: u64,
+    due: Option<u64>,
+    /// Number of the read that brought it.
+    read: u64,
+}
+
+/// What the number of a message says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    InOrder,
+    Late,
+    Repeated,
+}
+
+impl Received {
+    /// Reads a part of a message.
+    fn part(&mut self, data: &[u8]) {
+        let room = &mut self.start[self.start_length..];
+        let length = room.len().min(data.len());
+        room[..length].copy_from_slice(&data[..length]);
+        self.start_length += length;
+    }
+
+    /// The stamp of the message that has ended.
+    fn stamp(&mut self) -> Option<Stamp> {
+        let length = std::mem::take(&mut self.start_length);
+        Stamp::read(&self.start[..length])
+    }
+
+    /// Notes the arrival of the message with this number.
+    fn number(&mut self, number: u64) -> Place {
+        if number >= self.next {
+            let step = number - self.next + 1;
+            self.seen = if step < REMEMBERED { self.seen << step | 1 } else { 1 };
+            self.next = number + 1;
+            self.distinct += 1;
+            return Place::InOrder;
+        }
+        let back = self.next - 1 - number;
+        // An older message is late rather than repeated: gateways that repeat do so at once.
+        if back < REMEMBERED && self.seen & 1 << back != 0 {
+            return Place::Repeated;
+        }
+        if back < REMEMBERED {
+            self.seen |= 1 << back;
+        }
+        self.distinct += 1;
+        Place::Late
+    }
+}
+
+impl Messages {
+    /// Room for the streams of `exchanges` exchanges. `None` if no target has streams.
+    pub(super) fn new(mix: &Mix<'_>, exchanges: u32) -> Option<Box<Self>> {
+        let frames: Vec<Vec<u8>> = mix.targets().map(|target| frame_of(target.stream.as_ref())).collect();
+        frames.iter().any(|frame| !frame.is_empty()).then(|| {
+            let talks = (0..exchanges).map(|_| Talk::default()).collect();
+            let due = BinaryHeap::with_capacity(2 * exchanges as usize);
+            Box::new(Self { talks, due, frames, reads: 0 })
+        })
+    }
+
+    /// When the next message is due, or `u64::MAX` if there is none.
+    pub(super) fn next(&self) -> u64 {
+        self.due.peek().map_or(u64::MAX, |Reverse((due, _))| *due)
+    }
+
+    /// Returns an exchange whose next message is due at `now`.
+    fn take_due(&mut self, now: u64) -> Option<ExchangeId> {
+        while self.next() <= now {
+            let Reverse((due, exchange)) = self.due.pop()?;
+            if self.talks[exchange.index()].due == Some(due) {
+                return Some(exchange);
+            }
+        }
+        None
+    }
+
+    /// Ends the streams of an exchange. Returns true if some messages were not sent.
+    pub(super) fn end(&mut self, exchange: ExchangeId, spec: StreamSpec) -> bool {
+        let talk = &mut self.talks[exchange.index()];
+        talk.due = None;
+        talk.sent < spec.to_send() || !talk.rest.is_empty()
+    }
+}
+
+/// The message of a target with its prefix. Empty if the target has no streams.
+fn frame_of(stream: Option<&CallStream>) -> Vec<u8> {
+    let mut frame = Vec::new();
+    if let Some(stream) = stream {
+        grpc::write_message(&mut frame, &stream.message).expect("the length was checked");
+    }
+    frame
+}
+
+fn write_stamp(frame: &mut [u8], stamp: Stamp) {
+    let room = &mut frame[PREFIX..PREFIX + Stamp::LENGTH];
+    stamp.write(room.try_into().expect("as long as a stamp"));
+}
+
+/// When the message after `sent` others is due. `None` if its time depends on an answer.
+fn due(spec: StreamSpec, first: u64, sent: u32) -> Option<u64> {
+    match (spec.every_ns, spec.kind) {
+        (0, StreamKind::BothWays) => None,
+        (every, _) => Some(first.saturating_add(every.saturating_mul(sent.into()))),
+    }
+}
+
+impl<C: Codec> Worker<'_, C> {
+    /// Called when the head of a call with streams was written. Sends the messages that are due.
+    pub(super) fn begin_talk(&mut self, id: ExchangeId, now: u64) {
+        let Some(messages) = &mut self.messages else { return };
+        let talk = &mut messages.talks[id.index()];
+        talk.rest.clear();
+        *talk = Talk { rest: std::mem::take(&mut talk.rest), due: Some(now), ..Talk::default() };
+        self.talk(id, now, true);
+    }
+
+    /// Sends all messages that are due at `now`.
+    pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
+        while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
+            let exchange = &self.exchanges[id.index()];
+            if exchange.in_flight && exchange.stream.id != 0 {
+                let present = self.is_present(id);
+                self.talk(id, now, present);
+                if !present {
+                    self.finish_former(io, self.connection_of(id), now);
+                }
+            }
+        }
+    }
+
+    /// Sends the messages of an exchange that are due at `now`, as far as the flow-control windows allow.
+    pub(super) fn talk(&mut self, id: ExchangeId, now: u64, present: bool) {
+        let connection = self.connection_of(id);
+        let exchange = &mut self.exchanges[id.index()];
+        let (Some(messages), Some(times)) = (&mut self.messages, &mut exchange.request) else { return };
+        let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
+        let spec = stream.spec;
+        let Some(codec) = codec_of(&mut self.connections, connection, present) else { return };
+        codec.prepare(&mut self.scratch.pieces);
+        let Some((wire, out)) = codec.parts() else { return };
+        let Messages { talks, due: all_due, frames, .. } = &mut **messages;
+        let (talk, frame) = (&mut talks[id.index()], &mut frames[times.target as usize]);
+        let before = out.len();
+        if !talk.rest.is_empty() {
+            let is_last = talk.sent == spec.to_send();
+            let sent = wire.send_data(exchange.stream.id, &talk.rest, is_last, out).unwrap_or(0);
+            talk.rest.drain(..sent);
+        }
+        while talk.rest.is_empty()
+            && let Some(at) = talk.due.take_if(|due| *due <= now)
+        {
+            // A message that follows an answer is due now. The others have their place in the schedule.
+            let is_first = talk.sent == 0;
+            let message_due = due(spec, times.scheduled, talk.sent).unwrap_or(at);
+            let message_due = if is_first { times.scheduled } else { message_due };
+            write_stamp(frame, Stamp { number: talk.sent.into(), due: message_due });
+            talk.sent += 1;
+            let is_last = talk.sent == spec.to_send();
+            let Some(sent) = wire.send_data(exchange.stream.id, frame, is_last, out) else { break };
+            talk.rest.extend_from_slice(&frame[sent..]);
+            self.recorder.message_sent(message_due);
+            if !is_last {
+                talk.due = due(spec, times.scheduled, talk.sent);
+            }
+        }
+        times.length += (out.len() - before) as u64;
+        // A message that waits for a window is not due again: the window's opening sends the others.
+        if let Some(at) = talk.due
+            && at > now
+        {
+            all_due.push(Reverse((at, id)));
+        }
+        let has_sent = out.len() > before;
+        if has_sent {
+            self.timeouts.heard(id, now);
+        }
+        // The caller sends the output of a retired connection.
+        if present && has_sent {
+            self.list(connection);
+        }
+    }
+
+    /// Called before the bytes of a read are decoded.
+    pub(super) fn messages_read(&mut self) {
+        if let Some(messages) = &mut self.messages {
+            messages.reads += 1;
+        }
+    }
+
+    /// Reads a part of the server's messages.
+    pub(super) fn hear(&mut self, id: ExchangeId, now: u64, present: bool, mut data: &[u8]) {
+        let exchange = &mut self.exchanges[id.index()];
+        let (Some(messages), Some(times)) = (&mut self.messages, exchange.request) else { return };
+        let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
+        let (spec, read) = (stream.spec, messages.reads);
+        let talk = &mut messages.talks[id.index()];
+        let mut arrived = false;
+        // After a fault, the call is no success.
+        while let Ok((consumed, step)) = exchange.answer.messages.advance(data, u32::MAX) {
+            let is_whole = match step {
+                Step::NeedMore => break,
+                Step::Begin { length, .. } => length == 0,
+                Step::Data { data: part, end } => {
+                    talk.received.part(&data[part]);
+                    end
+                }
+            };
+            data = &data[consumed..];
+            if is_whole {
+                arrived = true;
+                let received = &mut talk.received;
+                let stamp = received.stamp();
+                let place = stamp.map(|stamp| received.number(stamp.number));
+                received.unnumbered += u64::from(place.is_none());
+                let due = stamp.map(|stamp| stamp.due);
+                let before = received.latest.replace(Latest { at: now, due, read });
+                self.recorder.message_arrived(
+                    times,
+                    Arrival {
+                        now,
+                        due,
+                        spec,
+                        repeated: place == Some(Place::Repeated),
+                        reordered: place == Some(Place::Late),
+                        before: before.map(|before| before.at),
+                        merged: before.is_some_and(|before| before.read == read && before.due != due),
+                    },
+                );
+                if spec.every_ns == 0 && spec.kind == StreamKind::BothWays && talk.sent < spec.to_send() {
+                    talk.due = Some(now);
+                }
+            }
+        }
+        if arrived {
+            self.timeouts.heard(id, now);
+            if talk.due.is_some_and(|due| due <= now) && talk.rest.is_empty() {
+                self.talk(id, now, present);
+            }
+        }
+    }
+
+    /// Called when the response to a call is complete. Returns true if some of its messages were not sent.
+    pub(super) fn end_talk(&mut self, id: ExchangeId, now: u64) -> bool {
+        let (Some(messages), Some(times)) = (&mut self.messages, self.exchanges[id.index()].request) else {
+            return false;
+        };
+        let Some(stream) = &self.setup.mix.target(times.target).stream else { return false };
+        let expected = u64::from(stream.spec.to_receive());
+        let Received { distinct, unnumbered, .. } = messages.talks[id.index()].received;
+        let lost = expected.saturating_sub(distinct + unnumbered);
+        // The answer to a stream of the client is one message, which needs no number.
+        let unnumbered = if stream.spec.kind == StreamKind::ClientStream { 0 } else { unnumbered };
+        self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
+        messages.end(id, stream.spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_tell_late_messages_from_repeated_ones() {
+        let mut received = Received::default();
+        let places: Vec<Place> =
+            [0, 1, 3, 2, 3, 2, 4, 104, 50, 50, 5].map(|number| received.number(number)).into();
+        use Place::{InOrder, Late, Repeated};
+        let expected =
+            [InOrder, InOrder, InOrder, Late, Repeated, Repeated, InOrder, InOrder, Late, Repeated, Late];
+        assert_eq!(places, expected);
+        assert_eq!((received.next, received.distinct), (105, 8));
+    }
+
+    #[test]
+    fn a_stamp_is_found_in_any_pieces() {
+        let stamp = Stamp { number: 3, due: 77 };
+        let mut message = [0; Stamp::LENGTH];
+        stamp.write(&mut message);
+        let mut received = Received::default();
+        for split in 0..message.len() {
+            let (start, rest) = message.split_at(split);
+            received.part(start);
+            received.part(rest);
+            received.part(b"content");
+            assert_eq!(received.stamp(), Some(stamp), "{split}");
+        }
+        received.part(b"short");
+        assert_eq!(received.stamp(), None);
+        assert_eq!(received.stamp(), None, "of an empty message");
+    }
+
+    #[test]
+    fn messages_are_due_by_a_schedule_or_after_an_answer() {
+        let of = |kind, every_ns| StreamSpec { kind, messages: 10, every_ns, same_clock: false };
+        assert_eq!(due(of(StreamKind::BothWays, 5), 100, 3), Some(115));
+        assert_eq!(due(of(StreamKind::BothWays, 0), 100, 3), None);
+        assert_eq!(due(of(StreamKind::ClientStream, 0), 100, 3), Some(100));
+    }
+}
