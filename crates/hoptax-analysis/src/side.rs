@@ -224,12 +224,8 @@ fn both_placements<'s>(
 
 /// True for metrics that depend on the speed of the machine.
 pub(super) fn is_of_speed(metric: Metric) -> bool {
-    let others = [
-        Metric::Throughput,
-        Metric::ThroughputRatio,
-        Metric::CpuUsPerRequest,
-        Metric::CpuUsPerMessage,
-    ];
+    let others =
+        [Metric::Throughput, Metric::ThroughputRatio, Metric::CpuUsPerRequest, Metric::CpuUsPerMessage];
     percentile(metric).is_some() || others.contains(&metric)
 }
 

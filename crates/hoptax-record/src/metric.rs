@@ -236,10 +236,8 @@ impl Metric {
             Self::AddedMessageP99 => {
                 Of::message("added_message_p99", Times::Message, 0.99).against_direct(Self::MessageP99)
             }
-            Self::AddedFirstMessageP50 => {
-                Of::message("added_first_message_p50", Times::FirstMessage, 0.5)
-                    .against_direct(Self::FirstMessageP50)
-            }
+            Self::AddedFirstMessageP50 => Of::message("added_first_message_p50", Times::FirstMessage, 0.5)
+                .against_direct(Self::FirstMessageP50),
             Self::AddedAgeP50 => Of::message("added_age_p50", Times::Age, 0.5).against_direct(Self::AgeP50),
             Self::AddedAgeP99 => Of::message("added_age_p99", Times::Age, 0.99).against_direct(Self::AgeP99),
             Self::AddedGapP50 => Of::message("added_gap_p50", Times::Gap, 0.5).against_direct(Self::GapP50),

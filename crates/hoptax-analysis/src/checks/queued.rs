@@ -88,9 +88,10 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
         return None;
     }
     // Streams of HTTP/2 share connections.
-    let is_http2 = case.ledger.as_ref().is_some_and(|ledger| {
-        ledger.http_version.get("2").is_some_and(|count| 2 * count > ledger.requests)
-    });
+    let is_http2 = case
+        .ledger
+        .as_ref()
+        .is_some_and(|ledger| ledger.http_version.get("2").is_some_and(|count| 2 * count > ledger.requests));
     let (carriers, fewer) = match (is_http2, case.load.http) {
         (true, _) => ("streams to the upstream", "requests in flight"),
         (false, HttpVersion::Http2) => ("upstream connections", "requests in flight"),

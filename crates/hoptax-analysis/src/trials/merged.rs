@@ -63,9 +63,8 @@ impl Pair<'_, '_> {
 /// The rounds in which all sides have samples.
 fn common(sides: &[&[Trial<'_>]], times: Times) -> Units {
     let has_samples = |trial: &Trial<'_>| trial.times(times).is_some_and(|times| !times.is_empty());
-    let has = |trials: &[Trial<'_>], round| {
-        trials.iter().any(|trial| trial.round() == round && has_samples(trial))
-    };
+    let has =
+        |trials: &[Trial<'_>], round| trials.iter().any(|trial| trial.round() == round && has_samples(trial));
     let rounds = sides.first().into_iter().flat_map(|trials| trials.iter().map(Trial::round));
     Units::new(rounds.filter(|round| sides.iter().all(|trials| has(trials, *round))))
 }

@@ -100,8 +100,7 @@ const BUCKETS: usize = ((POWERS.end - POWERS.start) << BITS) as usize;
 impl DeadlineCounts {
     /// Counts a call with this time limit, nanoseconds.
     pub(super) fn add(&self, limit: u64) {
-        let buckets =
-            self.0.get_or_init(|| std::iter::repeat_with(Bucket::default).take(BUCKETS).collect());
+        let buckets = self.0.get_or_init(|| std::iter::repeat_with(Bucket::default).take(BUCKETS).collect());
         let limit = limit.max(1);
         let bucket = &buckets[bucket(limit)];
         let least = bucket.least.get();

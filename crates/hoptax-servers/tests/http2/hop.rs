@@ -152,8 +152,7 @@ fn delays_are_as_given() {
     let millis = Duration::from_millis;
     for http in BOTH {
         for how in [HopDelayHow::Sleep, HopDelayHow::Spin] {
-            let delay =
-                HopDelay { inbound: millis(3), outbound: millis(4), how, ..HopDelay::default() };
+            let delay = HopDelay { inbound: millis(3), outbound: millis(4), how, ..HopDelay::default() };
             let hop = hop_to(&upstream.ready().instances[0], http, Some(delay));
             let mut client = connect(&hop);
             for _ in 0..3 {
@@ -189,9 +188,8 @@ fn deadlines_are_dropped_or_replaced() {
         let answer = connect(&hop).exchange(&[request]).remove(0);
         let echo: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
         let found: Vec<[String; 2]> = serde_json::from_value(echo["headers"].clone()).expect("pairs");
-        let value = |wanted: &str| {
-            found.iter().find(|[name, _]| name == wanted).map(|[_, value]| value.as_str())
-        };
+        let value =
+            |wanted: &str| found.iter().find(|[name, _]| name == wanted).map(|[_, value]| value.as_str());
         assert_eq!((value("grpc-timeout"), value("x-a")), (expected, Some("b")));
     }
 }

@@ -4,9 +4,9 @@ use super::exit::Exit;
 use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits, names_of_several, replace_missing};
 use hoptax_format::spec::{HttpVersion, Rate, Retry, Shape};
-use hoptax_lab::packs::{Pack, PackSet};
 #[cfg(target_os = "linux")]
 use hoptax_lab::packs::binary;
+use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_plan::units::show_pace;
 use hoptax_plan::{
     Gateway, GatewayKind, HostKind, LOCAL, Listen, LoadPoint, PackDriver, Plan, ProxyForm, Search, Target,

@@ -98,8 +98,7 @@ fn deadline(typed: &str) -> Result<HopDeadline, UnitError> {
 
 impl DelayArgs {
     fn read(&self, kind: hop::Kind) -> Result<Option<HopDelay>, BadInput> {
-        let is_delayed =
-            self.delay_in.is_some() || self.delay_out.is_some() || self.delay_message.is_some();
+        let is_delayed = self.delay_in.is_some() || self.delay_out.is_some() || self.delay_message.is_some();
         if !is_delayed && (self.delay_share.is_some() || self.delay_how.is_some()) {
             return Err(BadInput(
                 "--delay-share and --delay-how need a delay; add --delay-in or --delay-out".into(),
@@ -139,8 +138,9 @@ impl DelayArgs {
 
     /// The faults, if an option plants one.
     fn faults(&self) -> Option<HopFaults> {
-        let Self { fault_drop: drop, fault_repeat: repeat, fault_hold: hold, fault_deadline: deadline, .. } =
-            *self;
+        let Self {
+            fault_drop: drop, fault_repeat: repeat, fault_hold: hold, fault_deadline: deadline, ..
+        } = *self;
         if drop.is_none() && repeat.is_none() && hold.is_none() && deadline.is_none() {
             return None;
         }

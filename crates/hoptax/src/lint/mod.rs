@@ -86,14 +86,7 @@ pub struct Settings {
 
 /// Lints one pack with these versions of HTTP. For gRPC, both must be 2. Rendered files and logs of its
 /// gateway are written below `directory`.
-pub fn lint(
-    pack: &Pack,
-    scope: Scope,
-    legs: Legs,
-    packs: &PackSet,
-    exe: &Path,
-    directory: &Path,
-) -> Report {
+pub fn lint(pack: &Pack, scope: Scope, legs: Legs, packs: &PackSet, exe: &Path, directory: &Path) -> Report {
     let name = pack.name();
     let mut report = Report {
         pack: name.to_owned(),

@@ -104,9 +104,9 @@ fn faults_in_streams_are_found_only_where_they_were_planted() {
         ("shortens", "deadline: 500ms", &["deadline-changed"]),
         ("extends", "deadline: 1m", &["deadline-changed"]),
     ];
-    let faults = plants.iter().map(|(label, fault, _)| {
-        format!("{{ name: hop-h2, label: {label}, faults: {{ {fault} }} }}")
-    });
+    let faults = plants
+        .iter()
+        .map(|(label, fault, _)| format!("{{ name: hop-h2, label: {label}, faults: {{ {fault} }} }}"));
     let gateways: Vec<String> = ["hop-h2".to_owned()].into_iter().chain(faults).collect();
     let stream = "kind: server-stream, messages: 20, every: 5ms";
     let report = measured(&plan(&gateways.join(", "), stream, 8));

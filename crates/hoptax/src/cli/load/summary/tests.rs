@@ -124,12 +124,8 @@ fn a_good_load_has_no_warnings() {
 fn messages(counts: MessageCounts) -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
     let none = || histogram(TRIAL_DIGITS, []);
-    let histograms = MessageHistograms {
-        response_time: times(50),
-        first_message: times(70),
-        age: none(),
-        gap: none(),
-    };
+    let histograms =
+        MessageHistograms { response_time: times(50), first_message: times(70), age: none(), gap: none() };
     MessagesRecord { counts, histograms }
 }
 
@@ -151,10 +147,8 @@ fn messages_have_counts_and_times() {
     let text = flat(&summary(&closed(), &record));
     says(
         &text,
-        &[
-            "Messages 10,000 sent, 9,998 received, 2 lost response time: p50 50.0 µs, p99 50.0 µs first \
-             message: p50 70.0 µs",
-        ],
+        &["Messages 10,000 sent, 9,998 received, 2 lost response time: p50 50.0 µs, p99 50.0 µs first \
+             message: p50 70.0 µs"],
     );
     assert!(!text.contains("repeated") && !text.contains("age:") && !text.contains("gap:"), "{text}");
     // The longest lines are wrapped.
