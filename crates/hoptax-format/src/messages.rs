@@ -147,7 +147,8 @@ impl MessageCounts {
 /// Times of messages that were due in the measured time, nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
-    /// From when the client's message was due until its answer arrived. Empty unless both sides send a stream.
+    /// From when the client's message was due until its answer arrived. Empty unless both sides send a
+    /// stream.
     pub response_time: Encoded,
     /// From sending the request until the first message arrived. Only of calls that were scheduled in the
     /// measured time.

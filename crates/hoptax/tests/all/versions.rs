@@ -1,8 +1,8 @@
 //! Versions of a gateway that are built from commits: runs, kept builds, and the search for the commit that
 //! made it slower.
 //!
-//! The gateway is a script that starts `hoptax hop l7`, or `hop h2`. Its commits differ in the delay that they
-//! plant.
+//! The gateway is a script that starts `hoptax hop l7`, or `hop h2`. Its commits differ in the delay that
+//! they plant.
 
 use crate::run::{report, run_directory, text};
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until};

@@ -40,8 +40,8 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
     let falls = ["step", "linear"];
     let hops =
         falls.map(|fall| hop(fall, &format!("{{ requests: 3000, extra: 300us, fall: {fall} }}"))).join(", ");
-    // The processes are warm within 3 s, or later on a slow machine. A warm-up that has reached its limit needs
-    // a steady second half.
+    // The processes are warm within 3 s, or later on a slow machine. A warm-up that has reached its limit
+    // needs a steady second half.
     retry_if_disturbed(|| {
         let (_, report) = measured(&hops, "{ at_most: 10s }");
         for fall in falls {
