@@ -5,6 +5,9 @@ Two contenders add nothing. An external gateway with the upstream's own address 
 two identical hops adds nothing to the first. A hop with a known delay adds exactly this delay to a hop without a delay
 that is measured in the same rounds. The hops are `hop-l7`, or with `--streams` `hop-h2` under loads of HTTP/2. This
 benchmark starts ordinary runs with `hoptax run`, and evaluates their reports.
+
+With `--grpc`, the requests are gRPC calls: `unary`, or `both-ways` with a message every 2 ms in each direction. For the
+latter, the delay (`message-0.05ms-spin`) and the figures are those of single messages.
 """
 
 import json
@@ -32,6 +35,7 @@ KNOWN = {
     "out-10ms-sleep": ("{ out: 10ms }", 10_000, 10_000),
     "1-percent-10ms": ("{ in: 10ms, share: 1% }", 0, None),
     "5-percent-10ms": ("{ in: 10ms, share: 5% }", 0, 10_000),
+    "message-0.05ms-spin": ("{ message: 50us, how: spin }", 50, 50),
 }
 # The goal for the error: at most this many µs, or this share of the truth if that is more.
 GOAL_US, GOAL_SHARE = 5, 0.01
@@ -43,6 +47,19 @@ def hoptax(*arguments):
     if ran.returncode not in (0, 4):
         raise SystemExit(f"known-tax: hoptax {' '.join(map(str, arguments))} exited with {ran.returncode}:\n{ran.stderr}")
     return json.loads(ran.stdout)
+
+
+TARGETS = {
+    None: "",
+    "unary": "target: { grpc: { service: echo.Echo, method: Say, message: 64B } }\n",
+    "both-ways": "target: { grpc: { service: echo.Echo, method: Chat, kind: both-ways, messages: 20, every: 2ms, "
+                 "message: 64B } }\n",
+}
+
+
+def figure(arguments, percentile):
+    """Name of the figure for a percentile."""
+    return f"message_{percentile}" if arguments.grpc == "both-ways" else percentile
 
 
 def hop(arguments, label, more=""):
@@ -57,9 +74,11 @@ def measured(hops, arguments, seed, read):
         plan = Path(below, "known-tax.yaml")
         http = f"http: 2, streams: {arguments.streams}, " if arguments.streams else ""
         gateways = [f"{{ name: external, label: {SAME}, url: \"http://127.0.0.1:{port}\" }}", *hops]
+        # A stream of messages has its own schedule.
+        loop = "closed" if arguments.grpc == "both-ways" else f"open, rate: {arguments.rate}/s, arrivals: jitter"
         plan.write_text(
-            f"upstream: {{ port: {port}, body: 64B }}\ngateways:\n" + "".join(f"  - {gateway}\n" for gateway in gateways)
-            + f"load:\n  - {{ loop: open, rate: {arguments.rate}/s, arrivals: jitter, connections: 8, {http}"
+            f"{TARGETS[arguments.grpc]}upstream: {{ port: {port}, body: 64B }}\ngateways:\n" + "".join(f"  - {gateway}\n" for gateway in gateways)
+            + f"load:\n  - {{ loop: {loop}, connections: 8, {http}"
               f"duration: {arguments.seconds}s }}\ntrials: {arguments.rounds}\nwarmup: 200ms\nseed: {seed}\n")
         disturbance = Disturbance()
         ran = subprocess.run([HOPTAX, "run", plan, "--out", below, "--accept-void"], capture_output=True, text=True)
@@ -71,16 +90,17 @@ def measured(hops, arguments, seed, read):
         return {**read(directory, report), "void": void, "steal": disturbance.shares(0)["steal"]}
 
 
-def of_same(report):
+def of_same(arguments, report):
     """Reported tax of the upstream as an external gateway: {percentile: tax}."""
     case = next(case for case in report["cases"] if case["gateway"] == SAME)
-    return {percentile: case["tax"][f"added_{percentile}"] for percentile in PERCENTILES}
+    return {percentile: case["tax"][f"added_{figure(arguments, percentile)}"] for percentile in PERCENTILES}
 
 
-def against_bare(directory, label):
+def against_bare(arguments, directory, label):
     """Result of `hoptax compare` for a hop against the hop without a delay: {percentile: row}."""
     rows = hoptax("compare", directory, "--labels", f"{BARE},{label}", "--format", "json")["rows"]
-    return {row["metric"]: row for row in rows if row["metric"] in PERCENTILES}
+    names = {figure(arguments, percentile): percentile for percentile in PERCENTILES}
+    return {names[row["metric"]]: row for row in rows if row["metric"] in names}
 
 
 def covers(interval, truth):
@@ -90,7 +110,7 @@ def covers(interval, truth):
 def nothing(record, arguments):
     """Measures hops that add nothing. Counts how often hoptax reports a tax."""
     hops = [hop(arguments, BARE), hop(arguments, TWIN)]
-    read = lambda directory, report: {"same": of_same(report), "twin": against_bare(directory, TWIN)}
+    read = lambda directory, report: {"same": of_same(arguments, report), "twin": against_bare(arguments, directory, TWIN)}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.zero)]
     rows = [["adds exactly nothing", "", "not distinguishable", "interval covers 0", "estimate µs", "half-width µs"]]
     for name, of, clear, where in (
@@ -114,7 +134,7 @@ def known(record, arguments):
     """Measures known delays. Counts how often the interval contains the true value, and how often a tax is reported."""
     delays = {label: KNOWN[label] for label in arguments.delays.split(",")}
     hops = [hop(arguments, BARE), *(hop(arguments, label, f", delay: {delay}") for label, (delay, *_) in delays.items())]
-    read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in delays}}
+    read = lambda directory, report: {"hops": {label: against_bare(arguments, directory, label) for label in delays}}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.known)]
     goal = f"error within {GOAL_US} µs or {GOAL_SHARE:.0%}"
     rows = [["delay in the hop", "", "truth µs", "interval covers it", "distinguishable", goal, "error µs", "half-width µs"]]
@@ -142,9 +162,14 @@ def main():
     parser.add_argument("--rate", type=int, default=300, help="requests per second (default %(default)s)")
     parser.add_argument("--zero", type=int, default=20, help="runs in which nothing is added (default %(default)s)")
     parser.add_argument("--streams", type=int, help="measure hop-h2 over HTTP/2 with this many streams per connection")
-    parser.add_argument("--delays", default=",".join(KNOWN), help="known delays, from %(default)s")
+    usual = ",".join(label for label in KNOWN if not label.startswith("message"))
+    parser.add_argument("--grpc", choices=[kind for kind in TARGETS if kind], help="the requests are gRPC calls of this kind")
+    parser.add_argument("--delays", help=f"known delays (default {usual}; both ways, message-0.05ms-spin)")
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()
+    arguments.delays = arguments.delays or ("message-0.05ms-spin" if arguments.grpc == "both-ways" else usual)
+    if arguments.grpc:
+        arguments.streams = arguments.streams or 1
     record = Record("known-tax", "Known taxes: what hoptax reports", arguments)
     # Remove the pinning of this process, because hoptax must choose CPUs itself, as in an ordinary run.
     os.sched_setaffinity(0, CPUS)
