@@ -14,7 +14,7 @@ use crate::taxes::noise::noise_floor;
 use crate::taxes::tax;
 use crate::trials::trial::good_trials;
 use hoptax_plan::{LoadPoint, Metric};
-use hoptax_record::report::{Case, Difference, GatewayPair, Load};
+use hoptax_record::report::{Case, Difference, GatewayPair, Load, Tax};
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::{Estimate, Precision};
 use std::collections::BTreeMap;
@@ -116,11 +116,8 @@ impl Analysis {
     /// message at the median: to its response time, or to its age if only the server sends a stream.
     /// Otherwise it is the time added to a request.
     pub fn latency_metric(&self) -> Metric {
-        let has = |metric: &Metric| {
-            self.cases.iter().any(|case| case.tax.as_ref().is_some_and(|tax| tax.get(*metric).is_some()))
-        };
-        let of_messages = [Metric::AddedMessageP50, Metric::AddedAgeP50].into_iter().find(has);
-        of_messages.unwrap_or(Metric::AddedP50)
+        let taxes = || self.cases.iter().filter_map(|case| case.tax.as_ref());
+        latency_metric(|metric| taxes().any(|tax| tax.get(*metric).is_some()))
     }
 
     /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have
@@ -159,6 +156,11 @@ impl Analysis {
     }
 }
 
+/// The metric of the latency headline. `has` says whether a gateway has a tax in a metric.
+fn latency_metric(has: impl Fn(&Metric) -> bool) -> Metric {
+    Metric::HEADLINES_OF_MESSAGES.into_iter().find(has).unwrap_or(Metric::AddedP50)
+}
+
 /// The load point that the latency headline is taken from.
 pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     let loads: Vec<&Load> = loads.collect();
@@ -179,8 +181,8 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, 
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].is_in_rounds()).collect();
     let headlines = [
-        (for_latency(&mut loads.iter()), Metric::AddedP50),
-        (for_throughput(&mut loads.iter()), Metric::ThroughputRatio),
+        (for_latency(&mut loads.iter()), None),
+        (for_throughput(&mut loads.iter()), Some(Metric::ThroughputRatio)),
     ];
     let mut gateways: Vec<&str> = records.iter().map(|record| &*record.contender).collect();
     gateways.sort_unstable();
@@ -190,19 +192,20 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, 
         let direct = good_trials(records, DIRECT, load.index);
         let floor = noise_floor(load.clone(), &direct);
         let case = case(DIRECT, load, &direct);
-        let figure = match metric {
-            Metric::ThroughputRatio => Some(1.0),
-            _ => case.response_time.and_then(|times| Some(times.p50?.estimate)),
+        let of_gateways = gateways.iter().filter(|gateway| **gateway != DIRECT);
+        let taxes: Vec<Tax> = of_gateways
+            .map(|gateway| tax::tax(&good_trials(records, gateway, load.index), &direct, &floor))
+            .collect();
+        let has = |metric: &Metric| taxes.iter().any(|tax| tax.get(*metric).is_some());
+        let metric = metric.unwrap_or_else(|| latency_metric(has));
+        let figure = match metric.times() {
+            Some(times) => case.times(times).and_then(|times| Some(times.p50?.estimate)),
+            None => Some(1.0),
         };
-        for gateway in gateways.iter().filter(|gateway| **gateway != DIRECT) {
-            let tax = tax::tax(&good_trials(records, gateway, load.index), &direct, &floor);
-            let found = tax.get(metric).zip(figure);
-            precisions.extend(found.map(|(tax, direct)| {
-                let (estimate, neutral) = (tax.in_run, metric.neutral());
-                let is_time = metric == Metric::AddedP50;
-                (load.index, Precision { estimate, neutral, direct, is_time })
-            }));
-        }
+        precisions.extend(taxes.iter().filter_map(|tax| {
+            let (estimate, neutral, is_time) = (tax.get(metric)?.in_run, metric.neutral(), metric.is_time());
+            Some((load.index, Precision { estimate, neutral, direct: figure?, is_time }))
+        }));
     }
     precisions
 }
@@ -210,7 +213,7 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<(usize, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Run, closed_point, open_point, staged_point, via};
+    use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
 
     fn headlines(load: Vec<LoadPoint>) -> Vec<(usize, Metric)> {
         let mut run = Run::with_load(load);
@@ -332,6 +335,26 @@ mod tests {
         let analysis = run.analyse();
         let ranking = analysis.ranking(&["envoy", "nginx"]).expect("two gateways");
         assert!(ranking.leaders.len() == 1 && ranking.is_in_the_noise(), "{ranking:?}");
+    }
+
+    #[test]
+    fn precision_is_that_of_messages_if_calls_have_streams() {
+        let precision = |stream: &dyn Fn(MadeTrial, u64) -> MadeTrial| {
+            let mut run = Run::closed(1);
+            for round in 0..4 {
+                let calls_us = 2000 + 900 * u64::from(round % 2);
+                run.push(stream(via("direct", round).first().all_at_us(1000), 100));
+                run.push(stream(via("direct", round).last().all_at_us(1000), 100));
+                run.push(stream(via("nginx", round).all_at_us(calls_us), 150));
+            }
+            let (_, latency) = precisions(&run.record.load, &run.trials).swap_remove(0);
+            assert!(latency.is_time, "{latency:?}");
+            (latency.direct.round(), latency.estimate.estimate.round(), latency.is_within(0.05))
+        };
+        assert_eq!(precision(&|trial, us| trial.both_ways_us(us, 1000)), (100.0, 50.0, true));
+        assert_eq!(precision(&|trial, us| trial.server_stream_us(us, 1000)), (100.0, 50.0, true));
+        let (direct, _, is_known) = precision(&|trial, _| trial);
+        assert!(direct > 900.0 && !is_known, "whole calls scatter");
     }
 
     #[test]

@@ -211,6 +211,10 @@ impl Metric {
         Self::CpuUsPerMessage,
     ];
 
+    /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The headline
+    /// is the first of them that was measured.
+    pub const HEADLINES_OF_MESSAGES: [Self; 2] = [Self::AddedMessageP50, Self::AddedAgeP50];
+
     /// The metrics of a price, in the order in which reports list them.
     pub const PRICES: [Self; 5] =
         [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];

@@ -247,7 +247,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use crate::schedule::{Contender, director};
-    use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+    use hoptax_analysis::fixture::{MadeTrial, Run, closed_point, open_point, via};
     use hoptax_plan::Trials;
     use hoptax_record::DIRECT;
 
@@ -303,6 +303,21 @@ mod tests {
         response_us: impl Fn(u32) -> u64,
         stolen_rounds: u32,
     ) -> (Vec<u32>, Option<Stopped>) {
+        let trial = |label: &str, round: u32| {
+            let time = if label == DIRECT { 100 } else { response_us(round) };
+            // In disturbed rounds each trial loses 100 ms of one CPU in each of its ten windows.
+            let stolen = if round < stolen_rounds { 100 } else { 0 };
+            via(label, round).all_at_us(time).stolen_ms(&[stolen; 10])
+        };
+        run_trials(auto, processes, trial)
+    }
+
+    /// Like [`run_processes`], with trials that `trial` makes for a label and a round.
+    fn run_trials(
+        auto: AutoTrials,
+        processes: u32,
+        trial: impl Fn(&str, u32) -> MadeTrial,
+    ) -> (Vec<u32>, Option<Stopped>) {
         let fixture = Run::closed(1);
         let mut plan = fixture.record.plan.clone();
         plan.trials = Trials::Auto(auto);
@@ -318,13 +333,8 @@ mod tests {
             given += 1;
             restarts.resize(slot.round as usize + 1, director.restarts());
             director.set_elapsed(Duration::from_secs(given as u64));
-            let trial = match slot.contender {
-                Contender::Direct(_) => via(DIRECT, slot.round).all_at_us(100),
-                Contender::Gateway(_) => via("nginx", slot.round).all_at_us(response_us(slot.round)),
-            };
-            // In disturbed rounds each trial loses 100 ms of one CPU in each of its ten windows.
-            let stolen = if slot.round < stolen_rounds { 100 } else { 0 };
-            last = Some(trial.stolen_ms(&[stolen; 10]).0);
+            let label = if matches!(slot.contender, Contender::Direct(_)) { DIRECT } else { "nginx" };
+            last = Some(trial(label, slot.round).0);
         }
         assert_eq!(director.planned(), given, "all planned trials ran");
         assert_eq!(given % 3, 0, "whole rounds");
@@ -350,6 +360,20 @@ mod tests {
         let (rounds, stopped) =
             run(AutoTrials { most: 30, ..AUTO }, |round| if round < 2 { 250 } else { 150 }, 0);
         assert!((6..30).contains(&rounds) && stopped == Some(Stopped::Narrow), "{rounds}");
+    }
+
+    #[test]
+    fn precision_of_messages_decides_if_calls_have_streams() {
+        let rounds = |calls_us: &dyn Fn(u64) -> u64, messages_us: &dyn Fn(u64) -> u64| {
+            let trial = |label: &str, round: u32| {
+                let turn = if label == DIRECT { 0 } else { u64::from(round % 2) };
+                via(label, round).all_at_us(calls_us(turn)).both_ways_us(messages_us(turn), 1000)
+            };
+            let (restarts, stopped) = run_trials(AUTO, 1, trial);
+            (restarts.len(), stopped)
+        };
+        assert_eq!(rounds(&|turn| 1000 + 900 * turn, &|_| 150), (5, Some(Stopped::Narrow)));
+        assert_eq!(rounds(&|_| 1000, &|turn| 150 + 100 * turn), (12, Some(Stopped::Rounds)));
     }
 
     #[test]

@@ -32,9 +32,6 @@ const METRICS: [Metric; 6] = [
     Metric::CpuUsPerRequest,
 ];
 
-/// Further metrics in which gateways are compared if calls have streams.
-const OF_MESSAGES: [Metric; 2] = [Metric::AddedMessageP50, Metric::AddedAgeP50];
-
 /// The metrics in which gateways are compared if a load point has more than [`MOST_IN_FULL`] gateways.
 const METRICS_OF_MANY: [Metric; 2] = [Metric::AddedP50, Metric::CpuUsPerRequest];
 
@@ -126,7 +123,7 @@ fn compare_all(
     direct: &[Trial<'_>],
     metrics: &[Metric],
 ) -> Vec<Compared> {
-    let metrics = [metrics, &OF_MESSAGES].concat();
+    let metrics = [metrics, &Metric::HEADLINES_OF_MESSAGES].concat();
     // Percentiles of the same times are neighbours in the list of metrics. They are read from the same data.
     let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
     let mut compared: Vec<Compared> =
