@@ -211,8 +211,8 @@ impl Metric {
         Self::CpuUsPerMessage,
     ];
 
-    /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The headline
-    /// is the first of them that was measured.
+    /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The first
+    /// of them that was measured is the headline.
     pub const HEADLINES_OF_MESSAGES: [Self; 2] = [Self::AddedMessageP50, Self::AddedAgeP50];
 
     /// The metrics of a price, in the order in which reports list them.

@@ -10,6 +10,11 @@ const TAXES = {
   cpu_us_per_request: { name: "CPU", axis: "CPU time of the gateway per request", kind: kinds.time },
   throughput_ratio: { name: "throughput", axis: "throughput against direct", kind: kinds.share },
 };
+// The page shows the first of these that was measured.
+const OF_MESSAGES = {
+  added_message_p50: { axis: "added response time of messages at the median", kind: kinds.time },
+  added_age_p50: { axis: "added age of messages at the median", kind: kinds.time },
+};
 const PRICES = {
   added_p50: { name: "p50", axis: "added at the median", kind: kinds.time },
   added_p99: { name: "p99", axis: "added at the 99th percentile", kind: kinds.time },
@@ -37,9 +42,7 @@ const figureCells = (one, kind, sign) => [
 // In a chart with many rows, the rows are closer together, so that a laptop screen shows many gateways at once.
 const rowHeight = (rows) => (rows > CROWDED ? 24 : rows > 10 ? 32 : 46);
 
-const taxChart = (theme, width) => {
-  const metric = state.percentile;
-  const { kind, axis } = TAXES[metric];
+const addedChart = (metric, { kind, axis }, theme, width) => {
   const sign = metric !== "cpu_us_per_request";
   const found = shownAt(state.load)
     .filter((one) => one.tax && one.tax[metric])
@@ -57,6 +60,13 @@ const taxChart = (theme, width) => {
     table: changesTable(["gateway", axis], lines, kind, sign),
     series: lines.length,
   };
+};
+
+const taxChart = (theme, width) => addedChart(state.percentile, TAXES[state.percentile], theme, width);
+
+const messageChart = (theme, width) => {
+  const metric = Object.keys(OF_MESSAGES).find((one) => casesAt(state.load).some(({ tax }) => tax?.[one]));
+  return metric ? addedChart(metric, OF_MESSAGES[metric], theme, width) : null;
 };
 
 // The table below a chart of changes. It has a row for each line of the chart.

@@ -2,6 +2,7 @@
 
 const chartsOf = {
   tax: taxChart,
+  message: messageChart,
   curve: curveChart,
   time: overTimeChart,
   cpu: cpuChart,

@@ -12,6 +12,7 @@ use crate::prices::named;
 use crate::words::sweeps::{Sweep, sweeps};
 use hoptax_analysis::{Case, Difference, Load};
 use hoptax_plan::Metric;
+use hoptax_record::Times;
 use hoptax_stats::Estimate;
 use plotters::style::RGBColor;
 
@@ -22,6 +23,8 @@ pub enum Chart {
     Tax,
     /// Added response time at the 99th percentile.
     TaxP99,
+    /// Time added to messages at the median.
+    TaxMessage,
     /// CPU time of gateways per request.
     Cpu,
     /// Memory of gateways.
@@ -104,9 +107,10 @@ const RARITIES: [(f64, &str); 7] = [
 
 impl Chart {
     /// Every chart.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Tax,
         Self::TaxP99,
+        Self::TaxMessage,
         Self::Cpu,
         Self::Memory,
         Self::Percentiles,
@@ -128,6 +132,7 @@ impl Chart {
         match self {
             Self::Tax => "tax",
             Self::TaxP99 => "tax-p99",
+            Self::TaxMessage => "tax-message",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
             Self::Percentiles => "percentiles",
@@ -150,6 +155,7 @@ impl Chart {
         match self {
             Self::Tax => "Added response time at the median",
             Self::TaxP99 => "Added response time at the 99th percentile",
+            Self::TaxMessage => "Added time per message at the median",
             Self::Cpu => "CPU time of the gateway per request",
             Self::Memory => "Resident memory of the gateway",
             Self::Percentiles => "Response time by percentile",
@@ -171,6 +177,7 @@ impl Chart {
     pub fn needs(self) -> &'static str {
         match self {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
+            Self::TaxMessage => "a measured gateway, and messages with a response time or an age",
             Self::Percentiles | Self::Time => "a trial with responses",
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
                 "load points that differ only in connections, only in streams or only in rate"
@@ -189,6 +196,10 @@ impl Chart {
         let (subtitle, body) = match self {
             Self::Tax => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP50)?)),
             Self::TaxP99 => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP99)?)),
+            Self::TaxMessage => {
+                let (times, ranked) = messages(model, load)?;
+                (format!("{times}; {with_intervals}"), Body::Ranked(ranked))
+            }
             Self::Cpu => (with_intervals, Body::Ranked(tax(model, load, Metric::CpuUsPerRequest)?)),
             Self::Memory => (load.label.clone(), Body::Ranked(memory(model, load)?)),
             Self::Prices => (with_intervals, Body::Ranked(prices(model, load)?)),
@@ -286,6 +297,15 @@ pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> 
         .collect();
     let floor = model.noise_floor.get(load.index).and_then(|floor| floor.get(metric));
     Ranked::new(Unit::Time, floor, rows)
+}
+
+/// The times of messages that the chart shows, in words, and what each gateway adds to them at the median.
+/// `None` if messages have neither a response time nor an age.
+pub(super) fn messages(model: &Model, load: &Load) -> Option<(&'static str, Ranked)> {
+    Metric::HEADLINES_OF_MESSAGES.into_iter().find_map(|metric| {
+        let times = if metric.times() == Some(Times::Age) { "age" } else { "response time" };
+        Some((times, tax(model, load, metric)?))
+    })
 }
 
 /// The largest resident set of any trial. It has no interval.

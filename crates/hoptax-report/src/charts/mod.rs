@@ -24,7 +24,7 @@ use super::model::Model;
 use hoptax_analysis::{Load, headline};
 use hoptax_plan::Metric;
 use plotters::prelude::{BLACK, RGBColor, SVGBackend};
-use ranked::Room;
+use ranked::{Ranked, Room};
 use sheet::{Ink, Sheet};
 
 /// Draws a chart at a load point as SVG. `None` if the report has no data for this chart.
@@ -92,8 +92,19 @@ impl Width {
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
+    ranked_on_page(&ranked, width, &described).map(Some)
+}
+
+/// A chart of the time added to messages at the median, like [`tax`]. `None` if there is no such tax.
+pub(super) fn messages(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+    let Some((times, ranked)) = catalogue::messages(model, load) else { return Ok(None) };
+    let described = format!("Added {times} of messages at the median with 95 % intervals, {}", load.label);
+    ranked_on_page(&ranked, width, &described).map(Some)
+}
+
+fn ranked_on_page(ranked: &Ranked, width: Width, described: &str) -> Result<String, ChartError> {
     let room = Room { top: 0, width: width.pixels(), wide: width == Width::Wide };
-    on_page(width, ranked.height(), &described, |sheet| ranked.draw(sheet, room)).map(Some)
+    on_page(width, ranked.height(), described, |sheet| ranked.draw(sheet, room))
 }
 
 /// A chart of half-widths of intervals over time, for a page. `None` if the run was too short.
@@ -145,7 +156,7 @@ mod tests {
     use super::*;
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::features::matrix;
-    use hoptax_analysis::fixture::{Run, open_point, sample, searched_point, via};
+    use hoptax_analysis::fixture::{MadeTrial, Run, open_point, sample, searched_point, via};
 
     #[test]
     fn a_contender_has_one_colour_and_direct_none_of_theirs() {
@@ -246,6 +257,20 @@ mod tests {
         run
     }
 
+    /// A run of streams. The ages or response times of messages are 100 µs, and 170 µs through the gateway.
+    fn streams(stream: impl Fn(MadeTrial, u64) -> MadeTrial) -> Model {
+        let mut run = Run::closed(4);
+        for round in 0..3 {
+            let jitter = u64::from(round % 2);
+            let of = |who: &str, calls_us: u64, messages_us: u64| {
+                stream(via(who, round).all_at_us(calls_us), messages_us)
+            };
+            run.push(of("direct", 900, 100).first()).push(of("direct", 900, 100 + jitter).last());
+            run.push(of("nginx", 1400, 170 + jitter));
+        }
+        run.model()
+    }
+
     fn drawn(chart: Chart, model: &Model, load: &Load) -> String {
         svg(chart, model, load, Theme::Light)
             .expect("drawn")
@@ -256,11 +281,13 @@ mod tests {
     fn every_chart_can_be_drawn_as_svg_and_png() {
         let (swept, features, long) = (swept().model(), matrix(230, 33).model(), long().model());
         let starts = hoptax_analysis::fixture::starts::sample().model();
+        let streams = streams(|trial, us| trial.both_ways_us(us, 1000));
         for chart in Chart::ALL {
             let model = match chart {
                 Chart::Prices => &features,
                 Chart::Precision => &long,
                 Chart::Starts => &starts,
+                Chart::TaxMessage => &streams,
                 _ => &swept,
             };
             let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
@@ -281,6 +308,29 @@ mod tests {
                 assert_eq!(reader.info().width, 1920, "two dots for each of 960 pixels");
             }
         }
+    }
+
+    #[test]
+    fn the_chart_of_messages_names_the_times_that_it_shows() {
+        let both_ways = streams(|trial, us| trial.both_ways_us(us, 1000));
+        let of_server = streams(|trial, us| trial.server_stream_us(us, 1000));
+        let response_time = (&both_ways, "response time", Metric::AddedMessageP50);
+        for (model, times, metric) in [response_time, (&of_server, "age", Metric::AddedAgeP50)] {
+            let added = model.cases.iter().find_map(|case| case.tax.as_ref()?.get(metric)).expect("a tax");
+            let value = Unit::Time.format(added.estimate.estimate);
+            let load = model.loads().next().expect("one");
+            let file = drawn(Chart::TaxMessage, model, load);
+            let label = format!("{times}; closed loop, 4 connections; with 95 % intervals");
+            assert!(file.contains(&label) && file.contains(&value), "{value}: {file}");
+            for width in [Width::Wide, Width::Narrow] {
+                let page = messages(model, load, width).expect("drawn").expect("something");
+                assert!(page.contains(&format!("Added {times} of messages")), "{page}");
+            }
+        }
+        let without = Run::steady(3, 100, &[("nginx", 150)]).model();
+        let load = without.loads().next().expect("one");
+        assert!(!has(Chart::TaxMessage, &without, load));
+        assert_eq!(messages(&without, load, Width::Wide).expect("no error"), None);
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         starts => crate::sections::starts::html(model),
         about_starts => crate::sections::starts::NOTE,
         chart_of_starts => charts::Chart::Starts.title(),
+        chart_of_messages => charts::Chart::TaxMessage.title(),
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -195,8 +196,8 @@ fn policy(scripts: &[&str]) -> String {
     )
 }
 
-/// The chart for pages without scripts: the tax at the load point of the latency headline, or response times
-/// after starts.
+/// The charts for pages without scripts: the tax and what messages pay at the load point of the latency
+/// headline, or response times after starts.
 fn fallback(model: &Model) -> Result<String, ChartError> {
     if model.measured_starts() {
         let wide = charts::after_starts(model, Width::Wide)?.unwrap_or_default();
@@ -207,10 +208,13 @@ fn fallback(model: &Model) -> Result<String, ChartError> {
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
     let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
     let narrow = charts::tax(model, load, Width::Narrow)?.unwrap_or_default();
-    Ok(format!(
-        "<p><strong>Added response time at the median, {}</strong></p>{wide}{narrow}",
-        HtmlEscape(&load.label)
-    ))
+    let label = HtmlEscape(&load.label);
+    let heading = charts::Chart::Tax.title();
+    let of_calls = format!("<p><strong>{heading}, {label}</strong></p>{wide}{narrow}");
+    let Some(wide) = charts::messages(model, load, Width::Wide)? else { return Ok(of_calls) };
+    let narrow = charts::messages(model, load, Width::Narrow)?.unwrap_or_default();
+    let heading = charts::Chart::TaxMessage.title();
+    Ok(format!("{of_calls}<p><strong>{heading}, {label}</strong></p>{wide}{narrow}"))
 }
 
 fn rendered(model: &Model) -> Vec<Value> {

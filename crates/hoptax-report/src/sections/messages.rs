@@ -140,10 +140,9 @@ fn html_row((name, cells): &Line) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::{csv, html, json, markdown, terminal};
+    use crate::{Chart, Model, csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {
@@ -183,6 +182,9 @@ mod tests {
         let page = html(&model).expect("a page");
         assert!(page.contains("<h2 id=\"messages\">") && page.contains("a&lt;b · gap"), "{page}");
         assert!(page.contains("<a href=\"#messages\">"), "{page}");
+        assert!(page.contains("<figure class=\"chart\" data-chart=\"message\">"), "{page}");
+        let title = Chart::TaxMessage.title();
+        assert_eq!(page.matches(title).count(), 2, "with and without scripts: {page}");
         let json: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
         let case = &json["cases"][1];
         assert_eq!(case["messages"]["reordered"], 28);
@@ -231,6 +233,10 @@ mod tests {
     #[test]
     fn without_streams_there_are_no_tables() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        let page = html(&model).expect("a page");
+        for text in ["data-chart=\"message\"", Chart::TaxMessage.title()] {
+            assert!(!page.contains(text), "{text}: {page}");
+        }
         for text in [terminal(&model, 80, false), markdown(&model), words(&model), csv(&model)] {
             for word in ["Messages of", "Times of messages", "messages_sent", "#messages"] {
                 assert!(!text.contains(word), "{word}: {text}");

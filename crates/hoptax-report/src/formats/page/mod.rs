@@ -177,7 +177,8 @@ fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
 fn of_load<'m>(model: &Model, load: &'m Load) -> PageLoad<'m> {
     let floor: Option<&NoiseFloor> = model.noise_floor.get(load.index);
     let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
-    PageLoad { load, noise_floor: Metric::TAXES.into_iter().filter_map(known).collect() }
+    let metrics = Metric::TAXES.into_iter().chain(Metric::OF_MESSAGES);
+    PageLoad { load, noise_floor: metrics.filter_map(known).collect() }
 }
 
 fn of_versions(one: &Versions, place: impl Fn(&str) -> Option<usize>) -> PageVersions<'_> {
@@ -250,6 +251,24 @@ mod tests {
                 assert_eq!(value, &floor[name], "{name}");
             }
         }
+    }
+
+    #[test]
+    fn messages_have_noise_floors_of_their_own() {
+        let mut run = Run::closed(4);
+        for round in 0..3 {
+            let of = |who: &str, us: u64| via(who, round).server_stream_us(us + u64::from(round), 1000);
+            run.push(of("direct", 100).first()).push(of("direct", 110).last()).push(of("nginx", 150));
+        }
+        let (page, report) = both(&run.model());
+        let floor = &page["loads"][0]["noise_floor"];
+        assert!(floor["added_age_p50"].as_f64().expect("a floor") > 5.0, "{floor}");
+        assert_eq!(floor["added_message_p50"], Value::Null);
+        let tax = "added_age_p50";
+        assert_eq!(page["cases"][1]["tax"][tax], report["cases"][1]["tax"][tax]);
+        assert!(page["cases"][1]["tax"][tax].is_object(), "{page}");
+        let (page, _) = both(&sample().model());
+        assert!(!page.to_string().contains("added_age_p50"), "{page}");
     }
 
     #[test]
