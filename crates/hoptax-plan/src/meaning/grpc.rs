@@ -14,6 +14,7 @@ use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::{Check, HttpVersion};
 use hoptax_record::bounded;
+use std::time::Duration;
 
 /// A call, beyond the method and the path of its request.
 pub(super) struct Call {
@@ -71,7 +72,9 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
     let declared = proto.filter(|_| is_right).and_then(|proto| declared(reader, &proto, &service, &method));
     // If the file cannot be read, only `kind` says whether the call has streams.
     let is_known = !has_proto || declared.is_some() || kind.is_some();
-    let typed = streams::Typed { call: name.clone(), kind, messages, every };
+    let limit = deadline_ns.filter(|deadline| *deadline > 0 && !may_be_late(target.expect.as_ref()));
+    let deadline = limit.map(Duration::from_nanos);
+    let typed = streams::Typed { call: name.clone(), kind, messages, every, deadline };
     let stream = if is_known { streams::read(reader, typed, declared.as_ref()) } else { None };
     let gzip = compression.as_ref().is_some_and(|typed| typed.value == RawCompression::Gzip);
     if let (Some(typed), true, true) = (&compression, gzip, stream.is_some()) {
@@ -90,6 +93,13 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
         }
     };
     Call { name, message, encoded, stream, gzip, deadline_ns }
+}
+
+/// Whether a call may end at its deadline.
+fn may_be_late(expect: Option<&RawExpect>) -> bool {
+    let names = expect.and_then(|expect| expect.grpc.as_ref());
+    let mut named = names.into_iter().flat_map(|names| &names.0);
+    named.any(|name| Status::from_name(&name.value.0) == Some(Status::DeadlineExceeded))
 }
 
 /// Checks the length of a message of a stream.

@@ -1,10 +1,10 @@
 //! Reads the values of a plan and collects errors.
 
+use super::streams::Timed;
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
 use crate::{Context, CpuPlan, CpuSets, LOCAL, Proto, Roles, Upstream};
-use hoptax_format::messages::StreamSpec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,8 +30,8 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: Vec<(Place, Duration)>,
     /// Places of gRPC calls.
     pub(super) calls: Vec<Place>,
-    /// Streams of gRPC calls. The place of each is that of its length.
-    pub(super) streams: Vec<(Place, StreamSpec)>,
+    /// Streams of gRPC calls whose length is in the plan.
+    pub(super) streams: Vec<Timed>,
     /// Compiled `.proto` files, by path.
     pub(super) protos: BTreeMap<PathBuf, Proto>,
 }

@@ -16,12 +16,23 @@ pub(super) struct Typed {
     pub(super) kind: Option<Placed<RawCallKind>>,
     pub(super) messages: Option<Placed<u32>>,
     pub(super) every: Option<Placed<Time>>,
+    /// Time limit of the call. Absent if calls may end at it.
+    pub(super) deadline: Option<Duration>,
+}
+
+/// Streams whose `messages` or `every` are in the plan.
+pub(super) struct Timed {
+    /// The place of the key that determines their length.
+    place: Place,
+    stream: StreamSpec,
+    /// As in [`Typed::deadline`].
+    deadline: Option<Duration>,
 }
 
 /// Reads the streams of a call. `None` if it is unary. `method` is its method in a `.proto` file. Who has the
 /// same clock is known only during a run.
 pub(super) fn read(reader: &mut Reader<'_>, typed: Typed, method: Option<&Method>) -> Option<StreamSpec> {
-    let Typed { call, kind, messages, every } = typed;
+    let Typed { call, kind, messages, every, deadline } = typed;
     let (messages_place, every_place) =
         (messages.as_ref().map(|typed| typed.place), every.as_ref().map(|typed| typed.place));
     let declared = method.map(Method::kind);
@@ -46,7 +57,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Typed, method: Option<&Method
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
     let stream = StreamSpec { kind, messages: count, every_ns, same_clock: false };
     if let Some(place) = every_place.or(messages_place) {
-        reader.streams.push((place, stream));
+        reader.streams.push(Timed { place, stream, deadline });
     }
     Some(stream)
 }
@@ -60,21 +71,30 @@ fn of(kind: RawCallKind) -> Option<StreamKind> {
     }
 }
 
-/// Refuses calls that are longer than the timeout or than a trial, because no call would succeed.
+/// Refuses calls that could not succeed: calls that are longer than their deadline or than a trial, and calls
+/// whose messages are further apart than the timeout. The timeout begins again with each message.
 pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: &[LoadPoint]) {
     let shortest = load.iter().map(|point| point.duration).min();
-    for (place, stream) in std::mem::take(&mut reader.streams) {
+    for Timed { place, stream, deadline } in std::mem::take(&mut reader.streams) {
         let length = Duration::from_nanos(stream.length_ns());
         if length.is_zero() {
             continue;
         }
         let long = format!("the {} messages of a call take {}", stream.messages, show_duration(length));
-        if length >= timeouts.total {
+        let every = Duration::from_nanos(stream.every_ns);
+        if every >= timeouts.total {
+            let (every, timeout) = (show_duration(every), show_duration(timeouts.total));
             let message = format!(
-                "every call would time out: {long}, and the timeout is {}",
-                show_duration(timeouts.total)
+                "every call would time out: its messages are {every} apart, and the timeout is {timeout}"
             );
-            reader.fault(place, message, "raise `timeout`, or use fewer `messages` or a shorter `every`");
+            reader.fault(place, message, "raise `timeout`, or use a shorter `every`");
+        } else if let Some(deadline) = deadline.filter(|deadline| length >= *deadline) {
+            let deadline = show_duration(deadline);
+            let message =
+                format!("every call would end at its deadline: {long}, and `deadline` is {deadline}");
+            let help = "raise `deadline`, use fewer `messages` or a shorter `every`, or write \
+                        `expect: { grpc: deadline-exceeded }`";
+            reader.fault(place, message, help);
         } else if let Some(shortest) = shortest.filter(|shortest| length >= *shortest) {
             let trial = show_duration(shortest);
             let message = format!("no call would end in a trial: {long}, and a trial takes {trial}");

@@ -149,9 +149,15 @@ fn wrong_streams_are_refused() {
         ("kind: both-ways, messages: 0", "`messages` is zero; write 1 or more"),
         ("kind: both-ways, messages: 1000001", "`messages` is too large: 1000001; write 1000000 or less"),
         (
-            "kind: server-stream, every: 2s",
-            "every call would time out: the 10 messages of a call take 18s, and the timeout is 3s; raise \
-             `timeout`, or use fewer `messages` or a shorter `every`",
+            "kind: server-stream, every: 3s",
+            "every call would time out: its messages are 3s apart, and the timeout is 3s; raise `timeout`, \
+             or use a shorter `every`",
+        ),
+        (
+            "kind: both-ways, every: 20ms, deadline: 180ms",
+            "every call would end at its deadline: the 10 messages of a call take 180ms, and `deadline` is \
+             180ms; raise `deadline`, use fewer `messages` or a shorter `every`, or write `expect: { grpc: \
+             deadline-exceeded }`",
         ),
         ("kind: both-ways, message: 10B", "a message of 10B has no room for its number and its time; use at"),
         ("kind: both-ways, message: 5MiB", "has 5242880 bytes with its number and its time; use at most 4M"),
@@ -172,6 +178,17 @@ fn wrong_streams_are_refused() {
     let open = plan(call, "").replace("loop: closed", "loop: open, rate: 1000/s");
     let needs = "1000/s with streams of 100ms needs 100 connections, but there is 1";
     assert!(faults(&open)[0].contains(needs), "{:?}", faults(&open));
+}
+
+#[test]
+fn a_stream_can_be_longer_than_the_timeout_or_end_at_its_deadline() {
+    let call = "{ grpc: { service: a, method: B, kind: both-ways, messages: 5, every: 1s } }";
+    let long = plan(call, "").replace("http: 2", "http: 2, duration: 5s");
+    let read = good(&long);
+    let length = read.targets[0].stream.expect("a stream").length_ns();
+    assert!(Duration::from_nanos(length) > read.timeout.total, "{length}");
+    let late = call.replace("1s }", "1s, deadline: 2s }, expect: { grpc: [ok, deadline-exceeded] }");
+    good(&plan(&late, "").replace("http: 2", "http: 2, duration: 5s"));
 }
 
 #[test]

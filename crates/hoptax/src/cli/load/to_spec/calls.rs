@@ -113,20 +113,25 @@ pub(super) fn body(
     body.map_err(|fault| BadInput(format!("--body: {fault}")))
 }
 
-/// Refuses calls that are longer than the timeout or than the load, because no call would succeed.
+/// Refuses calls that could not succeed: calls that are longer than the load, and calls whose messages are
+/// further apart than the timeout. The timeout begins again with each message.
 ///
 /// # Errors
 /// The first of these problems.
 pub(super) fn check(targets: &[TargetSpec], timeouts: Timeouts, duration_ns: u64) -> Result<(), BadInput> {
     for (target, stream) in targets.iter().filter_map(|target| Some((target, target.stream?))) {
         let length = stream.length_ns();
+        if length == 0 {
+            continue;
+        }
         let shown = |ns| show_duration(Duration::from_nanos(ns));
         let long = format!("the {} messages of a call take {}", stream.messages, shown(length));
-        if length >= timeouts.total_ns {
+        if stream.every_ns >= timeouts.total_ns {
             return Err(BadInput(format!(
-                "every call to target {} would time out: {long}, and --timeout is {}; use a longer \
-                 --timeout, fewer messages or a shorter time between them",
+                "every call to target {} would time out: its messages are {} apart, and --timeout is {}; use \
+                 a longer --timeout or a shorter time between messages",
                 target.name,
+                shown(stream.every_ns),
                 shown(timeouts.total_ns)
             )));
         }

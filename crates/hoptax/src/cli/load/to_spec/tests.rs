@@ -323,6 +323,8 @@ fn calls_have_streams() {
     let lengths = [spaced, "--grpc-kind client-stream", "--grpc-kind client-stream -b text"]
         .map(|options| target(options).body.len());
     assert_eq!(lengths, [100, Stamp::LENGTH, Stamp::LENGTH + 4], "without a prefix");
+    let longer_than_the_timeout = "--grpc-kind both-ways --every 2s --timeout 3s -d 1m";
+    assert_eq!(stream(longer_than_the_timeout), Some((StreamKind::BothWays, 10, 2_000_000_000)));
     refused(&[
         ("load http://127.0.0.1 --grpc a/B --grpc-kind bidi", "use one of unary, server-stream"),
         ("load http://127.0.0.1 --grpc-kind unary", "--grpc"),
@@ -338,8 +340,8 @@ fn calls_have_streams() {
             "would hide the number and the time",
         ),
         (
-            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --every 2s",
-            "every call to target a/B would time out: the 10 messages of a call take 18s, and --timeout is",
+            "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --every 2s --timeout 2s -d 1m",
+            "every call to target a/B would time out: its messages are 2s apart, and --timeout is 2s; use a",
         ),
         (
             "load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --messages 3 --every 1s -d 2s",
