@@ -167,6 +167,14 @@ impl LoadSpec {
         }
     }
 
+    /// Longest time that a response takes, nanoseconds. The timeout begins again with each message of a stream,
+    /// so the length of the longest stream is added to it.
+    pub fn longest_response(&self) -> u64 {
+        let streams = self.targets.iter().filter_map(|target| target.stream);
+        let longest = streams.map(StreamSpec::length_ns).max().unwrap_or(0);
+        self.timeouts.total_ns.saturating_add(longest)
+    }
+
     /// Length of a window, nanoseconds.
     pub fn window_length(&self) -> u64 {
         self.window_ns.unwrap_or(crate::record::WINDOW_NS)
@@ -218,7 +226,8 @@ pub struct Timeouts {
     /// Maximum time from sending the request to the first byte of its response. It has no effect if it is not
     /// shorter than `total_ns`.
     pub first_byte_ns: u64,
-    /// Maximum time from sending the request to the end of its response.
+    /// Maximum time from sending the request to the end of its response. Begins again with each message of a
+    /// stream.
     pub total_ns: u64,
 }
 

@@ -126,7 +126,8 @@ impl Answer {
         Response { status, bytes, body, failed, call: Some(call) }
     }
 
-    fn call(&self, is_stream: bool) -> Call {
+    /// The outcome of a gRPC call. `is_stream` is true if the server sends a stream.
+    pub(crate) fn call(&self, is_stream: bool) -> Call {
         let is_right = self.messages.is_between() && (is_stream || self.messages.whole() == 1);
         let status = match self.call {
             // As in gRPC's clients, a success without exactly one message is an error, unless the server

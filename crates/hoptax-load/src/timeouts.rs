@@ -101,6 +101,14 @@ impl Timeouts {
         }
     }
 
+    /// Called when the last message of the client's stream was sent at `now`, if no byte of the response has
+    /// arrived. If the head of the call was not sent yet, [`Self::sent`] follows.
+    pub(crate) fn sent_last(&mut self, exchange: ExchangeId, now: u64) {
+        if self.total.is_armed(exchange.0) {
+            self.sent_whole(exchange, now);
+        }
+    }
+
     pub(crate) fn completed(&mut self, exchange: ExchangeId) {
         self.total.disarm(exchange.0);
     }
@@ -301,6 +309,19 @@ mod tests {
         assert_eq!(timeouts.next(), 100);
         timeouts.sent_whole(exchange, 50);
         assert_eq!(timeouts.expire(70), Some(Expired::FirstByte(exchange)));
+    }
+
+    #[test]
+    fn the_first_byte_is_watched_after_the_last_message() {
+        let mut timeouts = timeouts(10, 20, 100);
+        let exchange = ExchangeId(0);
+        timeouts.sent_last(exchange, 0);
+        assert_eq!(timeouts.next(), u64::MAX, "the head was not sent");
+        timeouts.sending(exchange, 0);
+        timeouts.heard(exchange, 90);
+        timeouts.sent_last(exchange, 90);
+        assert_eq!(timeouts.expire(109), None);
+        assert_eq!(timeouts.expire(110), Some(Expired::FirstByte(exchange)));
     }
 
     #[test]

@@ -282,8 +282,8 @@ fn measure<L: EventLoop, C: Codec>(
     Ok((ended, cpu, early))
 }
 
-/// Phase `Draining`: waits for outstanding responses. The time limit is the sum of the timeouts of a connect
-/// and of a response. With retries, it is twice as long, because a request can be sent twice.
+/// Phase `Draining`: waits for outstanding responses. The time limit is the sum of the timeout of a connect
+/// and of the longest response. With retries, it is twice as long, because a request can be sent twice.
 fn drain<L: EventLoop, C: Codec>(
     worker: &mut Worker<'_, C>,
     io: &mut L,
@@ -291,7 +291,8 @@ fn drain<L: EventLoop, C: Codec>(
     ended: u64,
 ) -> io::Result<()> {
     let (timeouts, connects) = (shared.spec.timeouts, 1 + u64::from(shared.spec.tls.is_some()));
-    let patience = timeouts.connect_ns.saturating_mul(connects).saturating_add(timeouts.total_ns);
+    let connecting = timeouts.connect_ns.saturating_mul(connects);
+    let patience = connecting.saturating_add(shared.spec.longest_response());
     let sends_again = shared.spec.retry == Retry::IdleClose || shared.spec.http == HttpVersion::Http2;
     let attempts = 1 + u64::from(sends_again);
     let give_up = ended.saturating_add(patience.saturating_mul(attempts));

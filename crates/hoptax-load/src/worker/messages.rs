@@ -11,6 +11,7 @@ use crate::event_loop::EventLoop;
 use crate::exchange::ExchangeId;
 use crate::recorder::Arrival;
 use crate::target::{CallStream, Mix};
+use hoptax_format::grpc::Status;
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
 use hoptax_wire::grpc::{self, PREFIX, Step};
 use std::cmp::Reverse;
@@ -18,6 +19,8 @@ use std::collections::BinaryHeap;
 
 /// Number of messages before the expected one whose arrival is remembered.
 const REMEMBERED: u64 = 64;
+/// Number of bytes after which a stream whose messages are all due lets the worker do its other work.
+const TURN: usize = 64 * 1024;
 
 /// The streams of a worker's exchanges.
 #[derive(Debug)]
@@ -86,6 +89,11 @@ impl Received {
         self.start_length += length;
     }
 
+    /// Number of messages, without those that were repeated.
+    fn different(&self) -> u64 {
+        self.distinct + self.unnumbered
+    }
+
     /// The stamp of the message that has ended.
     fn stamp(&mut self) -> Option<Stamp> {
         let length = std::mem::take(&mut self.start_length);
@@ -95,9 +103,10 @@ impl Received {
     /// Notes the arrival of the message with this number.
     fn number(&mut self, number: u64) -> Place {
         if number >= self.next {
-            let step = number - self.next + 1;
+            // A faulty gateway can send any number.
+            let step = (number - self.next).saturating_add(1);
             self.seen = if step < REMEMBERED { self.seen << step | 1 } else { 1 };
-            self.next = number + 1;
+            self.next = number.saturating_add(1);
             self.distinct += 1;
             return Place::InOrder;
         }
@@ -130,6 +139,19 @@ impl Messages {
         self.due.peek().map_or(u64::MAX, |Reverse((due, _))| *due)
     }
 
+    /// Queues an exchange until its next message is due. `before` is when its next message was due before the
+    /// exchange sent messages at `now`: if this has not changed, the exchange is in the queue already. A
+    /// message that waits for a window is not queued, because the window's opening sends it.
+    fn queue(&mut self, exchange: ExchangeId, now: u64, before: Option<u64>) {
+        let due = self.talks[exchange.index()].due;
+        if let Some(at) = due
+            && at > now
+            && due != before
+        {
+            self.due.push(Reverse((at, exchange)));
+        }
+    }
+
     /// Returns an exchange whose next message is due at `now`.
     fn take_due(&mut self, now: u64) -> Option<ExchangeId> {
         while self.next() <= now {
@@ -141,11 +163,24 @@ impl Messages {
         None
     }
 
+    /// True if the client has messages of its stream left to send. The server answers after the last one.
+    pub(super) fn is_sending(&self, exchange: ExchangeId, stream: Option<&CallStream>) -> bool {
+        let Some(CallStream { spec, .. }) = stream else { return false };
+        let talk = &self.talks[exchange.index()];
+        spec.kind == StreamKind::ClientStream && !talk.has_sent_all(*spec)
+    }
+
     /// Ends the streams of an exchange. Returns true if some messages were not sent.
     pub(super) fn end(&mut self, exchange: ExchangeId, spec: StreamSpec) -> bool {
         let talk = &mut self.talks[exchange.index()];
         talk.due = None;
-        talk.sent < spec.to_send() || !talk.rest.is_empty()
+        !talk.has_sent_all(spec)
+    }
+}
+
+impl Talk {
+    fn has_sent_all(&self, spec: StreamSpec) -> bool {
+        self.sent == spec.to_send() && self.rest.is_empty()
     }
 }
 
@@ -169,6 +204,11 @@ fn due(spec: StreamSpec, first: u64, sent: u32) -> Option<u64> {
         (0, StreamKind::BothWays) => None,
         (every, _) => Some(first.saturating_add(every.saturating_mul(sent.into()))),
     }
+}
+
+/// When the next message can be sent, if this stream has sent this number of bytes at `now`.
+fn after_turn(due: Option<u64>, now: u64, sent: usize) -> Option<u64> {
+    if sent < TURN { due } else { due.map(|due| due.max(now.saturating_add(1))) }
 }
 
 impl<C: Codec> Worker<'_, C> {
@@ -205,9 +245,12 @@ impl<C: Codec> Worker<'_, C> {
         let Some(codec) = codec_of(&mut self.connections, connection, present) else { return };
         codec.prepare(&mut self.scratch.pieces);
         let Some((wire, out)) = codec.parts() else { return };
-        let Messages { talks, due: all_due, frames, .. } = &mut **messages;
+        let Messages { talks, frames, .. } = &mut **messages;
         let (talk, frame) = (&mut talks[id.index()], &mut frames[times.target as usize]);
-        let before = out.len();
+        let (before, due_before) = (out.len(), talk.due);
+        // If the server owes answers, more messages do not extend its time limit.
+        let extends =
+            spec.kind == StreamKind::ClientStream || talk.received.different() >= u64::from(talk.sent);
         if !talk.rest.is_empty() {
             let is_last = talk.sent == spec.to_send();
             let sent = wire.send_data(exchange.stream.id, &talk.rest, is_last, out).unwrap_or(0);
@@ -227,19 +270,18 @@ impl<C: Codec> Worker<'_, C> {
             talk.rest.extend_from_slice(&frame[sent..]);
             self.recorder.message_sent(message_due);
             if !is_last {
-                talk.due = due(spec, times.scheduled, talk.sent);
+                talk.due = after_turn(due(spec, times.scheduled, talk.sent), now, out.len() - before);
             }
         }
         times.length += (out.len() - before) as u64;
-        // A message that waits for a window is not due again: the window's opening sends the others.
-        if let Some(at) = talk.due
-            && at > now
-        {
-            all_due.push(Reverse((at, id)));
-        }
+        messages.queue(id, now, due_before);
         let has_sent = out.len() > before;
-        if has_sent {
+        if has_sent && extends {
             self.timeouts.heard(id, now);
+            let answers_last = spec.kind == StreamKind::ClientStream && talk.has_sent_all(spec);
+            if answers_last && times.first_byte.is_none() {
+                self.timeouts.sent_last(id, now);
+            }
         }
         // The caller sends the output of a retired connection.
         if present && has_sent {
@@ -308,16 +350,18 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Called when the response to a call is complete. Returns true if some of its messages were not sent.
     pub(super) fn end_talk(&mut self, id: ExchangeId, now: u64) -> bool {
-        let (Some(messages), Some(times)) = (&mut self.messages, self.exchanges[id.index()].request) else {
-            return false;
-        };
-        let Some(stream) = &self.setup.mix.target(times.target).stream else { return false };
-        let expected = u64::from(stream.spec.to_receive());
-        let Received { distinct, unnumbered, .. } = messages.talks[id.index()].received;
-        let lost = expected.saturating_sub(distinct + unnumbered);
-        // The answer to a stream of the client is one message, which needs no number.
-        let unnumbered = if stream.spec.kind == StreamKind::ClientStream { 0 } else { unnumbered };
-        self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
+        let exchange = &self.exchanges[id.index()];
+        let (Some(messages), Some(times)) = (&mut self.messages, exchange.request) else { return false };
+        let target = self.setup.mix.target(times.target);
+        let Some(stream) = &target.stream else { return false };
+        // A call that failed loses no messages: its status says that they do not come.
+        if exchange.answer.call(target.receives_stream()).status == Status::Ok {
+            let received = &messages.talks[id.index()].received;
+            let lost = u64::from(stream.spec.to_receive()).saturating_sub(received.different());
+            // The answer to a stream of the client is one message, which needs no number.
+            let unnumbered = if target.receives_stream() { received.unnumbered } else { 0 };
+            self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
+        }
         messages.end(id, stream.spec)
     }
 }
@@ -336,6 +380,14 @@ mod tests {
             [InOrder, InOrder, InOrder, Late, Repeated, Repeated, InOrder, InOrder, Late, Repeated, Late];
         assert_eq!(places, expected);
         assert_eq!((received.next, received.distinct), (105, 8));
+    }
+
+    #[test]
+    fn any_number_is_accepted() {
+        let mut received = Received::default();
+        let places = [u64::MAX, 0, u64::MAX - 1].map(|number| received.number(number));
+        assert_eq!(places, [Place::InOrder, Place::Late, Place::Late]);
+        assert_eq!(received.different(), 3);
     }
 
     #[test]
@@ -362,5 +414,28 @@ mod tests {
         assert_eq!(due(of(StreamKind::BothWays, 5), 100, 3), Some(115));
         assert_eq!(due(of(StreamKind::BothWays, 0), 100, 3), None);
         assert_eq!(due(of(StreamKind::ClientStream, 0), 100, 3), Some(100));
+    }
+
+    #[test]
+    fn an_exchange_is_queued_once_for_each_message() {
+        let talk = Talk { due: Some(20), ..Talk::default() };
+        let (due, frames) = (BinaryHeap::new(), Vec::new());
+        let mut messages = Messages { talks: vec![talk], due, frames, reads: 0 };
+        let exchange = ExchangeId(0);
+        messages.queue(exchange, 10, Some(10));
+        // A window opens before the next message is due.
+        messages.queue(exchange, 12, Some(20));
+        assert_eq!((messages.due.len(), messages.next()), (1, 20));
+        assert_eq!([19, 20, 21].map(|now| messages.take_due(now)), [None, Some(exchange), None]);
+        messages.queue(exchange, 20, Some(20));
+        assert_eq!(messages.next(), u64::MAX, "it waits for a window");
+    }
+
+    #[test]
+    fn a_burst_of_messages_lets_others_have_their_turn() {
+        assert_eq!(after_turn(Some(5), 10, TURN - 1), Some(5));
+        assert_eq!(after_turn(Some(5), 10, TURN), Some(11));
+        assert_eq!(after_turn(Some(50), 10, TURN), Some(50));
+        assert_eq!(after_turn(None, 10, TURN), None, "its time depends on an answer");
     }
 }

@@ -162,7 +162,15 @@ impl<C: Codec> Worker<'_, C> {
                 self.recorder.sent(times.scheduled, now, exchange.stream.id > 1);
                 self.recorder.sent_on_stream(times.scheduled, now, waited);
             }
-            self.timeouts.sent(exchange_id, now);
+            let is_sending = self.messages.as_ref().is_some_and(|messages| {
+                let stream = self.setup.mix.target(times.target).stream.as_ref();
+                messages.is_sending(exchange_id, stream)
+            });
+            if is_sending {
+                self.timeouts.sending(exchange_id, now);
+            } else {
+                self.timeouts.sent(exchange_id, now);
+            }
         }
         self.many(id).unsent = unsent;
         if let Err(error) = given {

@@ -93,7 +93,7 @@ fn try_load(
     let (orders, offset) = (call.orders(), link.offset());
     accepted(Box::new(move |at_ns| orders.send(Order::Begin(offset.there(at_ns)))));
     let connecting = spec.timeouts.connect_ns.saturating_mul(2).max(10 * clock::SECOND);
-    let limit = connecting + spec.warmup_ns + spec.duration_ns + spec.timeouts.total_ns + SLACK_NS;
+    let limit = connecting + spec.warmup_ns + spec.duration_ns + spec.longest_response() + SLACK_NS;
     let deadline = clock::now() + limit;
     let mut is_interrupted = false;
     loop {

@@ -7,7 +7,7 @@ use super::traffic::{
     first_loaded,
 };
 use hoptax_format::record::{LoadRecord, Phase, PhaseLine, SecondLine};
-use hoptax_format::spec::{LoadSpec, Timeouts};
+use hoptax_format::spec::LoadSpec;
 use hoptax_format::{Address, clock};
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{Processes, Sample, Tree, TreeSample, cpu_distance};
@@ -301,9 +301,9 @@ fn follow(
     lines: &Receiver<String>,
     report: &mut dyn FnMut(TrialUpdate),
 ) -> Vec<String> {
-    let Timeouts { connect_ns, total_ns, .. } = spec.timeouts;
-    let connecting = connect_ns.saturating_mul(2).max(10 * clock::SECOND);
-    let mut limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + total_ns + SLACK_NS;
+    let draining = spec.longest_response() + SLACK_NS;
+    let connecting = spec.timeouts.connect_ns.saturating_mul(2).max(10 * clock::SECOND);
+    let mut limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + draining;
     let mut complaints = Vec::new();
     let mut is_signalled = false;
     let mut polled = clock::now();
@@ -335,7 +335,7 @@ fn follow(
         if interrupted.load(Ordering::Relaxed) && !is_signalled {
             is_signalled = true;
             // From now on, the generator only waits for the last responses.
-            limit = limit.min(now + total_ns + SLACK_NS);
+            limit = limit.min(now + draining);
             signal(child, Signal::INT);
         }
         if now > limit {

@@ -6,13 +6,14 @@ use hoptax_format::clock;
 use hoptax_format::grpc;
 use hoptax_format::messages::{MessagesRecord, Stamp, StreamKind, StreamSpec, with_room};
 use hoptax_wire::http2::{self, Block, Config, OutField, Sections, response_fields};
+use std::collections::BTreeSet;
 
 /// What a server does with a message of the client: it gets the number of the message and its bytes with the
 /// prefix, and returns the bytes to send.
 type Answer = fn(u64, &[u8]) -> Vec<u8>;
 
 /// Calls `answer` for each whole message, and ends a call when the client has ended it. `greeting` is sent
-/// when the client has ended its side, before the trailers.
+/// when the client has ended its side, before the trailers. A response begins with its first message.
 fn talking(answer: Answer, greeting: fn() -> Vec<Vec<u8>>) -> Server {
     Server::new(move |socket, _| talk(socket, Config::default(), answer, greeting))
 }
@@ -24,6 +25,7 @@ fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() ->
     let head = Block::plain(&fields);
     let trailers = Block::plain(&[OutField { name: "grpc-status".into(), value: "0".into() }]);
     let mut bodies: BTreeMap<u32, (u64, Vec<u8>)> = BTreeMap::new();
+    let mut begun = BTreeSet::new();
     let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
     loop {
         let mut at = 0;
@@ -33,10 +35,7 @@ fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() ->
             at += consumed;
             let (stream, data, end) = match step {
                 http2::Step::NeedMore => break,
-                http2::Step::Head { stream, end } => {
-                    wire.send_head(stream.id, &head, &[], false, &mut out);
-                    (stream.id, 0..0, end)
-                }
+                http2::Step::Head { stream, end } => (stream.id, 0..0, end),
                 http2::Step::Body { stream, data, end } => (stream.id, data, end),
                 _ => continue,
             };
@@ -44,10 +43,20 @@ fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() ->
             body.extend_from_slice(&input[before..][data]);
             while let Some(length) = whole(body) {
                 let message: Vec<u8> = body.drain(..length).collect();
-                wire.send_data(stream, &answer(*number, &message), false, &mut out);
+                let bytes = answer(*number, &message);
                 *number += 1;
+                if bytes.is_empty() {
+                    continue;
+                }
+                if begun.insert(stream) {
+                    wire.send_head(stream, &head, &[], false, &mut out);
+                }
+                wire.send_data(stream, &bytes, false, &mut out);
             }
             if end {
+                if begun.insert(stream) {
+                    wire.send_head(stream, &head, &[], false, &mut out);
+                }
                 for message in greeting() {
                     wire.send_data(stream, &message, false, &mut out);
                     let _ = socket.write_all(&out);
@@ -219,9 +228,31 @@ fn a_long_call_is_not_cut_while_messages_arrive() {
         let counts = load(&LoadSpec { requests: Some(8), ..paced.clone() }).counts;
         seen(counts.ok == 8, || format!("{counts:?}"))
     });
+    // The time limit for the first byte begins after the client's last message.
+    let one = || vec![grpc::body(b"thanks").expect("short")];
+    let server = talking(|_, _| Vec::new(), one);
+    let timeouts = Timeouts { total_ns: 5 * SECOND, ..timeouts };
+    let upload = LoadSpec { timeouts, ..stream(&server, StreamKind::ClientStream, 20 * MILLISECOND) };
+    retry_if_disturbed(|| {
+        let counts = load(&LoadSpec { requests: Some(8), ..upload.clone() }).counts;
+        seen(counts.ok == 8, || format!("{counts:?}"))
+    });
     let mute = talking(|_, _| Vec::new(), nothing);
+    let timeouts = Timeouts::all(100 * MILLISECOND);
     let closed = LoadSpec { timeouts, requests: Some(8), ..stream(&mute, StreamKind::BothWays, 0) };
     assert_eq!(load(&closed).counts.timeouts, 8);
+}
+
+#[test]
+fn the_end_waits_for_calls_that_are_longer_than_the_timeout() {
+    let server = talking(|_, message| message.to_vec(), nothing);
+    let timeouts = Timeouts::all(200 * MILLISECOND);
+    let long = stream(&server, StreamKind::BothWays, 100 * MILLISECOND);
+    let short_load = LoadSpec { timeouts, requests: None, duration_ns: 50 * MILLISECOND, ..long };
+    retry_if_disturbed(|| {
+        let counts = load(&short_load).counts;
+        seen(counts.scheduled > 0 && counts.ok == counts.scheduled, || format!("{counts:?}"))
+    });
 }
 
 #[test]
