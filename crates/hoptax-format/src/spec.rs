@@ -167,8 +167,8 @@ impl LoadSpec {
         }
     }
 
-    /// Longest time that a response takes, nanoseconds. The timeout begins again with each message of a stream,
-    /// so the length of the longest stream is added to it.
+    /// Longest time that a response takes, nanoseconds. The timeout begins again with each message of a
+    /// stream, so the length of the longest stream is added to it.
     pub fn longest_response(&self) -> u64 {
         let streams = self.targets.iter().filter_map(|target| target.stream);
         let longest = streams.map(StreamSpec::length_ns).max().unwrap_or(0);
