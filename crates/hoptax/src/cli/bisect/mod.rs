@@ -42,9 +42,10 @@ pub(super) struct Args {
     /// A commit with the change: a branch, a tag or a commit
     #[arg(long, value_name = "REF")]
     bad: String,
-    /// Metric: added_p50, added_p90, added_p95, added_p99, throughput_ratio or cpu_us_per_request
-    #[arg(long, value_name = "METRIC", default_value = "added_p50", value_parser = question::metric)]
-    metric: Metric,
+    /// Metric: added_p50 to added_p99, throughput_ratio, cpu_us_per_request [default: added_p50;
+    /// added_message_p50 or added_age_p50 of streams]
+    #[arg(long, value_name = "METRIC", value_parser = question::metric)]
+    metric: Option<Metric>,
     /// Smallest change to look for: a share of the good commit's figure, or a time such as 20us
     #[arg(long, value_name = "CHANGE", default_value = "3%", value_parser = question::least)]
     min: Least,
@@ -60,7 +61,7 @@ pub(super) struct Args {
     /// Forget earlier measurements of the same search
     #[arg(long)]
     again: bool,
-    /// Also use runs with `void` findings; without this, they are left out
+    /// Also use runs with `void` findings
     #[arg(long)]
     accept_void: bool,
     #[arg(long, help = help::JSON)]
@@ -82,8 +83,9 @@ impl Args {
         if let Trials::Auto(auto) = &mut plan.trials {
             auto.at_most = auto.at_most.min(self.time);
         }
-        question::same_unit(self.min, self.metric).map_err(BadInput)?;
-        let question = Question::new(&plan, self.gateway.as_deref(), [&self.good, &self.bad], self.metric)
+        let metric = self.metric.unwrap_or_else(|| question::usual_metric(&plan));
+        question::same_unit(self.min, metric).map_err(BadInput)?;
+        let question = Question::new(&plan, self.gateway.as_deref(), [&self.good, &self.bad], metric)
             .map_err(BadInput)?;
         let mut state = State::open(&self.out, &plan.name, &question, self.again)?;
         let interrupted = watch_signals().context("cannot install signal handlers")?;

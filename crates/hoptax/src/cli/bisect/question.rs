@@ -1,18 +1,21 @@
 //! The subject of a search: a gateway, its commits, and a metric.
 
+use hoptax_format::messages::StreamKind;
 use hoptax_lab::builds::{Commit, commit_of, commits_between, refs_of};
 use hoptax_plan::units::{self, UnitError};
-use hoptax_plan::{Gateway, GatewayKind, GitBuild, Metric, PackDriver, Plan, Trials};
+use hoptax_plan::{Gateway, GatewayKind, GitBuild, Metric, PackDriver, Plan, Trials, Upstream};
 use hoptax_record::digest;
 
 /// Metrics in which two gateways are compared in the same rounds.
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 8] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP95,
     Metric::AddedP99,
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
+    Metric::AddedMessageP50,
+    Metric::AddedAgeP50,
 ];
 
 /// Number of digits of a commit that texts and labels show.
@@ -87,6 +90,18 @@ fn enough_rounds(plan: &Plan) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The metric of a search unless the user chooses one: the metric that the report's answer is about.
+pub(super) fn usual_metric(plan: &Plan) -> Metric {
+    let has = |kind: StreamKind| plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.kind == kind));
+    // Ages need an upstream on this machine's clock.
+    let has_ages = matches!(plan.upstream, Upstream::BuiltIn(_)) && has(StreamKind::ServerStream);
+    match has(StreamKind::BothWays) {
+        true => Metric::AddedMessageP50,
+        false if has_ages => Metric::AddedAgeP50,
+        false => Metric::AddedP50,
+    }
 }
 
 /// Parses `--metric`.
@@ -211,6 +226,7 @@ pub(super) fn short(commit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_plan::{Context, parse};
 
     #[test]
     fn the_smallest_change_is_a_share_or_a_time() {
@@ -227,6 +243,25 @@ mod tests {
         assert!(error.contains("throughput_ratio is a ratio. Write a share"), "{error}");
         assert_eq!(same_unit(Least::Share(0.03), Metric::ThroughputRatio), Ok(()));
         assert_eq!(same_unit(Least::Time(20.0), Metric::AddedP50), Ok(()));
+    }
+
+    #[test]
+    fn messages_are_compared_if_the_plan_has_streams() {
+        let of = |call: &str, more: &str| {
+            let target = format!("target: {{ grpc: {{ service: a, method: B, {call} }} }}\n");
+            let load = "load: [{ loop: closed, connections: 1, http: 2 }]\n";
+            let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
+            let text = format!("gateways: []\n{target}{load}{more}");
+            let plan = parse("plan.yaml", &text, &[], &context);
+            usual_metric(&plan.unwrap_or_else(|errors| panic!("{errors}")))
+        };
+        let elsewhere = "upstream: { url: \"http://127.0.0.1:9\" }\n";
+        assert_eq!(of("kind: unary", ""), Metric::AddedP50);
+        assert_eq!(of("kind: both-ways", ""), Metric::AddedMessageP50);
+        assert_eq!(of("kind: both-ways", elsewhere), Metric::AddedMessageP50);
+        assert_eq!(of("kind: server-stream", ""), Metric::AddedAgeP50);
+        assert_eq!(of("kind: server-stream", elsewhere), Metric::AddedP50);
+        assert_eq!(of("kind: client-stream", ""), Metric::AddedP50);
     }
 
     #[test]

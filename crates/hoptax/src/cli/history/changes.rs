@@ -13,11 +13,16 @@ use hoptax_report::wrapped;
 
 /// The metrics of gateways that are examined unless the user chooses one. They are those that decide a
 /// comparison.
-const EXAMINED: [Metric; 6] = [
+const EXAMINED: [Metric; 11] = [
     Metric::AddedP50,
     Metric::AddedP99,
     Metric::ThroughputRatio,
     Metric::CpuUsPerRequest,
+    Metric::AddedMessageP50,
+    Metric::AddedMessageP99,
+    Metric::AddedAgeP50,
+    Metric::AddedAgeP99,
+    Metric::CpuUsPerMessage,
     Metric::Ready,
     Metric::Settled,
 ];
@@ -39,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 
-    /// Metric [default: the taxes that decide a comparison, the times of starts, capacities, and p50 of
+    /// Metric [default: the taxes that decide a comparison, the times of starts, capacities, and medians of
     /// direct]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
@@ -158,7 +163,10 @@ fn examined(case: &TrendChoice) -> Vec<Metric> {
     match case.gateway != DIRECT && (has(&Metric::AddedP50) || has(&Metric::Ready)) {
         true => taxes.collect(),
         // Direct has no tax. A search has no response times; its throughput is the capacity.
-        false => [Metric::P50, Metric::Throughput].into_iter().find(has).into_iter().collect(),
+        false => {
+            let of_messages = [Metric::MessageP50, Metric::AgeP50].into_iter().filter(has);
+            [Metric::P50, Metric::Throughput].into_iter().find(has).into_iter().chain(of_messages).collect()
+        }
     }
 }
 
@@ -268,5 +276,9 @@ mod tests {
         assert_eq!(of("direct", &[Metric::P50, Metric::Throughput]), [Metric::P50]);
         assert_eq!(of("nginx", &[Metric::ThroughputRatio, Metric::Throughput]), [Metric::Throughput]);
         assert_eq!(of("yarp", &Metric::STARTS), [Metric::Ready, Metric::Settled]);
+        let of_streams = [Metric::AddedP50, Metric::AddedAgeP50, Metric::CpuUsPerMessage];
+        assert_eq!(of("nginx", &[&of_streams[..], &[Metric::AddedGapP50]].concat()), of_streams);
+        let of_direct = [Metric::P50, Metric::Throughput, Metric::MessageP50, Metric::GapP50];
+        assert_eq!(of("direct", &of_direct), [Metric::P50, Metric::MessageP50]);
     }
 }
