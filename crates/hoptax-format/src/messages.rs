@@ -112,12 +112,13 @@ pub struct MessagesRecord {
 /// a message was due, the time of its arrival counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageCounts {
-    /// Messages that the client passed to the kernel.
+    /// Messages that the client sent, at least in part. If a call is sent again, its messages count again.
     pub sent: u64,
     /// Messages that arrived whole.
     pub received: u64,
-    /// Messages that a complete call should have received, and did not. Calls that ended in the measured time
-    /// or later count. Calls that failed, or that had no outcome when the load ended, lose no messages.
+    /// Messages that calls with the status OK should have received, and did not. Calls count that ended in
+    /// the measured time or later. Calls that failed, or that had no outcome when the load ended, lose no
+    /// messages.
     pub lost: u64,
     /// Messages whose number had arrived before, in the same call.
     pub repeated: u64,

@@ -108,7 +108,7 @@ impl Recorder {
         }
     }
 
-    /// Records how many messages a complete call should have received and did not, and how many had no
+    /// Records how many messages a successful call should have received and did not, and how many had no
     /// number.
     pub(crate) fn messages_lost(&mut self, scheduled: u64, now: u64, lost: u64, unnumbered: u64) {
         if scheduled < self.end

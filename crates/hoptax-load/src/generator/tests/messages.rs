@@ -202,8 +202,9 @@ fn a_stream_of_the_client_needs_one_answer() {
         assert_eq!((counts.lost, counts.unnumbered), (0, 0), "{counts:?}");
     }
     let silent = talking(|_, _| Vec::new(), nothing);
-    let counts = load(&stream(&silent, StreamKind::ClientStream, 0)).counts;
-    assert_eq!(counts.grpc, [("INTERNAL".to_owned(), CALLS)].into(), "{counts:?}");
+    let record = load(&stream(&silent, StreamKind::ClientStream, 0));
+    assert_eq!(record.counts.grpc, [("INTERNAL".to_owned(), CALLS)].into(), "{:?}", record.counts);
+    assert_eq!(messages(&record).counts.lost, 0, "a call that failed loses no messages");
 }
 
 #[test]
@@ -241,6 +242,14 @@ fn a_long_call_is_not_cut_while_messages_arrive() {
     let timeouts = Timeouts::all(100 * MILLISECOND);
     let closed = LoadSpec { timeouts, requests: Some(8), ..stream(&mute, StreamKind::BothWays, 0) };
     assert_eq!(load(&closed).counts.timeouts, 8);
+    // Messages that nobody answers do not extend the time limit. The last is sent after 180 ms.
+    let paced = stream(&mute, StreamKind::BothWays, 20 * MILLISECOND);
+    let paced = LoadSpec { timeouts, requests: Some(8), ..paced };
+    retry_if_disturbed(|| {
+        let LoadRecord { counts, histograms, .. } = load(&paced);
+        let took = quantile(&histograms.response_time, 1.0);
+        seen(counts.timeouts == 8 && took < 180 * MILLISECOND, || format!("{took}: {counts:?}"))
+    });
 }
 
 #[test]
