@@ -77,6 +77,7 @@ impl CallStream {
         if target.body_is_template {
             return fault("messages of streams cannot have templates", "leave the templates out");
         }
+        refuse_own_length(target, "the messages of a stream have their own lengths")?;
         if target.body.len() < Stamp::LENGTH || u32::try_from(target.body.len()).is_err() {
             return fault("a message has no room for its stamp", "begin it with 19 bytes of room");
         }

@@ -278,6 +278,10 @@ fn streams_that_cannot_be_sent_are_refused() {
         (with(|target| target.body.truncate(18)), "no room for its stamp"),
         (with(|target| target.body_is_template = true), "cannot have templates"),
         (with(|target| target.stream.as_mut().expect("set").messages = 0), "a stream has no message"),
+        (
+            with(|target| target.headers.push(("content-length".into(), target.body.len().to_string()))),
+            "messages of a stream have their own lengths",
+        ),
     ] {
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
         assert!(error.to_string().contains(expected), "{error}");
