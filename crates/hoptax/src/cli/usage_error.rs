@@ -256,6 +256,8 @@ fn value(arg: &Arg) -> Option<String> {
         Some("body-kind") => Some("text"),
         Some("chart") => Some("tax"),
         Some("expect-grpc") => Some("ok"),
+        Some("fault-deadline") => Some("drop"),
+        Some("grpc-status") => Some("not-found"),
         Some("server-name") => Some("api.example.org"),
         Some("gateway") => Some("nginx"),
         Some("alpn") => Some("http/1.1"),

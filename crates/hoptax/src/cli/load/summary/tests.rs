@@ -150,7 +150,7 @@ fn messages_have_counts_and_times() {
         &["Messages 10,000 sent, 9,998 received, 2 lost response time: p50 50.0 µs, p99 50.0 µs first \
              message: p50 70.0 µs"],
     );
-    assert!(!text.contains("repeated") && !text.contains("age:") && !text.contains("gap:"), "{text}");
+    assert!(!text.contains("repeated") && !text.contains(" age:") && !text.contains("gap:"), "{text}");
     // The longest lines are wrapped.
     let most = 1_000_000_000;
     let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..LOSSY };
