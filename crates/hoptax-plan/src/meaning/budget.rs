@@ -2,18 +2,22 @@
 
 use super::http;
 use super::reader::Reader;
+use crate::calls::kind_name;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Limit, Placed, RawBudget, RawLoadSelector, RawLoop};
 use crate::units::{self, nearest, show_budget_value, show_change};
-use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric};
-use hoptax_record::DIRECT;
+use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric, Target};
+use hoptax_format::messages::StreamKind;
+use hoptax_record::{DIRECT, Times};
 use std::collections::BTreeSet;
 
 /// The run that budgets are checked against.
 pub(super) struct Setting<'a> {
     /// The gateways that can have a budget.
     pub(super) gateways: &'a [Gateway],
+    /// The targets of the plan.
+    pub(super) targets: &'a [Target],
     /// The load points that a budget can select.
     pub(super) load: &'a [LoadPoint],
     /// Whether there is a baseline run to compare with.
@@ -47,6 +51,9 @@ fn read_one(
 ) -> Budget {
     let metric = entry.metric.value;
     check_measured(reader, &entry.metric, setting);
+    if !setting.starts {
+        check_streams(reader, &entry.metric, setting.targets);
+    }
     let mut budget = Budget::of(metric);
     for (label, others) in [(&entry.gateway, &[][..]), (&entry.against, &[DIRECT])] {
         if let Some(label) = label {
@@ -100,6 +107,25 @@ fn check_measured(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Set
         let help = "remove this budget, or write a plan with `start` for it";
         reader.fault(place, format!("only a run with `start` measures `{name}`"), help);
     }
+}
+
+/// Refuses a metric of messages that no call of the plan has.
+fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, targets: &[Target]) {
+    const ALL: [StreamKind; 3] = [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays];
+    let Placed { place, value: metric } = *typed;
+    let kinds: &[StreamKind] = match (metric, metric.times()) {
+        (_, Some(Times::Message)) => &[StreamKind::BothWays],
+        (_, Some(Times::Age)) => &[StreamKind::ServerStream],
+        (_, Some(Times::Gap)) => &[StreamKind::ServerStream, StreamKind::BothWays],
+        (_, Some(Times::FirstMessage)) | (Metric::CpuUsPerMessage, _) => &ALL,
+        (_, Some(Times::Response) | None) => return,
+    };
+    if targets.iter().filter_map(|target| target.stream).any(|stream| kinds.contains(&stream.kind)) {
+        return;
+    }
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind_name(Some(*kind))).collect();
+    let message = format!("only calls with `kind: {}` have `{}`", one_of(&kinds), metric.name());
+    reader.fault(place, message, "remove this budget, or add `kind` to the target's `grpc`");
 }
 
 fn min_above_max(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {

@@ -70,8 +70,9 @@ fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<Hop
     if value.inbound.is_none() && value.outbound.is_none() && value.message.is_none() {
         reader.fault(
             place,
-            "`delay` needs `in` or `out`",
-            "write `in: 2ms` to delay requests, `out: 2ms` to delay responses, or both",
+            "`delay` needs `in`, `out` or `message`",
+            "write `in: 2ms` to delay requests, `out: 2ms` to delay responses, or `message: 2ms` to delay \
+             gRPC messages (hop-h2)",
         );
         return None;
     }

@@ -111,8 +111,13 @@ pub(crate) fn understand(
     let path_split = if tail.is_some() { PathSplit::On } else { raw.path_split.unwrap_or_default() };
     let cpus = reader.cpus(raw.cpus, &hosts.roles);
     let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
-    let setting =
-        budget::Setting { gateways: &gateways, load: &load, baseline: false, starts: start.is_some() };
+    let setting = budget::Setting {
+        gateways: &gateways,
+        targets: &targets,
+        load: &load,
+        baseline: false,
+        starts: start.is_some(),
+    };
     let budget = budget::read(&mut reader, raw.budget.unwrap_or_default(), &setting);
     if !reader.faults.is_empty() {
         return Err(reader.faults);
@@ -213,7 +218,8 @@ pub(crate) fn understand_budget(
     let mut reader = Reader::new(&nothing, sources);
     let BudgetContext { plan, baseline } = *context;
     let starts = plan.start.is_some();
-    let setting = budget::Setting { gateways: &plan.gateways, load: &plan.load, baseline, starts };
+    let Plan { gateways, targets, load, .. } = plan;
+    let setting = budget::Setting { gateways, targets, load, baseline, starts };
     let budget = budget::read(&mut reader, raw, &setting);
     if reader.faults.is_empty() { Ok(budget) } else { Err(reader.faults) }
 }

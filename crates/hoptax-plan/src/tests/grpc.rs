@@ -192,6 +192,33 @@ fn a_stream_can_be_longer_than_the_timeout_or_end_at_its_deadline() {
 }
 
 #[test]
+fn budgets_of_messages_need_such_messages() {
+    let with = |kind: &str, metric: &str| {
+        let text = plan(&format!("{{ grpc: {{ service: a, method: B, kind: {kind} }} }}"), "");
+        format!("{text}budget: [{{ metric: {metric}, max: 1ms }}]\n")
+    };
+    for (kind, metrics) in [
+        ("both-ways", &["message_p99", "added_gap_p50", "first_message_p50", "cpu_us_per_message"][..]),
+        ("server-stream", &["age_p50", "added_age_p99", "gap_p99", "added_first_message_p50"]),
+        ("client-stream", &["cpu_us_per_message", "first_message_p50", "p99"]),
+    ] {
+        for metric in metrics {
+            good(&with(kind, metric));
+        }
+    }
+    let gap = "4:20 only calls with `kind: server-stream or both-ways` have `gap_p50`; remove this";
+    for (kind, metric, expected) in [
+        ("unary", "cpu_us_per_message", "4:20 only calls with `kind: server-stream, client-stream or both"),
+        ("server-stream", "added_message_p50", "4:20 only calls with `kind: both-ways` have `added_mess"),
+        ("both-ways", "age_p50", "4:20 only calls with `kind: server-stream` have `age_p50`; remove this"),
+        ("client-stream", "gap_p50", gap),
+    ] {
+        let faults = faults(&with(kind, metric));
+        assert!(faults.len() == 1 && faults[0].starts_with(expected), "{kind}: {faults:?}");
+    }
+}
+
+#[test]
 fn targets_with_one_method_have_the_same_streams() {
     let two = |second: &str| {
         let first = "{ name: x, grpc: { service: a, method: B, kind: server-stream } }";

@@ -151,7 +151,7 @@ fn delays_of_hops() {
     for (gateway, expected) in [
         ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot have a `delay`, only `hop-l7` and"),
         ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot have a `delay`, only `hop-l7` and"),
-        ("{ name: hop-l7, delay: { share: 1% } }", "1:35 `delay` needs `in` or `out`; write `in: 2ms`"),
+        ("{ name: hop-l7, delay: { share: 1% } }", "1:35 `delay` needs `in`, `out` or `message`; write"),
         ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 `share` must be above 0%"),
         ("{ name: hop-l7, delay: { out: 2m } }", "1:35 the delay 2m is too long; write 1m or less"),
         ("{ name: hop-l7, delay: { in: 2ms, how: doze } }", "`doze`"),
