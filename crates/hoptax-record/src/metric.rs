@@ -38,7 +38,7 @@ pub enum Metric {
     AddedGapP50,
     /// Added gap between messages at the 99th percentile, µs.
     AddedGapP99,
-    /// CPU time of the gateway per message that the client sent or received, µs.
+    /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs.
     CpuUsPerMessage,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,

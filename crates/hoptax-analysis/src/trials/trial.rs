@@ -60,7 +60,7 @@ pub struct Trial<'a> {
 /// Messages of streams in one trial. Each histogram is absent if it is empty or cannot be read.
 #[derive(Debug)]
 pub struct MessageTrial {
-    /// Number of messages that the client sent or received.
+    /// Number of messages that were due in the measured time, sent and received.
     pub messages: u64,
     /// From when the client's message was due until its answer arrived, ns.
     pub response_time: Option<Histogram<u64>>,
@@ -194,8 +194,8 @@ impl<'a> Trial<'a> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// CPU time of the gateway per message that the client sent or received, µs. Absent without streams, or
-    /// if the CPU time was not recorded.
+    /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs. Absent
+    /// without streams, or if the CPU time was not recorded.
     pub fn gateway_us_per_message(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages as f64)
     }
