@@ -224,6 +224,12 @@ fn calls_end_at_their_deadline() {
     assert_eq!(status(&client.exchange(&[in_time]).remove(0)), Some("0"));
     let deadlines = counts(&upstream).since(&before).deadlines;
     assert_eq!(deadlines, Some(Deadlines { calls: 5, least_ns: 50_000_000, most_ns: 60_000_000_000 }));
+    // The upstream looks at this deadline once before it has passed.
+    let began = Instant::now();
+    client.open(&call(3, CHAT, &[TYPE, ("grpc-timeout", "1200m")]));
+    client.flush();
+    assert_eq!(status(&client.next().expect("an answer")), Some("4"));
+    assert!(began.elapsed() >= Duration::from_millis(1200));
 }
 
 #[test]

@@ -208,20 +208,23 @@ impl Server<'_> {
 
     /// Sends every delayed response that is due.
     pub(super) fn send_due_on_streams(&mut self, io: &mut impl Sockets, now: u64) {
-        while let Some(&Reverse(StreamTimer { due, token, generation, exchange })) = self.shared.timers.peek()
-        {
-            if due > now {
+        while let Some(&Reverse(timer)) = self.shared.timers.peek() {
+            if timer.due > now {
                 break;
             }
             self.shared.timers.pop();
+            let StreamTimer { token, generation, exchange, watches_deadline, .. } = timer;
             let connection = &mut self.connections[token.index()];
             if connection.generation != generation {
                 continue;
             }
             if let Some(http2) = &mut connection.http2 {
-                match http2.get(exchange).map(|found| (found.deadline == due, found.stage)) {
-                    Some((true, _)) => http2.end_too_late(exchange),
-                    Some((false, Stage::Delayed)) => http2.queue(exchange),
+                match http2.get(exchange).map(|found| (found.deadline, found.stage)) {
+                    Some((deadline, _)) if watches_deadline && deadline > now => {
+                        self.shared.watch_deadline(timer, deadline, now);
+                    }
+                    Some(_) if watches_deadline => http2.end_too_late(exchange),
+                    Some((_, Stage::Delayed)) => http2.queue(exchange),
                     _ => {}
                 }
             }

@@ -15,6 +15,9 @@ use hoptax_wire::http2::hpack::write_literal;
 use std::cmp::Reverse;
 
 const ENCODING: &str = "grpc-encoding";
+/// Longest time until a timer looks at a deadline, nanoseconds. Most calls end long before their deadline, and
+/// the timer of a call that has ended needs memory until it is due.
+const LONGEST_LOOK: u64 = clock::SECOND;
 
 impl Server<'_> {
     /// Prepares the answer to a call. The head of the request is in the sections.
@@ -43,14 +46,21 @@ impl Server<'_> {
             exchange.deadline = clock::now().saturating_add(limit).max(1);
             // The answer to a unary call is due at a known time. Other calls can last longer than they may.
             if kind.is_some() {
-                self.set_timer(token, named, exchange.deadline);
+                let deadline = exchange.deadline;
+                let timer = self.timer(token, named, deadline);
+                self.shared.watch_deadline(timer, deadline, clock::now());
             }
         }
     }
 
     pub(super) fn set_timer(&mut self, token: Token, exchange: Named, due: u64) {
+        let timer = self.timer(token, exchange, due);
+        self.shared.timers.push(Reverse(timer));
+    }
+
+    fn timer(&self, token: Token, exchange: Named, due: u64) -> StreamTimer {
         let generation = self.connections[token.index()].generation;
-        self.shared.timers.push(Reverse(StreamTimer { due, token, generation, exchange }));
+        StreamTimer { due, token, generation, exchange, watches_deadline: false }
     }
 
     /// Sends the next messages of a call, or its end. `now` is the time with stamps, and otherwise 0.
@@ -175,6 +185,14 @@ impl Server<'_> {
             }
             Some(Err(abort)) => self.abort(http2, named, abort, now),
         }
+    }
+}
+
+impl Shared {
+    /// Sets a timer for the deadline of a call, or for a look at it before. `timer` names the call.
+    pub(super) fn watch_deadline(&mut self, timer: StreamTimer, deadline: u64, now: u64) {
+        let due = deadline.min(now.saturating_add(LONGEST_LOOK));
+        self.timers.push(Reverse(StreamTimer { due, watches_deadline: true, ..timer }));
     }
 }
 

@@ -76,6 +76,9 @@ pub(super) struct StreamTimer {
     pub(super) token: Token,
     pub(super) generation: u32,
     pub(super) exchange: Named,
+    /// True if the timer looks whether the deadline of a call has passed, and false if a response or a
+    /// message is due.
+    pub(super) watches_deadline: bool,
 }
 
 /// An exchange as queues name it. The client may have reset the stream meanwhile, and another exchange may
