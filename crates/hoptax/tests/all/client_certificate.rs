@@ -160,6 +160,9 @@ fn traefik_sends_its_client_certificate() {
 fn sends_its_certificate(pack: &str) {
     let features = [Feature::UpstreamTls];
     let made = Credentials::make(&features).expect("made");
+    // If a client closes its connection, nghttpx closes the one to the upstream too. The next request has a 502
+    // if it comes meanwhile.
+    let reuses = pack != "nghttpx";
     for (version, reported, shown) in [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
     {
         let upstream = upstream(strict(&made, version));
@@ -170,16 +173,14 @@ fn sends_its_certificate(pack: &str) {
             let what = format!("{pack} {reported}, shows one: {shows}: {answer:?}");
             assert_eq!(answer.status == 200, shows, "{what}");
             assert_eq!(answer.body.contains(reported), shows, "{what}");
-            if shows {
+            if shows && reuses {
                 assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
             }
         }
         let asked = upstream.requests();
         let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
-        assert_eq!(paths, ["/some/path", "/again"], "{pack} {reported}");
-        // If a client closes its connection, nghttpx closes the one to the upstream too.
-        let connections = if pack == "nghttpx" { 2 } else { 1 };
-        assert_eq!(upstream.connections(), connections, "{pack} {reported}: a connection is reused");
+        assert_eq!(paths, ["/some/path", "/again"][..if reuses { 2 } else { 1 }], "{pack} {reported}");
+        assert_eq!(upstream.connections(), 1, "{pack} {reported}: a connection is reused");
     }
 }
 
