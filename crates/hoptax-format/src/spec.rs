@@ -226,8 +226,8 @@ pub struct Timeouts {
     /// Maximum time from sending the request to the first byte of its response. It has no effect if it is not
     /// shorter than `total_ns`.
     pub first_byte_ns: u64,
-    /// Maximum time from sending the request to the end of its response. It begins again with each message of a
-    /// stream. If both sides send a stream, messages of the client that follow an unanswered one do not count.
+    /// Maximum time from sending the request to the end of its response. It begins again with each message of
+    /// a stream. If both sides send a stream, messages of the client after an unanswered one do not count.
     pub total_ns: u64,
 }
 

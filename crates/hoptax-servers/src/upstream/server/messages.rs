@@ -15,8 +15,8 @@ use hoptax_wire::http2::hpack::write_literal;
 use std::cmp::Reverse;
 
 const ENCODING: &str = "grpc-encoding";
-/// Longest time until a timer looks at a deadline, nanoseconds. Most calls end long before their deadline, and
-/// the timer of a call that has ended needs memory until it is due.
+/// Longest time until a timer looks at a deadline, nanoseconds. Most calls end long before their deadline,
+/// and the timer of a call that has ended needs memory until it is due.
 const LONGEST_LOOK: u64 = clock::SECOND;
 
 impl Server<'_> {
