@@ -1,5 +1,5 @@
 //! How the interval of each gateway's added median shrank during the run. Only the interval that the rounds
-//! give is shown.
+//! give is shown. If calls have streams, it is the median that the gateway adds to messages.
 //!
 //! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and
 //! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
@@ -8,9 +8,8 @@
 use crate::trials::measuring_time;
 use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::{Trial, good_trials};
-use hoptax_record::RunRecord;
 use hoptax_record::report::Load;
-use hoptax_record::{DIRECT, TrialRecord};
+use hoptax_record::{DIRECT, Metric, RunRecord, Times, TrialRecord};
 use hoptax_stats::Statistic;
 
 /// Fewest rounds of a run whose precision is shown over time. With fewer rounds there are no two prefixes to
@@ -27,6 +26,8 @@ pub struct PrecisionOverTime {
     pub gateway: String,
     /// Index of the load point.
     pub load: usize,
+    /// What the median is taken from: response times of requests or, with streams, times of messages.
+    pub times: Times,
     /// The precision after each prefix of the run, shortest prefix first. The last point is of the whole run.
     /// Never empty.
     pub points: Vec<PrecisionPoint>,
@@ -66,13 +67,14 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
             trials
         };
         let direct = by_round(DIRECT);
+        let times = times(&direct);
         for gateway in run.contenders.iter().filter(|one| one.label != DIRECT) {
-            let points = points(&by_round(&gateway.label), &direct, &prefixes);
+            let points = points(times, &by_round(&gateway.label), &direct, &prefixes);
             // A gateway without an interval from the whole run is left out, because its curve would end
             // before the run does.
             if points.last().is_some_and(|point| point.rounds == rounds) {
                 let gateway = gateway.label.clone();
-                curves.push(PrecisionOverTime { gateway, load: load.index, points });
+                curves.push(PrecisionOverTime { gateway, load: load.index, times, points });
             }
         }
     }
@@ -91,12 +93,24 @@ fn prefixes(rounds: u32) -> Vec<u32> {
     prefixes.split_off(prefixes.len().saturating_sub(MOST_POINTS))
 }
 
+/// The times of the latency headline.
+fn times(direct: &[Trial<'_>]) -> Times {
+    let has = |times: &Times| direct.iter().any(|trial| trial.times(*times).is_some());
+    let mut of_messages = Metric::HEADLINES_OF_MESSAGES.into_iter().filter_map(Metric::times);
+    of_messages.find(has).unwrap_or(Times::Response)
+}
+
 /// The precision after each prefix that has an interval. The trials must be sorted by round.
-fn points(via: &[Trial<'_>], direct: &[Trial<'_>], prefixes: &[(u32, f64)]) -> Vec<PrecisionPoint> {
+fn points(
+    times: Times,
+    via: &[Trial<'_>],
+    direct: &[Trial<'_>],
+    prefixes: &[(u32, f64)],
+) -> Vec<PrecisionPoint> {
     let of = |&(rounds, seconds): &(u32, f64)| {
         let [via, direct] =
             [via, direct].map(|trials| &trials[..trials.partition_point(|trial| trial.round() < rounds)]);
-        let added = Added::new(&Pairs::new(via, direct), |trial| Some(&trial.response_time));
+        let added = Added::new(&Pairs::new(via, direct), |trial| trial.times(times));
         let half_width_us = added.at(Statistic::P50)?.half_width()?;
         Some(PrecisionPoint { rounds, seconds, half_width_us })
     };
@@ -143,6 +157,26 @@ mod tests {
             assert_eq!((last.rounds, last.seconds), (rounds, f64::from(3 * rounds)));
             assert!((last.half_width_us - own).abs() < 1e-9, "{last:?}, {own}");
         }
+    }
+
+    #[test]
+    fn precision_is_that_of_messages_if_calls_have_streams() {
+        let mut run = Run::closed(1);
+        for round in 0..12 {
+            let start = f64::from(2 * round);
+            run.push(via("direct", round).first().all_at_us(900).server_stream_us(100, 1000).at_s(start));
+            let (calls_us, age_us) = (1400 + 90 * u64::from(round % 4), 150 + 9 * u64::from(round % 4));
+            let trial = via("nginx", round).all_at_us(calls_us).server_stream_us(age_us, 1000);
+            run.push(trial.at_s(start + 1.0));
+        }
+        let curve = curve(&run);
+        let analysis = run.analyse();
+        let tax = analysis.case("nginx", 0).expect("measured").tax.as_ref().expect("a tax");
+        let added = tax.get(Metric::AddedAgeP50).expect("streams of the server");
+        let own = added.in_run.half_width().expect("an interval");
+        let last = curve.points.last().expect("points").half_width_us;
+        assert_eq!(curve.times, Times::Age);
+        assert!(own > 1.0 && (last - own).abs() < 1e-9, "{last}, {own}");
     }
 
     #[test]

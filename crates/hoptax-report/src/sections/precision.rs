@@ -6,6 +6,7 @@ use crate::model::Model;
 use crate::words::format::Scale;
 use crate::words::text::{place, span};
 use hoptax_analysis::{Load, PrecisionOverTime, headline};
+use hoptax_record::Times;
 use minijinja::{Value, context};
 use std::collections::BTreeSet;
 
@@ -19,7 +20,14 @@ const MOST_NAMED: usize = 6;
 pub(crate) fn line(model: &Model) -> Option<String> {
     let load = headline::for_latency(&mut model.loads())?;
     let at = if model.loads().count() > 1 { format!(" {}", place(load)) } else { String::new() };
-    Some(format!("Precision of the added median{at} in this run: {}.", reached(model, load)?))
+    let (median, reached) = (median(model, load)?, reached(model, load)?);
+    Some(format!("Precision of the {median}{at} in this run: {reached}."))
+}
+
+/// The figure whose precision is known at a load point.
+fn median(model: &Model, load: &Load) -> Option<&'static str> {
+    let is_of_calls = of(model, load).next()?.times == Times::Response;
+    Some(if is_of_calls { "added median" } else { "median added to messages" })
 }
 
 /// The precision that the whole run reached at a load point, in words.
@@ -61,7 +69,8 @@ pub(crate) fn html(model: &Model, load: &Load) -> Result<Option<Value>, ChartErr
     });
     let ends = of(model, load).flat_map(|one| one.points.iter().map(|point| point.rounds));
     let rows = ends.collect::<BTreeSet<u32>>().into_iter().map(|rounds| row(model, load, rounds));
-    Ok(Some(context! { reached, chart, key => key.collect::<Vec<_>>(), rows => rows.collect::<Vec<_>>() }))
+    let (key, rows) = (key.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
+    Ok(Some(context! { median => median(model, load), reached, chart, key, rows }))
 }
 
 /// A row of the table below the chart: rounds, time, and the half-width of each gateway.
@@ -125,6 +134,22 @@ mod tests {
             two_loads.contains("Precision of the added median at 1 connection in this run: g0 ±"),
             "{two_loads}"
         );
+    }
+
+    #[test]
+    fn of_streams_it_is_the_precision_of_messages() {
+        let mut run = Run::closed(4);
+        for round in 0..10 {
+            let start = f64::from(2 * round);
+            let of = |who: &str, us: u64| via(who, round).all_at_us(900).both_ways_us(us, 1000);
+            run.push(of("direct", 100).first().at_s(start));
+            run.push(of("nginx", 150 + u64::from(round % 4)).at_s(start + 1.0));
+        }
+        let model = run.model();
+        let text = one_line(&terminal(&model, 80, false));
+        assert!(text.contains("Precision of the median added to messages in this run: nginx ±"), "{text}");
+        let page = html(&model).expect("drawn");
+        assert!(page.contains("95 % interval of the median added to messages, computed from"), "{page}");
     }
 
     #[test]
