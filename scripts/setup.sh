@@ -99,6 +99,7 @@ ZIZMOR_VERSION=${ZIZMOR_VERSION:-1.32.0}
 PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
 NEXTEST_VERSION=${NEXTEST_VERSION:-0.9.148}
 H2_VERSION=${H2_VERSION:-4.4.1}
+GRPCIO_VERSION=${GRPCIO_VERSION:-1.85.3}
 H2SPEC_VERSION=${H2SPEC_VERSION:-v2.2.1+incompatible}
 
 have cargo || {
@@ -183,13 +184,14 @@ need_nextest() {
     have cargo-nextest || missing+=("cargo-nextest (cargo install --locked cargo-nextest)")
 }
 
-# Python with the package h2, another implementation of HTTP/2.
-need_python_h2() {
-    have python3-h2 && return
-    from_pypi h2 "h2==$H2_VERSION" &&
-        printf '#!/bin/sh\nexec "%s" "$@"\n' "$tools/h2/bin/python" >"$tools/bin/python3-h2" &&
-        chmod +x "$tools/bin/python3-h2"
-    have python3-h2 || missing+=("python3-h2 (a Python that has the package h2)")
+# A Python that has a package, as the program python3-PACKAGE: other implementations of HTTP/2 and of gRPC.
+need_python() { # need_python PACKAGE VERSION
+    have "python3-$1" && return
+    # Building grpcio from its source would take half an hour.
+    PIP_ONLY_BINARY=:all: from_pypi "$1" "$1==$2" &&
+        printf '#!/bin/sh\nexec "%s" "$@"\n' "$tools/$1/bin/python" >"$tools/bin/python3-$1" &&
+        chmod +x "$tools/bin/python3-$1"
+    have "python3-$1" || missing+=("python3-$1 (a Python that has the package $1)")
 }
 
 # Builds h2spec, which tests servers of HTTP/2, from its Go module.
@@ -248,7 +250,8 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need python3 python3
     need_nextest
     need_pytest
-    need_python_h2
+    need_python h2 "$H2_VERSION"
+    need_python grpcio "$GRPCIO_VERSION"
     need_h2spec
     need nghttpd nghttp2-server
     need nghttp nghttp2-client

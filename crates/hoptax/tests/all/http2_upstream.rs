@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let found = programs::find_in(name, &programs::search_path());
     let may_lack = std::env::var_os("HOPTAX_ALLOW_MISSING").is_some() || name == "h2spec";
     assert!(found.is_some() || may_lack, "{name} is not installed; run `scripts/setup.sh test`");

@@ -31,6 +31,7 @@ mod forward_hop;
 mod forward_proxy;
 mod forward_proxy_tls;
 mod grpc_gateways;
+mod grpc_peers;
 mod grpc_runs;
 mod grpc_streams;
 mod guides;
