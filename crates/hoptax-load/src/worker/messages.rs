@@ -206,6 +206,11 @@ fn due(spec: StreamSpec, first: u64, sent: u32) -> Option<u64> {
     }
 }
 
+/// True if the client sends its next message because this one has arrived.
+fn is_awaited(spec: StreamSpec, place: Option<Place>) -> bool {
+    spec.every_ns == 0 && spec.kind == StreamKind::BothWays && place != Some(Place::Repeated)
+}
+
 /// When the next message can be sent, if this stream has sent this number of bytes at `now`.
 fn after_turn(due: Option<u64>, now: u64, sent: usize) -> Option<u64> {
     if sent < TURN { due } else { due.map(|due| due.max(now.saturating_add(1))) }
@@ -335,7 +340,7 @@ impl<C: Codec> Worker<'_, C> {
                         merged: before.is_some_and(|before| before.read == read && before.due != due),
                     },
                 );
-                if spec.every_ns == 0 && spec.kind == StreamKind::BothWays && talk.sent < spec.to_send() {
+                if is_awaited(spec, place) && talk.sent < spec.to_send() {
                     talk.due = Some(now);
                 }
             }
@@ -414,6 +419,10 @@ mod tests {
         assert_eq!(due(of(StreamKind::BothWays, 5), 100, 3), Some(115));
         assert_eq!(due(of(StreamKind::BothWays, 0), 100, 3), None);
         assert_eq!(due(of(StreamKind::ClientStream, 0), 100, 3), Some(100));
+        let places = [None, Some(Place::InOrder), Some(Place::Late), Some(Place::Repeated)];
+        let awaited = |kind, every_ns| places.map(|place| is_awaited(of(kind, every_ns), place));
+        assert_eq!(awaited(StreamKind::BothWays, 0), [true, true, true, false]);
+        assert_eq!(awaited(StreamKind::BothWays, 5), [false; 4]);
     }
 
     #[test]
