@@ -17,6 +17,17 @@ pub enum StreamKind {
     BothWays,
 }
 
+impl StreamKind {
+    /// The name in plans, such as `both-ways`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ServerStream => "server-stream",
+            Self::ClientStream => "client-stream",
+            Self::BothWays => "both-ways",
+        }
+    }
+}
+
 /// A call with many messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -192,7 +203,9 @@ mod tests {
             .map(|kind| (of(kind).to_send(), of(kind).to_receive()));
         assert_eq!(numbers, [(1, 10), (10, 1), (10, 10)]);
         assert_eq!(of(StreamKind::BothWays).length_ns(), 9000);
-        let json = serde_json::to_value(of(StreamKind::BothWays)).expect("plain data");
-        assert_eq!(json["kind"], "both-ways");
+        for kind in [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays] {
+            let json = serde_json::to_value(of(kind)).expect("plain data");
+            assert_eq!(json["kind"], kind.name());
+        }
     }
 }

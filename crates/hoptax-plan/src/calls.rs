@@ -11,17 +11,13 @@ pub const MOST_MESSAGES: u32 = 1_000_000;
 /// refuse longer messages.
 pub const LONGEST_MESSAGE: u64 = 4 << 20;
 
-/// The kinds of calls, by name. `None` is a unary call.
-const KINDS: [(&str, Option<StreamKind>); 4] = [
-    ("unary", None),
-    ("server-stream", Some(StreamKind::ServerStream)),
-    ("client-stream", Some(StreamKind::ClientStream)),
-    ("both-ways", Some(StreamKind::BothWays)),
-];
+/// The kinds of calls. `None` is a unary call.
+const KINDS: [Option<StreamKind>; 4] =
+    [None, Some(StreamKind::ServerStream), Some(StreamKind::ClientStream), Some(StreamKind::BothWays)];
 
 /// Name of a kind of call. `None` is a unary call.
 pub fn kind_name(kind: Option<StreamKind>) -> &'static str {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or("unary", |(name, _)| name)
+    kind.map_or("unary", StreamKind::name)
 }
 
 /// The kind of call with this name. `None` is a unary call.
@@ -29,9 +25,9 @@ pub fn kind_name(kind: Option<StreamKind>) -> &'static str {
 /// # Errors
 /// If there is no such kind. The help lists them.
 pub fn kind(name: &str) -> Result<Option<StreamKind>, UnitError> {
-    let known = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+    let known = KINDS.into_iter().find(|known| kind_name(*known) == name);
     known.ok_or_else(|| {
-        let names = KINDS.map(|(name, _)| name).join(", ");
+        let names = KINDS.map(kind_name).join(", ");
         UnitError::new(format!("`{name}` is not a kind of call"), format!("use one of {names}"))
     })
 }
@@ -64,8 +60,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name() {
-        for (name, expected) in KINDS {
-            assert_eq!((kind(name), kind_name(expected)), (Ok(expected), name));
+        for expected in KINDS {
+            assert_eq!(kind(kind_name(expected)), Ok(expected));
         }
         let error = kind("bidi").expect_err("another name").to_string();
         assert!(error.ends_with("use one of unary, server-stream, client-stream, both-ways"), "{error}");

@@ -1,6 +1,7 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
+use crate::units::show_duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hoptax_format::grpc;
@@ -140,10 +141,18 @@ impl Target {
         listed.join(", ")
     }
 
-    /// Method and path, or service and method of a gRPC call.
+    /// Method and path; or service, method and streams of a gRPC call.
     fn shown(&self) -> String {
-        let Self { method, path, .. } = self;
-        if self.grpc { format!("gRPC {}", path.trim_start_matches('/')) } else { format!("{method} {path}") }
+        let Self { method, path, stream, .. } = self;
+        if !self.grpc {
+            return format!("{method} {path}");
+        }
+        let call = format!("gRPC {}", path.trim_start_matches('/'));
+        let Some(StreamSpec { kind, messages, every_ns, .. }) = *stream else { return call };
+        let plural = if messages == 1 { "" } else { "s" };
+        let stream = format!("{call}, {}, {messages} message{plural}", kind.name());
+        let every = Duration::from_nanos(every_ns);
+        if every.is_zero() { stream } else { format!("{stream} every {}", show_duration(every)) }
     }
 
     /// This target's share of the requests to `targets`.
@@ -319,7 +328,16 @@ mod tests {
         assert_eq!(Target::describe_all(&mix), "66.7 % GET /, 33.3 % login (POST /login)");
         assert_eq!(Target::describe_all(&mix[1..]), "POST /login");
         let call = Target { grpc: true, method: "POST".into(), ..Target::get("/echo.Echo/Say") };
-        assert_eq!(Target::describe_all(&[call]), "gRPC echo.Echo/Say");
+        let shown = |call: Target| Target::describe_all(&[call]);
+        assert_eq!(shown(call.clone()), "gRPC echo.Echo/Say");
+        let of = |kind, messages, every_ns| {
+            let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+            shown(Target { stream: Some(stream), ..call.clone() })
+        };
+        let paced = of(messages::StreamKind::BothWays, 20, 10_000_000);
+        assert_eq!(paced, "gRPC echo.Echo/Say, both-ways, 20 messages every 10ms");
+        let single = of(messages::StreamKind::ServerStream, 1, 0);
+        assert_eq!(single, "gRPC echo.Echo/Say, server-stream, 1 message");
         let one = |weight| Target { weight, ..Target::get(&format!("/{weight}")) };
         let many: Vec<Target> = (1..=8).map(one).collect();
         let listed =
