@@ -7,16 +7,19 @@ use hoptax_stats::share;
 const CODE: &str = "messages-differ";
 const ADVICE: &str = "Check the gateway's log, its retries and its filters of bodies. Gateways must pass \
                       each message of a call once and in order.";
+/// Limit for the number of messages with a fault via the gateway ÷ the number expected from direct's share.
+const MORE: f64 = 2.0;
+/// The number must also be above direct's by this many standard deviations of a count (Poisson).
+const SCATTER: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "void".into(),
-        when: "calls that succeeded via a gateway lost, repeated or reordered messages of their streams, or \
-               changed their content, and direct's did not"
+        when: "successful calls via a gateway lost, repeated, reordered or changed messages of streams, and \
+               direct's did not, or far less often"
             .into(),
-        seen: "A call can end with the status OK although messages are missing, and no load generator counts \
-               them.",
+        seen: "A call can end with OK although messages are missing, and no load generator counts them.",
         advice: ADVICE,
     }
 }
@@ -36,15 +39,20 @@ fn faults(counts: &MessageCounts) -> [(&'static str, u64); 4] {
 }
 
 fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let counts = case.messages.as_ref()?;
-    let of_direct = faults(direct.0.messages.as_ref()?);
+    let (counts, direct) = (case.messages.as_ref()?, direct.0.messages.as_ref()?);
+    let all = |counts: &MessageCounts| (counts.received + counts.lost) as f64;
+    let scale = share(all(counts), all(direct))?;
     // An upstream that already runs may cause faults itself.
-    let is_new = |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| *count > 0 && *of_direct == 0;
-    let new: Vec<(&str, u64)> =
-        faults(counts).into_iter().zip(of_direct).filter(is_new).map(|(fault, _)| fault).collect();
-    let wrong: u64 = new.iter().map(|(_, count)| count).sum();
-    let share = share(wrong as f64, (counts.received + counts.lost) as f64).filter(|share| *share > 0.0)?;
-    let named: Vec<String> = new.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let is_new = |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| {
+        let expected = *of_direct as f64 * scale;
+        *count as f64 > MORE * expected + SCATTER * expected.sqrt()
+    };
+    let new: Vec<_> = faults(counts).into_iter().zip(faults(direct)).filter(is_new).collect();
+    let wrong: u64 = new.iter().map(|((_, count), _)| count).sum();
+    let wrong_directly: u64 = new.iter().map(|(_, (_, count))| count).sum();
+    let share_directly = share(wrong_directly as f64, all(direct)).filter(|share| *share > 0.0);
+    let share = share(wrong as f64, all(counts)).filter(|share| *share > 0.0)?;
+    let named: Vec<String> = new.iter().map(|((what, count), _)| format!("{count} {what}")).collect();
     Some(Finding {
         evidence: evidence([
             ("sent", counts.sent.into()),
@@ -56,9 +64,10 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the messages of streams differ via the gateway, and none directly: {}. So the gateway \
-             does not do the same work.",
+            "{} of the messages of streams differ via the gateway, and {} directly: {}. So the gateway does \
+             not do the same work.",
             percent(share),
+            share_directly.map_or_else(|| "none".to_owned(), percent),
             named.join(", ")
         ),
         advice: ADVICE.to_owned(),
@@ -101,9 +110,17 @@ mod tests {
     }
 
     #[test]
+    fn raised_if_direct_has_far_fewer_faults() {
+        let findings = raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 1000), CODE);
+        let expected = "9.1 % of the messages of streams differ via the gateway, and 0.04 % directly: 1000";
+        assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
+    }
+
+    #[test]
     fn not_raised_if_the_upstream_has_the_same_faults_or_without_streams() {
         let unnumbered = |counts: &mut MessageCounts| counts.unnumbered = 10_000;
         assert_eq!(raised(&run(unnumbered, unnumbered), CODE), []);
+        assert_eq!(raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 18), CODE), [], "chance");
         assert_eq!(raised(&run(|_| (), |counts| counts.merged_in_read = 500), CODE), []);
         assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
     }
