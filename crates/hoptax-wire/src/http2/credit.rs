@@ -6,6 +6,10 @@ use super::Fault;
 /// Number of frames without progress that are accepted in a row. A client that pings an idle connection every
 /// 10 s needs a day for this.
 const CREDIT: u32 = 10_000;
+/// Each time that we send something, we accept this number of frames more. The peer can answer with a
+/// WINDOW_UPDATE of the stream, one of the connection, and a PING that measures the round trip. A stream of
+/// many small messages in one direction must not use up the credit.
+const FRAMES_PER_SEND: u32 = 3;
 /// Each time that we send this number of bytes, we accept one more frame: the peer can answer each of its
 /// reads with a WINDOW_UPDATE.
 const BYTES_PER_FRAME: usize = 256;
@@ -44,7 +48,8 @@ impl Credit {
 
     pub(super) fn sent(&mut self, bytes: usize) {
         const MOST: u32 = 1 << 30;
-        self.frames = self.frames.saturating_add((bytes / BYTES_PER_FRAME) as u32 + 1).min(MOST);
+        let more = (bytes / BYTES_PER_FRAME) as u32 + FRAMES_PER_SEND;
+        self.frames = self.frames.saturating_add(more).min(MOST);
     }
 
     /// The client has reset a stream.

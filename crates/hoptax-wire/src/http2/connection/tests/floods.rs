@@ -81,6 +81,21 @@ fn progress_ends_a_flood() {
     assert_eq!(flood(&mut client, &frames), (None, 20_000));
 }
 
+/// A stream of small messages in one direction. Some peers answer each of them with three frames.
+#[test]
+#[cfg_attr(miri, ignore = "Miri is too slow for floods")]
+fn answers_to_our_data_are_no_flood() {
+    let mut server = server(Config::default());
+    feed(&mut server, &[&headers(1, &GET, true)]);
+    let answer = Block::plain(&response_fields(200, [], None).expect("valid"));
+    assert!(server.send_head(1, &answer, &[], false, &mut Vec::new()));
+    let frames = [window_update(1, 1), window_update(0, 1), frame(kind::PING, 0, 0, &[0; 8])].concat();
+    for message in 0..20_000 {
+        assert_eq!(server.send_data(1, b"x", false, &mut Vec::new()), Some(1), "{message}");
+        assert_eq!(feed(&mut server, &[&frames]).0, [], "{message}");
+    }
+}
+
 #[test]
 fn continuations_are_counted() {
     let input =
