@@ -138,7 +138,7 @@ pub struct MessageCounts {
     /// Messages without a number, of the same calls. The answer to a client's stream needs none.
     pub unnumbered: u64,
     /// Messages that arrived in the same read as the message before them, although they were due at
-    /// different times.
+    /// different times. A busy generator causes this too, because it reads late.
     pub merged_in_read: u64,
 }
 
