@@ -204,12 +204,11 @@ fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
         return Some(format!("{text} `http2` into its gateway.yaml"));
     }
     if legs.upstream == HttpVersion::Http2 && !manifest.upstream_http2 {
-        let reason = manifest.unsupported.get("upstream_http2");
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        return Some(format!(
-            "the pack `{name}` does not speak HTTP/2 to upstreams{reason}. Omit it, or write \
-             `upstream_http2: true` into its gateway.yaml"
-        ));
+        let why = match manifest.unsupported.get("upstream_http2") {
+            Some(reason) => format!(": {reason}. Omit it"),
+            None => ". Omit it, or write `upstream_http2: true` into its gateway.yaml".to_owned(),
+        };
+        return Some(format!("the pack `{name}` does not speak HTTP/2 to upstreams{why}"));
     }
     None
 }

@@ -92,6 +92,7 @@ fn packs_are_equalised_with_http2_to_the_upstream() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("the pack `nginx` does not speak HTTP/2 to upstreams: nginx before "), "{said}");
+    assert!(said.contains(". Omit it") && !said.contains("gateway.yaml"), "{said}");
 }
 
 /// nginx's port speaks nothing but HTTP/2, and answers readiness there. nginx drops trailers.
