@@ -9,6 +9,7 @@
 
 use hoptax_format::clock;
 use hoptax_format::grpc;
+use hoptax_format::messages::{StreamKind, StreamSpec, with_room};
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
     Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Shape, TargetSpec, Timeouts, TlsSpec, TlsVersion,
@@ -223,6 +224,12 @@ fn cases() -> Vec<Case> {
             ..case("HTTP/2 with TLS 1.3", Shape::Closed, WHOLE)
         },
         Case { streams: Some(4), targets: calls, once: PIECES, ..case("gRPC", Shape::Closed, WHOLE) },
+        Case {
+            streams: Some(4),
+            targets: streams,
+            once: PIECES + LARGEST_YET,
+            ..case("gRPC, streams of the client", Shape::Closed, WHOLE)
+        },
     ]
 }
 
@@ -279,6 +286,16 @@ fn calls() -> Vec<TargetSpec> {
     grpc::add_headers(&mut headers, None);
     let body = grpc::body(b"hello").expect("short");
     vec![TargetSpec { grpc: true, ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Say", headers, body) }]
+}
+
+/// Calls with many messages, at once and one after the other.
+fn streams() -> Vec<TargetSpec> {
+    let of = |name: &str, every_ns| {
+        let stream = StreamSpec { kind: StreamKind::ClientStream, messages: 20, every_ns, same_clock: false };
+        let body = with_room(b"hello".to_vec(), false);
+        TargetSpec { name: name.into(), body, stream: Some(stream), ..calls().remove(0) }
+    };
+    vec![of("burst", 0), of("paced", 20_000)]
 }
 
 fn examine(case: &Case) {
