@@ -185,6 +185,7 @@ mod tests {
         assert_eq!(counts(second.since(&first)), (Some(3), Some(7), Some(3)));
         assert_eq!(counts(second.since(&second)), (Some(0), Some(0), Some(0)));
     }
+
     #[test]
     fn deadlines_are_those_between_two_readings() {
         let deadlines = |calls, least_ns, most_ns| Deadlines { calls, least_ns, most_ns };

@@ -171,7 +171,7 @@ impl Half {
         self.altered = None;
     }
 
-    /// Messages wait for a timer. The half cannot end before.
+    /// True if messages wait for a timer. The half cannot end before they have passed.
     pub(super) fn is_waiting(&self) -> bool {
         self.altered.as_ref().is_some_and(|altered| altered.is_waiting())
     }
