@@ -52,8 +52,11 @@ impl Proto {
         compiled.map(Self).map_err(|error| {
             // Only the debug format has the line and the column.
             let shown = format!("{error:?}");
+            let first = shown.lines().next().unwrap_or_default();
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let place = if first.starts_with(&*name) { String::new() } else { format!("{name}: ") };
             ProtoError {
-                message: format!("cannot compile {}", shown.lines().next().unwrap_or_default()),
+                message: format!("cannot compile {place}{first}"),
                 help: "fix the file; imports are looked up in its directory and in those above it".to_owned(),
             }
         })
@@ -164,7 +167,7 @@ const MOST_LISTED: usize = 12;
 /// Says which of these names the user can mean.
 fn one_of(typed: &str, known: &[String]) -> String {
     if known.is_empty() {
-        return "it has none".to_owned();
+        return "declare it in the file, or name another file".to_owned();
     }
     let more = if known.len() > MOST_LISTED { ", …" } else { "" };
     let listed = known[..known.len().min(MOST_LISTED)].join(", ");
@@ -264,6 +267,10 @@ message Request {
         let wrong = error("wrong.proto", "syntax = \"proto3\";\nmessge A {}\n");
         assert!(wrong.starts_with("cannot compile wrong.proto:2:1: "), "{wrong}");
         let wrong = error("missing.proto", "syntax = \"proto3\";\nimport \"no.proto\";\n");
-        assert!(wrong.contains("no.proto"), "{wrong}");
+        assert!(wrong.starts_with("cannot compile missing.proto:") && wrong.contains("no.proto"), "{wrong}");
+        let file = directory.path().join("binary.proto");
+        std::fs::write(&file, [0xff, 0xfe]).expect("written");
+        let wrong = Proto::compile(&file).expect_err("not text").message;
+        assert!(wrong.starts_with("cannot compile binary.proto: "), "{wrong}");
     }
 }

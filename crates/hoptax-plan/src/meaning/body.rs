@@ -38,8 +38,17 @@ pub(super) fn of_message(reader: &mut Reader<'_>, typed: Placed<Short<RawMessage
     let place = typed.place;
     match typed.value {
         Short::Word(size) => sized(reader, &Placed { place, value: size }),
-        Short::Full(RawMessage { size, text, file, json: None }) => body(reader, place, size, text, file),
-        Short::Full(RawMessage { json: Some(_), .. }) => {
+        Short::Full(RawMessage { size, text, file, json: None })
+            if [size.is_some(), text.is_some(), file.is_some()].iter().filter(|given| **given).count() == 1 =>
+        {
+            if let Some(text) = text.as_ref().filter(|text| text.value.0.contains("{{")) {
+                let message =
+                    "a message cannot contain templates, because they would change the lengths in it";
+                reader.fault(text.place, message, "write a fixed text, or the name of a `file`");
+            }
+            body(reader, place, size, text, file)
+        }
+        Short::Full(_) => {
             let message = "a message needs one of `size`, `text`, `file` and `json`";
             reader.fault(place, message, "write exactly one of the four");
             Body::Size(0)

@@ -7,7 +7,7 @@ use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Limit, Placed, RawBudget, RawLoadSelector, RawLoop};
 use crate::units::{self, nearest, show_budget_value, show_change};
-use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric, Target};
+use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric, Target, Upstream};
 use hoptax_format::messages::StreamKind;
 use hoptax_record::{DIRECT, Times};
 use std::collections::BTreeSet;
@@ -18,6 +18,8 @@ pub(super) struct Setting<'a> {
     pub(super) gateways: &'a [Gateway],
     /// The targets of the plan.
     pub(super) targets: &'a [Target],
+    /// The upstream of the plan.
+    pub(super) upstream: &'a Upstream,
     /// The load points that a budget can select.
     pub(super) load: &'a [LoadPoint],
     /// Whether there is a baseline run to compare with.
@@ -52,7 +54,7 @@ fn read_one(
     let metric = entry.metric.value;
     check_measured(reader, &entry.metric, setting);
     if !setting.starts {
-        check_streams(reader, &entry.metric, setting.targets);
+        check_streams(reader, &entry.metric, setting);
     }
     let mut budget = Budget::of(metric);
     for (label, others) in [(&entry.gateway, &[][..]), (&entry.against, &[DIRECT])] {
@@ -110,7 +112,7 @@ fn check_measured(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Set
 }
 
 /// Refuses a metric of messages that no call of the plan has.
-fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, targets: &[Target]) {
+fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Setting<'_>) {
     const ALL: [StreamKind; 3] = [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays];
     let Placed { place, value: metric } = *typed;
     let kinds: &[StreamKind] = match (metric, metric.times()) {
@@ -120,7 +122,12 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, targets: &[Tar
         (_, Some(Times::FirstMessage)) | (Metric::CpuUsPerMessage, _) => &ALL,
         (_, Some(Times::Response) | None) => return,
     };
-    if targets.iter().filter_map(|target| target.stream).any(|stream| kinds.contains(&stream.kind)) {
+    let mut streams = setting.targets.iter().filter_map(|target| target.stream);
+    if streams.any(|stream| kinds.contains(&stream.kind)) {
+        if metric.times() == Some(Times::Age) && !matches!(setting.upstream, Upstream::BuiltIn(_)) {
+            let message = format!("`{}` needs the built-in upstream, which writes times", metric.name());
+            reader.fault(place, message, "remove this budget, or `url`");
+        }
         return;
     }
     let kinds: Vec<&str> = kinds.iter().map(|kind| kind_name(Some(*kind))).collect();

@@ -107,13 +107,17 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         Some(deadline) => Some(read_deadline(reader, &deadline)?),
         None => None,
     };
+    let faults_before = reader.faults.len();
     let faults = HopFaults {
         drop: drop.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         repeat: repeat.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         hold: reader.time(hold, Duration::ZERO),
         deadline,
     };
-    if let Err((message, help)) = check_hop_faults(&faults) {
+    // A value that cannot be read was reported.
+    if reader.faults.len() == faults_before
+        && let Err((message, help)) = check_hop_faults(&faults)
+    {
         reader.fault(place, message, help);
     }
     Some(faults)

@@ -114,6 +114,7 @@ pub(crate) fn understand(
     let setting = budget::Setting {
         gateways: &gateways,
         targets: &targets,
+        upstream: &upstream.value,
         load: &load,
         baseline: false,
         starts: start.is_some(),
@@ -218,8 +219,8 @@ pub(crate) fn understand_budget(
     let mut reader = Reader::new(&nothing, sources);
     let BudgetContext { plan, baseline } = *context;
     let starts = plan.start.is_some();
-    let Plan { gateways, targets, load, .. } = plan;
-    let setting = budget::Setting { gateways, targets, load, baseline, starts };
+    let Plan { gateways, targets, upstream, load, .. } = plan;
+    let setting = budget::Setting { gateways, targets, upstream, load, baseline, starts };
     let budget = budget::read(&mut reader, raw, &setting);
     if reader.faults.is_empty() { Ok(budget) } else { Err(reader.faults) }
 }

@@ -164,6 +164,8 @@ fn wrong_streams_are_refused() {
         ("kind: both-ways, compression: gzip", "compression would hide the number and the time in each"),
         ("message: { json: { text: hi } }", "`json` needs a `.proto` file; add `proto: FILE`"),
         ("message: { size: 1B, json: '{}' }", "a message needs one of `size`, `text`, `file` and `json`"),
+        ("message: { size: 1B, text: a }", "a message needs one of `size`, `text`, `file` and `json`; write"),
+        ("message: { text: '{{seq}}' }", "a message cannot contain templates, because they would change the"),
         ("proto: missing.proto", "cannot read no-such-directory/missing.proto"),
         ("kind: both", "unknown value `both`"),
     ] {
@@ -206,6 +208,8 @@ fn budgets_of_messages_need_such_messages() {
             good(&with(kind, metric));
         }
     }
+    let elsewhere = with("server-stream", "age_p50") + "upstream: { url: \"http://127.0.0.1:9\" }\n";
+    assert!(faults(&elsewhere)[0].starts_with("4:20 `age_p50` needs the built-in upstream, which writes"));
     let gap = "4:20 only calls with `kind: server-stream or both-ways` have `gap_p50`; remove this";
     for (kind, metric, expected) in [
         ("unary", "cpu_us_per_message", "4:20 only calls with `kind: server-stream, client-stream or both"),

@@ -173,6 +173,7 @@ fn faults_of_hops() {
             "{ name: hop-h2, upstream_http: 1.1, faults: { drop: 1% } }",
             "1:56 `faults` needs HTTP/2 to the upstream; remove `upstream_http`, or remove `faults`",
         ),
+        ("{ name: hop-h2, faults: { drop: 2 } }", "1:44 the share `2` is more than 100%; write at most 1;"),
         ("{ name: hop-h2, faults: { drop: 0% } }", "1:36 the faults have no effect; write at least one of"),
         ("{ name: hop-h2, faults: { hold: 2m } }", "1:36 2m is too long; write 1m or less"),
         ("{ name: hop-h2, faults: { deadline: 0s } }", "1:36 the deadline is zero; write a time such as"),
