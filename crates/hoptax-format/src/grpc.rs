@@ -42,6 +42,20 @@ pub fn add_headers(headers: &mut Vec<(String, String)>, deadline_ns: Option<u64>
     }
 }
 
+/// Turns the headers of a call into those of a gRPC-Web call. A content type of gRPC-Web that the user has
+/// set stays.
+pub fn web_headers(headers: &mut Vec<(String, String)>) {
+    let is_grpc = |value: &str| grpc::is_grpc(value.as_bytes());
+    headers.retain(|(name, value)| {
+        !name.eq_ignore_ascii_case("te") && !(name.eq_ignore_ascii_case("content-type") && is_grpc(value))
+    });
+    for (name, value) in [("content-type", grpc::WEB_CONTENT_TYPE), ("x-grpc-web", "1")] {
+        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+}
+
 /// The body of a call: the message with its prefix.
 ///
 /// # Errors
@@ -141,6 +155,25 @@ mod tests {
         let own = ("Content-Type", "application/grpc+proto");
         let expected = [own, ("te", "trailers"), ("grpc-timeout", "150m")];
         assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn calls_of_grpc_web_have_its_headers() {
+        let owned = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut headers = owned(&[("host", "a")]);
+        add_headers(&mut headers, Some(150_000_000));
+        web_headers(&mut headers);
+        let web = ("content-type", "application/grpc-web+proto");
+        let expected = owned(&[("host", "a"), ("grpc-timeout", "150m"), web, ("x-grpc-web", "1")]);
+        assert_eq!(headers, expected);
+        web_headers(&mut headers);
+        assert_eq!(headers, expected, "the second time changes nothing");
+        let own = [("Content-Type", "application/grpc-web"), ("TE", "trailers"), ("X-Grpc-Web", "yes")];
+        let mut headers = owned(&own);
+        web_headers(&mut headers);
+        assert_eq!(headers, owned(&[own[0], own[2]]));
     }
 
     #[test]

@@ -505,11 +505,15 @@ pub struct TargetSpec {
     /// How the body is divided into chunks. Absent if it has a `content-length` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunked: Option<Chunked>,
-    /// True if the request is a gRPC call, which needs HTTP/2. Its body is a message with its prefix of five
-    /// bytes ([`crate::grpc::body`]). The status of the call says whether it succeeded, and not the status of
-    /// the response.
+    /// True if the request is a gRPC call. It needs HTTP/2, unless `grpc_web` is true. Its body is a message
+    /// with its prefix of five bytes ([`crate::grpc::body`]). The status of the call says whether it
+    /// succeeded, and not the status of the response.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// True if the call uses gRPC-Web, which needs no HTTP trailers: the response's body ends with the status
+    /// of the call. Such a call can use HTTP/1.1 too. Needs `grpc`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grpc_web: bool,
     /// Who sends how many messages in the call. The body is then one message without its prefix, and begins
     /// with room for a [stamp](crate::messages::Stamp). Absent if the call has one message in each direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -533,6 +537,7 @@ impl TargetSpec {
             body_is_template: false,
             chunked: None,
             grpc: false,
+            grpc_web: false,
             stream: None,
             checks: Vec::new(),
         }

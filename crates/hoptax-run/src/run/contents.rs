@@ -136,6 +136,7 @@ fn request(target: &Target, body: Vec<u8>, host: &str) -> TargetSpec {
         body_is_template: target.body_is_template,
         chunked: target.chunked,
         grpc: target.grpc,
+        grpc_web: false,
         stream: target.stream,
         checks: target.checks.clone(),
     }

@@ -25,6 +25,9 @@ pub const TIMEOUT: &str = "grpc-timeout";
 /// messages too.
 pub const CONTENT_TYPE: &str = "application/grpc";
 
+/// The media type of gRPC-Web that says that messages are protobuf.
+pub const WEB_CONTENT_TYPE: &str = "application/grpc-web+proto";
+
 /// True if a content type is that of gRPC. `application/grpc-web` is another protocol.
 pub fn is_grpc(content_type: &[u8]) -> bool {
     let Some((start, rest)) = content_type.split_at_checked(CONTENT_TYPE.len()) else { return false };

@@ -90,6 +90,7 @@ fn targets() -> [TargetSpec; 1] {
         body_is_template: false,
         chunked: None,
         grpc: false,
+        grpc_web: false,
         stream: None,
         checks: Vec::new(),
     }]
