@@ -96,6 +96,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let cpus = cpus(self.cpus.as_deref())?;
+        refuse_twice(&self.streams)?;
         let settings = BuiltInUpstream {
             instances: self.instances,
             status: self.status,
@@ -189,6 +190,16 @@ fn grpc_stream(typed: &str) -> Result<PathStream, String> {
     Ok(PathStream { path: grpc::path(service, method), stream })
 }
 
+/// Refuses two kinds of streams of one method.
+fn refuse_twice(streams: &[PathStream]) -> Result<(), BadInput> {
+    let mut paths: Vec<&str> = streams.iter().map(|stream| stream.path.as_str()).collect();
+    paths.sort_unstable();
+    match paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(BadInput(format!("--grpc-stream names {} twice; leave one out", pair[0]))),
+        None => Ok(()),
+    }
+}
+
 fn grpc_status(typed: &str) -> Result<Status, String> {
     let known = || format!("`{typed}` is not a gRPC status; use a name such as not-found");
     Status::from_name(typed).ok_or_else(known)
@@ -237,6 +248,11 @@ mod tests {
             let error = grpc_stream(typed).expect_err("wrong");
             assert!(error.contains(part), "{typed}: {error}");
         }
+        let [one, same, other] = ["a.B/C=both-ways", "/a.B/C=server-stream", "a.B/D=both-ways"]
+            .map(|typed| grpc_stream(typed).expect("right"));
+        assert!(refuse_twice(&[one.clone(), other]).is_ok());
+        let BadInput(error) = refuse_twice(&[one, same]).expect_err("twice");
+        assert_eq!(error, "--grpc-stream names /a.B/C twice; leave one out");
         assert_eq!(grpc_status("not-found"), Ok(Status::NotFound));
         assert!(grpc_status("5").is_err());
     }
