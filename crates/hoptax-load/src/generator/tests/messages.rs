@@ -5,7 +5,7 @@ use super::*;
 use hoptax_format::clock;
 use hoptax_format::grpc;
 use hoptax_format::messages::{MessagesRecord, Stamp, StreamKind, StreamSpec, with_room};
-use hoptax_wire::http2::{self, Block, Config, OutField, Sections, response_fields};
+use hoptax_wire::http2::{self, Block, Code, Config, OutField, Sections, response_fields};
 use std::collections::BTreeSet;
 
 /// What a server does with a message of the client: it gets the number of the message and its bytes with the
@@ -15,11 +15,17 @@ type Answer = fn(u64, &[u8]) -> Vec<u8>;
 /// Calls `answer` for each whole message, and ends a call when the client has ended it. `greeting` is sent
 /// when the client has ended its side, before the trailers. A response begins with its first message.
 fn talking(answer: Answer, greeting: fn() -> Vec<Vec<u8>>) -> Server {
-    Server::new(move |socket, _| talk(socket, Config::default(), answer, greeting))
+    Server::new(move |socket, _| talk(socket, (Config::default(), None), answer, greeting))
 }
 
-fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() -> Vec<Vec<u8>>) {
-    let mut out = Vec::new();
+/// Sends GOAWAY when this number of messages has arrived on the connection, if there is one.
+fn talk(
+    mut socket: TcpStream,
+    (config, last): (Config, Option<u64>),
+    answer: Answer,
+    greeting: fn() -> Vec<Vec<u8>>,
+) {
+    let (mut out, mut all) = (Vec::new(), 0);
     let mut wire = http2::Connection::server(config, &mut out);
     let fields = response_fields(200, [("content-type", "application/grpc")], None).expect("valid");
     let head = Block::plain(&fields);
@@ -45,6 +51,10 @@ fn talk(mut socket: TcpStream, config: Config, answer: Answer, greeting: fn() ->
                 let message: Vec<u8> = body.drain(..length).collect();
                 let bytes = answer(*number, &message);
                 *number += 1;
+                all += 1;
+                if last == Some(all) {
+                    wire.go_away(Code::NO_ERROR, &mut out);
+                }
                 if bytes.is_empty() {
                     continue;
                 }
@@ -211,13 +221,30 @@ fn a_stream_of_the_client_needs_one_answer() {
 fn messages_wait_for_a_window_and_none_is_lost() {
     let config = Config { window: 100, connection_window: 65_535, ..Config::default() };
     let server = Server::new(move |socket, _| {
-        talk(socket, config, |_, message| message.to_vec(), nothing);
+        talk(socket, (config, None), |_, message| message.to_vec(), nothing);
     });
     let mut spec = stream(&server, StreamKind::BothWays, MILLISECOND);
     spec.targets[0].body = with_room(vec![b'x'; 250], true);
     let record = load(&spec);
     let counts = messages(&record).counts;
     assert_eq!((record.counts.ok, counts.sent, counts.received), (CALLS, ALL, ALL), "{counts:?}");
+}
+
+#[test]
+fn streams_continue_on_a_connection_that_gets_no_further_ones() {
+    let server = Server::new(|socket, _| {
+        talk(socket, (Config::default(), Some(15)), |_, message| message.to_vec(), nothing);
+    });
+    for every_ns in [0, MILLISECOND] {
+        let record = load(&stream(&server, StreamKind::BothWays, every_ns));
+        let counts = messages(&record).counts;
+        assert_eq!((record.counts.ok, counts.received), (CALLS, ALL), "{counts:?}");
+        assert_eq!((counts.lost, counts.repeated, counts.reordered), (0, 0, 0), "{counts:?}");
+        // The messages of a call that GOAWAY excluded are sent again.
+        assert!(counts.sent >= ALL, "{counts:?}");
+        // At its GOAWAY, a connection has four open streams at most. One call can have ended before.
+        assert!(record.lifetime.opened >= CALLS / 5, "{}", record.lifetime.opened);
+    }
 }
 
 #[test]
