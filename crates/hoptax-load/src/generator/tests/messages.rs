@@ -18,7 +18,7 @@ fn talking(answer: Answer, greeting: fn() -> Vec<Vec<u8>>) -> Server {
     Server::new(move |socket, _| talk(socket, (Config::default(), None), answer, greeting))
 }
 
-/// Sends GOAWAY when this number of messages has arrived on the connection, if there is one.
+/// As for [`talking`]. Sends GOAWAY when `last` messages have arrived on the connection.
 fn talk(
     mut socket: TcpStream,
     (config, last): (Config, Option<u64>),
