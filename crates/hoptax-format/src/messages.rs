@@ -117,6 +117,9 @@ pub struct MessagesRecord {
     pub counts: MessageCounts,
     /// Times of messages, nanoseconds.
     pub histograms: MessageHistograms,
+    /// True if the load also had requests without streams, whose messages are not counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mixed: bool,
 }
 
 /// Numbers of messages that were due in the measured time, whenever their call began. If it is not known when

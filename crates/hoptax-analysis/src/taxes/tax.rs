@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn cpu_time_is_not_divided_by_messages_if_there_were_other_requests_too() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.push(via("direct", round).first().both_ways_us(100, 1000).mixed());
+            run.push(via("nginx", round).both_ways_us(150, 1000).gateway_cpu_us(40_000).mixed());
+        }
+        let tax = tax(&run, "nginx");
+        assert_eq!(tax.get(Metric::CpuUsPerMessage), None);
+        assert!(tax.get(Metric::AddedMessageP50).is_some() && tax.cpu_us_per_request.is_some(), "{tax:?}");
+    }
+
+    #[test]
     fn without_streams_there_is_nothing_about_messages() {
         let analysis = Run::steady(3, 100, &[("nginx", 150)]).analyse();
         let json = serde_json::to_string(&(&analysis.cases, &analysis.noise_floor)).expect("plain data");

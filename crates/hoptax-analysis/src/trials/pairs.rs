@@ -46,7 +46,7 @@ impl<'t, 'a> Pairs<'t, 'a> {
                 self.own(|trial| Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)))
             }
             Metric::CpuUsPerMessage => self.own(|trial| {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages as f64))
+                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
             }),
             Metric::ExtraUpstreamRequests => self.own(|trial| {
                 let (requests, sent) = (trial.record.ledger.as_ref()?.requests, trial.load.lifetime.sent);

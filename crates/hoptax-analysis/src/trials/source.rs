@@ -26,7 +26,7 @@ impl Source {
         let part_and_whole = |trial: &Trial<'_>| match metric {
             Metric::CpuUsPerRequest => Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)),
             Metric::CpuUsPerMessage => {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages as f64))
+                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
             }
             Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),
             _ => Some((of_trial(metric, trial)?, 1.0)),

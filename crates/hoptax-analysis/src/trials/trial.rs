@@ -60,8 +60,9 @@ pub struct Trial<'a> {
 /// Messages of streams in one trial. Each histogram is absent if it is empty or cannot be read.
 #[derive(Debug)]
 pub struct MessageTrial {
-    /// Number of messages that were due in the measured time, sent and received.
-    pub messages: u64,
+    /// Number of messages that were due in the measured time, sent and received. Absent if the load also had
+    /// requests without streams, because the gateway's CPU time includes these.
+    pub messages: Option<u64>,
     /// From when the client's message was due until its answer arrived, ns.
     pub response_time: Option<Histogram<u64>>,
     /// From sending the request until the first message arrived, ns.
@@ -77,7 +78,7 @@ impl MessageTrial {
         let held = |encoded: &Encoded| encoded.decode().ok().filter(|times| !times.is_empty());
         let (counts, histograms) = (&record.counts, &record.histograms);
         Self {
-            messages: counts.sent + counts.received,
+            messages: (!record.mixed).then_some(counts.sent + counts.received),
             response_time: held(&histograms.response_time),
             first_message: held(&histograms.first_message),
             age: held(&histograms.age),
@@ -195,9 +196,9 @@ impl<'a> Trial<'a> {
     }
 
     /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs. Absent
-    /// without streams, or if the CPU time was not recorded.
+    /// without streams, if there were other requests too, or if the CPU time was not recorded.
     pub fn gateway_us_per_message(&self) -> Option<f64> {
-        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages as f64)
+        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages? as f64)
     }
 
     /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed

@@ -112,7 +112,8 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
         age: times(|one| &one.age)?,
         gap: times(|one| &one.gap)?,
     };
-    Ok(Some(MessagesRecord { counts, histograms }))
+    let mixed = all.iter().any(|one| one.mixed);
+    Ok(Some(MessagesRecord { counts, histograms, mixed }))
 }
 
 /// How the connections of all parts were used. `None` if one of the parts did not record this.

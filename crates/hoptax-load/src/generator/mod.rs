@@ -523,6 +523,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         tally.add(outcome.tally);
     }
     tally.connections.asked = u64::from(spec.own_connections());
+    let mixed = spec.targets.iter().any(|target| target.stream.is_none());
     tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
     let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let moments = tally.paths.as_mut().and_then(|paths| paths.moments.take()).map(|moments| {
@@ -575,7 +576,7 @@ fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Out
         lifetime: tally.lifetime,
         connections: tally.connections,
         http2,
-        messages: tally.messages.map(|messages| messages.record()),
+        messages: tally.messages.map(|messages| messages.record(mixed)),
         bytes: tally.bytes,
         cpu,
         rss_bytes_max: limits::largest_resident_set(),

@@ -55,14 +55,15 @@ impl Messages {
         }
     }
 
-    pub(crate) fn record(&self) -> MessagesRecord {
+    /// The record. `mixed` is true if the load also had requests without streams.
+    pub(crate) fn record(&self, mixed: bool) -> MessagesRecord {
         let histograms = MessageHistograms {
             response_time: Encoded::new(&self.response_time),
             first_message: Encoded::new(&self.first_message),
             age: Encoded::new(&self.age),
             gap: Encoded::new(&self.gap),
         };
-        MessagesRecord { counts: self.counts, histograms }
+        MessagesRecord { counts: self.counts, histograms, mixed }
     }
 }
 

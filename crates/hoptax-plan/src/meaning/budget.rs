@@ -128,6 +128,11 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Sett
             let message = format!("`{}` needs the built-in upstream, which writes times", metric.name());
             reader.fault(place, message, "remove this budget, or `url`");
         }
+        let mut targets = setting.targets.iter();
+        if metric == Metric::CpuUsPerMessage && targets.any(|target| target.stream.is_none()) {
+            let message = "`cpu_us_per_message` needs a plan in which all targets have streams";
+            reader.fault(place, message, "use `cpu_us_per_request`, or remove the other targets");
+        }
         return;
     }
     let kinds: Vec<&str> = kinds.iter().map(|kind| kind_name(Some(*kind))).collect();

@@ -208,6 +208,13 @@ fn budgets_of_messages_need_such_messages() {
             good(&with(kind, metric));
         }
     }
+    let streams = "{ grpc: { service: a, method: B, kind: both-ways } }";
+    let mix = plan(&format!("[{streams}, {{ grpc: {{ service: a, method: C }} }}]"), "");
+    let budgets = "budget: [{ metric: message_p50, max: 1ms }, { metric: cpu_us_per_message, max: 1ms }]\n";
+    let mix = mix + budgets;
+    let found = faults(&mix);
+    let expected = "4:55 `cpu_us_per_message` needs a plan in which all targets have streams; use `cpu_us_";
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
     let elsewhere = with("server-stream", "age_p50") + "upstream: { url: \"http://127.0.0.1:9\" }\n";
     assert!(faults(&elsewhere)[0].starts_with("4:20 `age_p50` needs the built-in upstream, which writes"));
     let gap = "4:20 only calls with `kind: server-stream or both-ways` have `gap_p50`; remove this";

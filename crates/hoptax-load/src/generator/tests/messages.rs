@@ -149,6 +149,18 @@ fn every_echo_is_accounted_for_at_any_pace() {
 }
 
 #[test]
+fn a_mix_with_other_calls_says_so() {
+    let server = talking(|_, message| message.to_vec(), nothing);
+    let mut spec = stream(&server, StreamKind::BothWays, 0);
+    assert!(!messages(&load(&spec)).mixed);
+    let body = grpc::body(b"hello").expect("short");
+    let unary = TargetSpec { name: "unary".to_owned(), stream: None, body, ..spec.targets[0].clone() };
+    spec.targets.push(unary);
+    let record = load(&spec);
+    assert!(messages(&record).mixed && record.counts.ok == CALLS, "{:?}", record.counts);
+}
+
+#[test]
 fn what_happens_to_single_messages_is_counted() {
     let of = |answer: Answer| {
         let server = talking(answer, nothing);

@@ -126,7 +126,7 @@ fn messages(counts: MessageCounts) -> MessagesRecord {
     let none = || histogram(TRIAL_DIGITS, []);
     let histograms =
         MessageHistograms { response_time: times(50), first_message: times(70), age: none(), gap: none() };
-    MessagesRecord { counts, histograms }
+    MessagesRecord { counts, histograms, mixed: false }
 }
 
 const LOSSY: MessageCounts = MessageCounts {
