@@ -39,7 +39,7 @@ pub(super) fn of_message(reader: &mut Reader<'_>, typed: Placed<Short<RawMessage
     match typed.value {
         Short::Word(size) => sized(reader, &Placed { place, value: size }),
         Short::Full(RawMessage { size, text, file, json: None })
-            if [size.is_some(), text.is_some(), file.is_some()].iter().filter(|given| **given).count() == 1 =>
+            if u8::from(size.is_some()) + u8::from(text.is_some()) + u8::from(file.is_some()) == 1 =>
         {
             if let Some(text) = text.as_ref().filter(|text| text.value.0.contains("{{")) {
                 let message =
