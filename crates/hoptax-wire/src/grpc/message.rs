@@ -88,6 +88,11 @@ impl Messages {
         self.state & AT == 0
     }
 
+    /// Ignores all further input, as after a fault.
+    pub(super) fn refuse(&mut self) {
+        self.state |= BROKEN;
+    }
+
     /// Decodes the next event from the front of `input`. Returns the number of bytes consumed too. `most` is
     /// the largest accepted length of a message, bytes.
     ///
@@ -96,7 +101,7 @@ impl Messages {
     pub fn advance(&mut self, input: &[u8], most: u32) -> Result<(usize, Step), Fault> {
         let step = self.step(input, most);
         if step.is_err() {
-            self.state |= BROKEN;
+            self.refuse();
         }
         step
     }

@@ -6,14 +6,18 @@
 //!   response:  HEADERS (200) ─► DATA: messages ─► HEADERS (grpc-status)
 //!              HEADERS (200, grpc-status)                      trailers only
 //! ```
+//!
+//! gRPC-Web ([`WebTrailers`]) needs no HTTP trailers: the body ends with the status.
 
 mod message;
 mod status;
 mod text;
+mod web;
 
 pub use message::{Fault, Messages, PREFIX, Step, write_message};
 pub use status::Status;
 pub use text::{decode_message, encode_message, read_timeout, timeout};
+pub use web::{TRAILERS, WebTrailers, write_trailers};
 
 /// The header, or the field of the trailers, with the number of the status.
 pub const STATUS: &str = "grpc-status";
@@ -28,15 +32,27 @@ pub const CONTENT_TYPE: &str = "application/grpc";
 /// The media type of gRPC-Web that says that messages are protobuf.
 pub const WEB_CONTENT_TYPE: &str = "application/grpc-web+proto";
 
+/// The media type of gRPC-Web. `application/grpc-web-text` has the same content in base64.
+const OF_WEB: &str = "application/grpc-web";
+
 /// True if a content type is that of gRPC. `application/grpc-web` is another protocol.
 pub fn is_grpc(content_type: &[u8]) -> bool {
-    let Some((start, rest)) = content_type.split_at_checked(CONTENT_TYPE.len()) else { return false };
-    start.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';'))
+    is_type(content_type, CONTENT_TYPE)
+}
+
+/// True if a content type is that of gRPC-Web in its binary form.
+pub fn is_grpc_web(content_type: &[u8]) -> bool {
+    is_type(content_type, OF_WEB)
+}
+
+fn is_type(content_type: &[u8], expected: &str) -> bool {
+    let Some((start, rest)) = content_type.split_at_checked(expected.len()) else { return false };
+    start.eq_ignore_ascii_case(expected.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_grpc;
+    use super::{is_grpc, is_grpc_web};
 
     #[test]
     fn a_content_type_of_grpc_may_name_the_messages() {
@@ -46,6 +62,17 @@ mod tests {
         }
         for no in ["", "application/grp", "application/grpc-web", "application/grpcx", "text/plain"] {
             assert!(!is_grpc(no.as_bytes()), "{no}");
+        }
+    }
+
+    #[test]
+    fn the_content_type_of_grpc_web_is_another() {
+        for yes in ["application/grpc-web", "Application/gRPC-Web+proto", "application/grpc-web;a=b"] {
+            assert!(is_grpc_web(yes.as_bytes()), "{yes}");
+        }
+        for no in ["", "application/grpc", "application/grpc+proto", "application/grpc-web-text", "text/plain"]
+        {
+            assert!(!is_grpc_web(no.as_bytes()), "{no}");
         }
     }
 }
