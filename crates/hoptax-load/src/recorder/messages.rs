@@ -1,7 +1,5 @@
 //! Messages of calls with streams.
 
-use super::Recorder;
-use super::times::Times;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord, StreamKind, StreamSpec};
@@ -65,59 +63,38 @@ impl Messages {
         };
         MessagesRecord { counts: self.counts, histograms, mixed }
     }
-}
 
-impl Recorder {
-    /// Records that a message was sent that was due at `due`.
-    pub(crate) fn message_sent(&mut self, due: u64) {
-        if self.counts(due)
-            && let Some(messages) = &mut self.tally.messages
-        {
-            messages.counts.sent += 1;
-        }
+    pub(super) fn sent(&mut self) {
+        self.counts.sent += 1;
     }
 
-    /// Records the arrival of a message of the call with these times.
-    pub(crate) fn message_arrived(&mut self, times: Times, arrival: Arrival) {
-        let Arrival { now, due, spec, repeated, reordered, before, merged } = arrival;
-        let is_echo = spec.kind == StreamKind::BothWays;
-        // The clock of another host says nothing about this one.
-        let due = due.filter(|_| is_echo || spec.same_clock);
-        let (counts, call_counts) = (self.counts(due.unwrap_or(now)), self.counts(times.scheduled));
-        let Some(messages) = &mut self.tally.messages else { return };
-        if before.is_none()
-            && call_counts
-            && let Some(sent) = times.sent
-        {
-            messages.first_message.saturating_record(now.saturating_sub(sent));
-        }
-        if !counts {
-            return;
-        }
-        messages.counts.received += 1;
-        messages.counts.repeated += u64::from(repeated);
-        messages.counts.reordered += u64::from(reordered);
-        messages.counts.merged_in_read += u64::from(merged);
+    /// Records the time from sending a request until its first message arrived.
+    pub(super) fn first(&mut self, ns: u64) {
+        self.first_message.saturating_record(ns);
+    }
+
+    /// Records a message that was due in the measured time. `due` is absent if that time is not of our clock.
+    pub(super) fn arrived(&mut self, arrival: Arrival, due: Option<u64>) {
+        let Arrival { now, spec, repeated, reordered, before, merged, .. } = arrival;
+        self.counts.received += 1;
+        self.counts.repeated += u64::from(repeated);
+        self.counts.reordered += u64::from(reordered);
+        self.counts.merged_in_read += u64::from(merged);
         if let Some(before) = before {
-            messages.gap.saturating_record(now.saturating_sub(before));
+            self.gap.saturating_record(now.saturating_sub(before));
         }
         match due {
             _ if repeated => {}
-            Some(due) if is_echo => messages.response_time.saturating_record(now.saturating_sub(due)),
-            Some(due) => messages.age.saturating_record(now.saturating_sub(due)),
+            Some(due) if spec.kind == StreamKind::BothWays => {
+                self.response_time.saturating_record(now.saturating_sub(due));
+            }
+            Some(due) => self.age.saturating_record(now.saturating_sub(due)),
             None => {}
         }
     }
 
-    /// Records how many messages a successful call should have received and did not, and how many had no
-    /// number.
-    pub(crate) fn messages_lost(&mut self, scheduled: u64, now: u64, lost: u64, unnumbered: u64) {
-        if scheduled < self.end
-            && now >= self.start
-            && let Some(messages) = &mut self.tally.messages
-        {
-            messages.counts.lost += lost;
-            messages.counts.unnumbered += unnumbered;
-        }
+    pub(super) fn lost(&mut self, lost: u64, unnumbered: u64) {
+        self.counts.lost += lost;
+        self.counts.unnumbered += unnumbered;
     }
 }

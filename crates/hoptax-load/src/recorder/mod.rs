@@ -23,6 +23,7 @@ use crate::tls::Agreed;
 use hdrhistogram::Histogram;
 use hoptax_format::grpc::Status;
 use hoptax_format::histogram::{self, TRIAL_DIGITS};
+use hoptax_format::messages::StreamKind;
 use hoptax_format::record::{Cause, FailureKind, Http2Tally, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
 use messages::Messages;
@@ -279,6 +280,42 @@ impl Recorder {
     /// Records that a request had to wait until a connection was free.
     pub(crate) fn waited(&mut self, scheduled: u64) {
         self.tally.busy.waited += u64::from(self.counts(scheduled));
+    }
+
+    /// Records that a message was sent that was due at `due`.
+    pub(crate) fn message_sent(&mut self, due: u64) {
+        if self.counts(due)
+            && let Some(messages) = &mut self.tally.messages
+        {
+            messages.sent();
+        }
+    }
+
+    /// Records the arrival of a message of the call with these times.
+    pub(crate) fn message_arrived(&mut self, times: Times, arrival: Arrival) {
+        // The clock of another host says nothing about this one.
+        let is_ours = arrival.spec.kind == StreamKind::BothWays || arrival.spec.same_clock;
+        let due = arrival.due.filter(|_| is_ours);
+        let counts = self.counts(due.unwrap_or(arrival.now));
+        let sent = times.sent.filter(|_| arrival.before.is_none() && self.counts(times.scheduled));
+        let Some(messages) = &mut self.tally.messages else { return };
+        if let Some(sent) = sent {
+            messages.first(arrival.now.saturating_sub(sent));
+        }
+        if counts {
+            messages.arrived(arrival, due);
+        }
+    }
+
+    /// Records how many messages a successful call should have received and did not, and how many had no
+    /// number.
+    pub(crate) fn messages_lost(&mut self, scheduled: u64, now: u64, lost: u64, unnumbered: u64) {
+        if scheduled < self.end
+            && now >= self.start
+            && let Some(messages) = &mut self.tally.messages
+        {
+            messages.lost(lost, unnumbered);
+        }
     }
 
     /// Records how long a turn of the event loop took.

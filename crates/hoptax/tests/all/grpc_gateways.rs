@@ -91,9 +91,9 @@ warmup: 100ms
     ));
     for gateway in further {
         for case in cases(&report, gateway) {
-            let (counts, messages) = (&case["counts"], &case["messages"]);
-            let sent = counts["scheduled"].as_u64().map(|calls| 10 * calls);
-            assert_eq!([messages["sent"].as_u64(), messages["received"].as_u64()], [sent; 2], "{gateway}");
+            let messages = &case["messages"];
+            assert!(messages["sent"].as_u64() > Some(0), "{gateway}: {messages}");
+            assert_eq!(messages["received"], messages["sent"], "{gateway}: {messages}");
             assert_eq!(messages["lost"].as_u64(), Some(0), "{gateway}: {messages}");
         }
     }
