@@ -5,7 +5,8 @@ use crate::recorder::{Call, Response, Times};
 use crate::stamped::Stamped;
 use crate::target::Target;
 use hoptax_format::grpc::Status;
-use hoptax_wire::grpc::{self, Messages};
+use hoptax_wire::grpc::{self, Fault, Messages, Step, WebTrailers};
+use hoptax_wire::http1::fields;
 use hoptax_wire::http2::FieldList;
 
 /// Number of an exchange in its worker, from 0.
@@ -68,10 +69,12 @@ impl StreamOf {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The status of a gRPC call, once it is known.
+    /// The status of a gRPC call in its trailers or its head, once it is known.
     call: Option<Status>,
     /// The messages in the response to a gRPC call.
-    pub(crate) messages: Messages,
+    messages: Messages,
+    /// The end of the response to a gRPC-Web call.
+    web: WebTrailers,
     pub(crate) bytes: u64,
     pub(crate) body: u64,
     /// Counters for the checks of the target. Empty if the checks need no counters.
@@ -86,6 +89,7 @@ impl Exchange {
             status: 0,
             call: None,
             messages: Messages::default(),
+            web: WebTrailers::default(),
             bytes: 0,
             body: 0,
             progress: vec![0; room_for_checks].into(),
@@ -100,19 +104,43 @@ impl Exchange {
         target.checks.begin(&mut self.answer.progress);
         (self.answer.status, self.answer.bytes, self.answer.body) = (0, 0, 0);
         (self.answer.call, self.answer.messages) = (None, Messages::default());
+        self.answer.web = WebTrailers::default();
     }
 }
 
 impl Answer {
-    /// Reads a part of the body of the response to a gRPC call.
-    pub(crate) fn read_messages(&mut self, data: &[u8]) {
+    /// Decodes the next event of the body of the response to a gRPC call of `target`.
+    #[inline]
+    pub(crate) fn advance(&mut self, target: &Target, data: &[u8]) -> Result<(usize, Step), Fault> {
+        if target.is_web {
+            return self.web.advance(&mut self.messages, data, u32::MAX);
+        }
+        self.messages.advance(data, u32::MAX)
+    }
+
+    /// Reads a part of the body of the response to a gRPC call of `target`.
+    pub(crate) fn read_messages(&mut self, target: &Target, data: &[u8]) {
         // After a fault, there is not one whole message. Bodies of other answers than gRPC's have faults too.
-        let _ = self.messages.skim(data, u32::MAX);
+        let _ = match target.is_web {
+            true => self.web.skim(&mut self.messages, data, u32::MAX),
+            false => self.messages.skim(data, u32::MAX),
+        };
     }
 
     /// Reads the status of a gRPC call from the trailers, or from a head without a body.
     pub(crate) fn read_call_status(&mut self, fields: &FieldList) {
         self.call = fields.get(grpc::STATUS).map(Status::read);
+    }
+
+    /// Reads the status of a gRPC-Web call from the head of a response over HTTP/1.
+    pub(crate) fn read_web_status(&mut self, head: &[u8]) {
+        // This cannot fail, because the decoder has already accepted this head. If it did fail, the status
+        // would count as absent.
+        let _ = fields(head, |field| {
+            if field.name.eq_ignore_ascii_case(grpc::STATUS) && self.call.is_none() {
+                self.call = Some(Status::read(field.value));
+            }
+        });
     }
 
     pub(crate) fn response(&self, target: &Target) -> Response {
@@ -121,21 +149,27 @@ impl Answer {
             let failed = target.checks.verdict(status, body, &self.progress);
             return Response { status, bytes, body, failed, call: None };
         }
-        let call = self.call(target.receives_stream());
+        let call = self.call(target);
         let failed = target.checks.verdict_of_call((status, call.status), body, &self.progress);
         Response { status, bytes, body, failed, call: Some(call) }
     }
 
-    /// The outcome of a gRPC call. `is_stream` is true if the server sends a stream.
-    pub(crate) fn call(&self, is_stream: bool) -> Call {
-        let is_right = self.messages.is_between() && (is_stream || self.messages.whole() == 1);
-        let status = match self.call {
+    /// The outcome of a gRPC call of `target`.
+    pub(crate) fn call(&self, target: &Target) -> Call {
+        let is_right =
+            self.messages.is_between() && (target.receives_stream() || self.messages.whole() == 1);
+        let found = match target.is_web {
+            // A head has the status only if there is no body.
+            true => self.web.status().or(self.call.filter(|_| self.body == 0)),
+            false => self.call,
+        };
+        let status = match found {
             // As in gRPC's clients, a success without exactly one message is an error, unless the server
             // sends a stream.
             Some(Status::Ok) if !is_right => Status::Internal,
             Some(status) => status,
             None => Status::of_http(self.status),
         };
-        Call { status, trailers_lost: self.call.is_none() && self.status == 200 }
+        Call { status, trailers_lost: found.is_none() && self.status == 200 }
     }
 }

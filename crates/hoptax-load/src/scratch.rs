@@ -22,6 +22,8 @@ pub(crate) struct Scratch {
     /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if
     /// timestamps are not read.
     pub(crate) stamps: Vec<Place>,
+    /// HTTP/1: what the current read brought of a stream of messages. Empty between two reads.
+    pub(crate) messages: Vec<u8>,
     /// Where the first redirect pointed to.
     pub(crate) redirected_to: Option<String>,
 }
@@ -36,6 +38,7 @@ impl Scratch {
             sections: Sections::new(),
             pieces: Spares::new(KEPT),
             stamps,
+            messages: Vec::new(),
             redirected_to: None,
         }
     }

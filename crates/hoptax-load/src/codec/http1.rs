@@ -92,6 +92,9 @@ impl Http1 {
                         scratch.redirected_to = redirect::location(&input[..consumed]);
                     }
                     target.checks.head(&input[..consumed], &mut answer.progress);
+                    if target.is_web {
+                        answer.read_web_status(&input[..consumed]);
+                    }
                     if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
                         answer.stamped = place.find(&input[..consumed]);
                     }
@@ -99,7 +102,13 @@ impl Http1 {
                 }
                 Step::Body { consumed, data } => {
                     answer.body += data.len() as u64;
-                    target.checks.body(&input[data], &mut answer.progress);
+                    target.checks.body(&input[data.clone()], &mut answer.progress);
+                    if target.is_web {
+                        match target.stream {
+                            Some(_) => scratch.messages.extend_from_slice(&input[data]),
+                            None => answer.read_messages(target, &input[data]),
+                        }
+                    }
                     consumed
                 }
                 Step::End { consumed, keep_alive } => {

@@ -496,7 +496,13 @@ fn check_calls(spec: &LoadSpec) -> Result<(), LoadError> {
     for target in &spec.targets {
         let checks_status = target.checks.iter().any(|check| matches!(check, Check::Grpc(_)));
         let wrong = match target.grpc {
-            true if spec.http != HttpVersion::Http2 => "is a gRPC call, which needs HTTP/2",
+            true if target.grpc_web && spec.http == HttpVersion::Http10 => {
+                "is a gRPC-Web call, which needs HTTP/1.1 or HTTP/2"
+            }
+            true if !target.grpc_web && spec.http != HttpVersion::Http2 => {
+                "is a gRPC call, which needs HTTP/2"
+            }
+            false if target.grpc_web => "uses gRPC-Web, but is no gRPC call",
             true if target.body_is_template => "is a gRPC call, whose message cannot have templates",
             false if checks_status => "checks the status of a gRPC call, but is none",
             _ => continue,

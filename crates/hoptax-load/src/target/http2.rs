@@ -148,8 +148,9 @@ impl Streamed {
                 return Ok(());
             }
         };
-        // gRPC's clients do not state the length: their messages do.
-        let mut stated = !target.grpc && (!bytes.is_empty() || WITH_BODY.contains(&target.method.as_str()));
+        // gRPC's clients do not state the length, because their messages do. Browsers state it.
+        let unstated = target.grpc && (!target.grpc_web || target.stream.is_some());
+        let mut stated = !unstated && (!bytes.is_empty() || WITH_BODY.contains(&target.method.as_str()));
         for (index, name, value) in own_lengths(target) {
             if value.parse() != Ok(bytes.len()) {
                 let message = format!("it is {value}, but the body has {} bytes", bytes.len());
@@ -336,6 +337,12 @@ mod tests {
         assert_eq!(seen[0][..4], [":method=POST", ":scheme=http", ":path=/a.B/C", ":authority=a"]);
         assert_eq!(seen[0][4..7], fields);
         assert_eq!(seen[0][7..], ["\0\0\0\0\x02hi"]);
+        let mut web = TargetSpec { grpc_web: true, ..target };
+        hoptax_format::grpc::web_headers(&mut web.headers);
+        let seen = self::seen(&prepared(&web).expect("valid"), 1);
+        let type_of_web = "content-type=application/grpc-web+proto";
+        assert_eq!(seen[0][4..7], ["grpc-timeout=3S", type_of_web, "x-grpc-web=1"]);
+        assert_eq!(seen[0][7..], ["content-length=7", "\0\0\0\0\x02hi"], "as browsers do");
     }
 
     #[test]

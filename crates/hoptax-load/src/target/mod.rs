@@ -26,6 +26,7 @@ use body::body_program;
 use encoding::Encoding;
 use error::TOKEN;
 use hoptax_format::field::is_token;
+use hoptax_format::grpc;
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
 use hoptax_format::spec::{HttpVersion, TargetSpec, is_idempotent};
 use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
@@ -49,6 +50,8 @@ pub(crate) struct Target {
     pub(crate) is_head: bool,
     /// True if requests are gRPC calls.
     pub(crate) is_call: bool,
+    /// True if the calls use gRPC-Web.
+    pub(crate) is_web: bool,
     /// The messages of a call with streams. Absent if there is one in each direction.
     pub(crate) stream: Option<CallStream>,
     pub(crate) is_idempotent: bool,
@@ -70,6 +73,9 @@ impl CallStream {
         let fault = |message: &str, help| Err(TargetError::new(target, TargetPart::Body, message, help));
         if !target.grpc {
             return fault("only gRPC calls have streams", "set `grpc`, or leave out `stream`");
+        }
+        if target.grpc_web && spec.kind != StreamKind::ServerStream {
+            return fault("gRPC-Web has no streams of the client", "use `server-stream`, or gRPC");
         }
         if spec.messages == 0 {
             return fault("a stream has no message", "give at least 1 message");
@@ -121,7 +127,14 @@ impl Target {
         files: &Files<'_>,
         protocol: Protocol,
     ) -> Result<Self, TargetError> {
-        let encoded = |closing| Encoded::new(target, files, Encoding { version: protocol.version, closing });
+        let stream = target.stream.map(|spec| CallStream::new(target, spec)).transpose()?;
+        // With HTTP/2, the worker writes the messages of streams.
+        let framed = stream.as_ref().filter(|_| target.grpc_web).map(|stream| {
+            let body = grpc::body(&stream.message).expect("the length was checked");
+            TargetSpec { body, ..target.clone() }
+        });
+        let whole = framed.as_ref().unwrap_or(target);
+        let encoded = |closing| Encoded::new(whole, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
         let (encoded, last) = match protocol.version {
             // No request of HTTP/2 says that it is the last one on its connection.
@@ -141,7 +154,8 @@ impl Target {
             last,
             is_head,
             is_call: target.grpc,
-            stream: target.stream.map(|spec| CallStream::new(target, spec)).transpose()?,
+            is_web: target.grpc_web,
+            stream,
             is_idempotent: is_idempotent(&target.method),
             pieces: target.chunked.and_then(Pieces::new),
             checks: checks(target, is_head)?,

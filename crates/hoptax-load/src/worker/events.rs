@@ -124,9 +124,12 @@ impl<C: Codec> Worker<'_, C> {
         }
         let target = self.setup.mix.target(times.target);
         let codec = self.connections[id.index()].codec.one().expect("only HTTP/1 comes here");
-        match codec.read(&mut exchange.answer, &mut self.scratch, target, bytes) {
+        let read = codec.read(&mut exchange.answer, &mut self.scratch, target, bytes);
+        let heard = self.hear_read(exchange_id, now);
+        match read {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => {
+                let response = heard.unwrap_or(response);
                 self.complete(io, exchange_id, now, response, keep_alive);
             }
             Err(refused) => self.fail(io, id, now, Cause::MalformedResponse, &refused.text),

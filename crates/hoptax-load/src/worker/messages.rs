@@ -3,13 +3,15 @@
 //! A message of the client is due at a fixed time after the call was due, however late the one before was
 //! sent. Without a time between messages, the next one is due when the answer to the one before has arrived,
 //! or at once if the server does not answer each message.
+//!
+//! With HTTP/1, only the server sends streams (gRPC-Web).
 
 use super::Worker;
 use super::streams::codec_of;
 use crate::codec::Codec;
 use crate::event_loop::EventLoop;
-use crate::exchange::ExchangeId;
-use crate::recorder::Arrival;
+use crate::exchange::{Exchange, ExchangeId};
+use crate::recorder::{Arrival, Response};
 use crate::target::{CallStream, Mix};
 use hoptax_format::grpc::Status;
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
@@ -226,6 +228,14 @@ impl<C: Codec> Worker<'_, C> {
         self.talk(id, now, true);
     }
 
+    /// HTTP/1: called when a gRPC-Web call with a stream was sent. The request is the client's only message,
+    /// which was due at `scheduled`.
+    pub(super) fn sent_talk(&mut self, id: ExchangeId, scheduled: u64) {
+        let Some(messages) = &mut self.messages else { return };
+        messages.talks[id.index()] = Talk { sent: 1, ..Talk::default() };
+        self.recorder.message_sent(scheduled);
+    }
+
     /// Sends all messages that are due at `now`.
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
@@ -305,12 +315,13 @@ impl<C: Codec> Worker<'_, C> {
     pub(super) fn hear(&mut self, id: ExchangeId, now: u64, present: bool, mut data: &[u8]) {
         let exchange = &mut self.exchanges[id.index()];
         let (Some(messages), Some(times)) = (&mut self.messages, exchange.request) else { return };
-        let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
+        let target = self.setup.mix.target(times.target);
+        let Some(stream) = &target.stream else { return };
         let (spec, read) = (stream.spec, messages.reads);
         let talk = &mut messages.talks[id.index()];
         let mut arrived = false;
         // After a fault, the call is no success.
-        while let Ok((consumed, step)) = exchange.answer.messages.advance(data, u32::MAX) {
+        while let Ok((consumed, step)) = exchange.answer.advance(target, data) {
             let is_whole = match step {
                 Step::NeedMore => break,
                 Step::Begin { length, .. } => length == 0,
@@ -353,6 +364,22 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
+    /// HTTP/1: reads what the last read brought of a stream of messages. Returns the response so far. `None`
+    /// if the read brought nothing.
+    #[inline]
+    pub(super) fn hear_read(&mut self, id: ExchangeId, now: u64) -> Option<Response> {
+        if self.scratch.messages.is_empty() {
+            return None;
+        }
+        self.messages_read();
+        let mut data = std::mem::take(&mut self.scratch.messages);
+        self.hear(id, now, true, &data);
+        data.clear();
+        self.scratch.messages = data;
+        let Exchange { request, answer, .. } = &self.exchanges[id.index()];
+        request.map(|times| answer.response(self.setup.mix.target(times.target)))
+    }
+
     /// Called when the response to a call is complete. Returns true if some of its messages were not sent.
     pub(super) fn end_talk(&mut self, id: ExchangeId, now: u64) -> bool {
         let exchange = &self.exchanges[id.index()];
@@ -360,7 +387,7 @@ impl<C: Codec> Worker<'_, C> {
         let target = self.setup.mix.target(times.target);
         let Some(stream) = &target.stream else { return false };
         // A call that failed loses no messages: its status says that they do not come.
-        if exchange.answer.call(target.receives_stream()).status == Status::Ok {
+        if exchange.answer.call(target).status == Status::Ok {
             let received = &messages.talks[id.index()].received;
             let lost = u64::from(stream.spec.to_receive()).saturating_sub(received.different());
             // The answer to a stream of the client is one message, which needs no number.

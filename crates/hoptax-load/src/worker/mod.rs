@@ -545,6 +545,9 @@ impl<'a, C: Codec> Worker<'a, C> {
     ) {
         self.timeouts.completed(id);
         self.pace.proved();
+        if self.messages.is_some() {
+            self.end_talk(id, now);
+        }
         let connection_id = self.connection_of(id);
         let token = self.token(connection_id);
         // If parts of the request are still unsent, they would precede the next request. The connection is

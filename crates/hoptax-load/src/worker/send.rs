@@ -48,6 +48,9 @@ impl<C: Codec> Worker<'_, C> {
         if !is_retry {
             self.recorder.sent(scheduled, now, reused);
         }
+        if target.stream.is_some() {
+            self.sent_talk(id, scheduled);
+        }
     }
 
     /// Sends all pieces that are due at `now`.

@@ -339,7 +339,7 @@ impl<C: Codec> Worker<'_, C> {
                 target.checks.body(&frame[data.clone()], &mut exchange.answer.progress);
                 match (target.is_call, &target.stream) {
                     (true, Some(_)) => self.hear(exchange_id, now, present, &frame[data]),
-                    (true, None) => exchange.answer.read_messages(&frame[data]),
+                    (true, None) => exchange.answer.read_messages(target, &frame[data]),
                     (false, _) => {}
                 }
                 if end {
@@ -351,7 +351,9 @@ impl<C: Codec> Worker<'_, C> {
                 let of = &mut self.exchanges[exchange.index()];
                 let times = of.request.expect("a request in flight");
                 of.answer.bytes += frame.len() as u64;
-                if self.setup.mix.target(times.target).is_call {
+                let target = self.setup.mix.target(times.target);
+                // Clients of gRPC-Web do not see HTTP trailers.
+                if target.is_call && !target.is_web {
                     of.answer.read_call_status(self.scratch.sections.trailers.fields());
                 }
                 self.response_complete(io, exchange, now, present);
@@ -421,7 +423,7 @@ impl<C: Codec> Worker<'_, C> {
             self.scratch.redirected_to = head.fields().get("location").and_then(redirect::shown);
         }
         target.checks.fields(head.fields().iter(), &mut exchange.answer.progress);
-        if end && target.is_call {
+        if (end || target.is_web) && target.is_call {
             exchange.answer.read_call_status(head.fields());
         }
         if self.setup.stamps {
