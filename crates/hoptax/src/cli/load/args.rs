@@ -112,6 +112,9 @@ pub(super) struct RequestArgs {
     /// templates, and the URL has no path
     #[arg(long, value_parser = values::call, value_name = "SERVICE/METHOD")]
     pub(super) grpc: Option<String>,
+    /// Make the gRPC call as browsers do (gRPC-Web); --http can be 1.1 too
+    #[arg(long, requires = "grpc")]
+    pub(super) grpc_web: bool,
     /// File that declares the gRPC method; it can import files in its directory and in those above. The body
     /// is then the message as JSON
     #[arg(long, value_name = "FILE", requires = "grpc")]

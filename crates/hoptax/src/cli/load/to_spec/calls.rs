@@ -4,8 +4,8 @@ use super::super::args::RequestArgs;
 use super::super::values::{CallKind, Compression};
 use crate::cli::exit::BadInput;
 use hoptax_format::grpc;
-use hoptax_format::messages::{self, StreamSpec};
-use hoptax_format::spec::{TargetSpec, Timeouts};
+use hoptax_format::messages::{self, StreamKind, StreamSpec};
+use hoptax_format::spec::{HttpVersion, TargetSpec, Timeouts};
 use hoptax_plan::calls::{self, kind_name};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Method, Proto, gzip};
@@ -47,6 +47,11 @@ pub(super) fn stream(args: &RequestArgs, method: Option<&Method>) -> Result<Opti
             ))),
         };
     };
+    if args.grpc_web && kind != StreamKind::ServerStream {
+        let text = "gRPC-Web has no streams of the client; leave out --grpc-web, or use a method that is \
+                    unary or server-stream";
+        return Err(BadInput(text.to_owned()));
+    }
     if args.grpc_compression == Some(Compression::Gzip) {
         let text = "--grpc-compression gzip would hide the number and the time in each message of a stream; \
                     leave it out";
@@ -111,6 +116,20 @@ pub(super) fn body(
         grpc::body(&message)
     };
     body.map_err(|fault| BadInput(format!("--body: {fault}")))
+}
+
+/// Refuses calls that this HTTP version cannot carry.
+///
+/// # Errors
+/// If there is one.
+pub(super) fn check_version(targets: &[TargetSpec], version: HttpVersion) -> Result<(), BadInput> {
+    let mut calls = targets.iter().filter(|target| target.grpc);
+    match version {
+        HttpVersion::Http2 => Ok(()),
+        HttpVersion::Http11 if calls.all(|call| call.grpc_web) => Ok(()),
+        HttpVersion::Http10 if calls.next().is_none() => Ok(()),
+        HttpVersion::Http11 | HttpVersion::Http10 => Err(BadInput("gRPC needs HTTP/2; use --http 2".into())),
+    }
 }
 
 /// Refuses calls that could not succeed: calls that are longer than the load, and calls whose messages are

@@ -38,9 +38,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         Some(file) => targets::targets(file, &args.request, &url)?,
         None => request::target(&args.request, &url).map(|(target, files)| (vec![target], files))?,
     };
-    if args.connection.http != HttpVersion::Http2 && targets.iter().any(|target| target.grpc) {
-        return Err(BadInput("gRPC needs HTTP/2; use --http 2".into()).into());
-    }
+    calls::check_version(&targets, args.connection.http)?;
     let timeouts = timeouts(&args.load)?;
     let duration_ns = nanoseconds(duration(&args.load)?);
     chunks::check(&targets, args.connection.http, timeouts)?;

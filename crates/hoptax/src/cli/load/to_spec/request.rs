@@ -76,9 +76,13 @@ fn call(
     let stream = calls::stream(args, method.as_ref())?;
     let message = calls::message(args, method.as_ref(), body(args)?)?;
     let body = calls::body(args, stream, message, &mut headers)?;
+    if args.grpc_web {
+        grpc::web_headers(&mut headers);
+    }
     let mut target = TargetSpec {
         name: path.trim_start_matches('/').to_owned(),
         grpc: true,
+        grpc_web: args.grpc_web,
         stream,
         checks: checks(args)?,
         ..TargetSpec::only(grpc::METHOD, path, headers, body)

@@ -309,6 +309,34 @@ fn a_call_of_grpc_is_a_framed_message_over_http2() {
 }
 
 #[test]
+fn calls_of_grpc_web_can_use_http1() {
+    for (options, version) in [("", HttpVersion::Http2), (" --http 1.1", HttpVersion::Http11)] {
+        let line = format!("load http://127.0.0.1:99 --grpc echo.Echo/Say --grpc-web -b hi{options}");
+        let spec = typed(&line).expect("right");
+        let target = &spec.targets[0];
+        assert_eq!((spec.http, target.grpc, target.grpc_web), (version, true, true));
+        let headers: Vec<_> = target.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let web = [("content-type", "application/grpc-web+proto"), ("x-grpc-web", "1")];
+        assert_eq!(headers, [("host", "127.0.0.1:99"), web[0], web[1]]);
+        assert_eq!(target.body, b"\0\0\0\0\x02hi");
+    }
+    let stream = typed("load http://127.0.0.1 --grpc a/B --grpc-web --grpc-kind server-stream --http 1.1");
+    assert!(stream.expect("right").targets[0].stream.is_some());
+    refused(&[
+        ("load http://127.0.0.1 --grpc-web", "--grpc"),
+        ("load http://127.0.0.1 --grpc a/B --grpc-web --http 1.0", "gRPC needs HTTP/2; use --http 2"),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-web --grpc-kind client-stream",
+            "gRPC-Web has no streams of the client",
+        ),
+        (
+            "load http://127.0.0.1 --grpc a/B --grpc-web --grpc-kind both-ways",
+            "gRPC-Web has no streams of the client",
+        ),
+    ]);
+}
+
+#[test]
 fn calls_have_streams() {
     let target = |options: &str| {
         let line = format!("load http://127.0.0.1 --grpc echo.Echo/Say {options}");
