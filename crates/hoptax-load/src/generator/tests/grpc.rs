@@ -6,20 +6,20 @@ use hoptax_format::grpc::{self, Status};
 use hoptax_format::spec::Check;
 use hoptax_wire::http2::{Block, Config, OutField, response_fields};
 
-type Fields = &'static [(&'static str, &'static str)];
+pub(super) type Fields = &'static [(&'static str, &'static str)];
 
 /// A response. The end of the stream is in its last part.
 #[derive(Clone)]
-struct Reply {
-    status: u16,
-    head: Fields,
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) head: Fields,
     /// One frame each.
-    data: Vec<Vec<u8>>,
-    trailers: Fields,
+    pub(super) data: Vec<Vec<u8>>,
+    pub(super) trailers: Fields,
 }
 
 impl Reply {
-    fn new(status: u16, head: Fields, data: &[&[u8]], trailers: Fields) -> Self {
+    pub(super) fn new(status: u16, head: Fields, data: &[&[u8]], trailers: Fields) -> Self {
         Self { status, head, data: data.iter().map(|piece| piece.to_vec()).collect(), trailers }
     }
 
@@ -41,7 +41,7 @@ impl Reply {
     }
 }
 
-fn replying(reply: Reply) -> Server {
+pub(super) fn replying(reply: Reply) -> Server {
     server(Config::default(), move |peer, stream| {
         reply.send(peer, stream);
         true
@@ -59,8 +59,8 @@ fn calling(server: &Server, checks: Vec<Check>) -> LoadSpec {
     until_done(CALLS, LoadSpec { targets: vec![call(checks)], ..multiplexed(server, 2, 4) })
 }
 
-const CALLS: u64 = 40;
-const ONE: &[u8] = b"\0\0\0\0\x05hello";
+pub(super) const CALLS: u64 = 40;
+pub(super) const ONE: &[u8] = b"\0\0\0\0\x05hello";
 const GRPC: Fields = &[("content-type", "application/grpc")];
 const OK: Fields = &[("grpc-status", "0")];
 

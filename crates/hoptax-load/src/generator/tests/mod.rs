@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 mod chunks;
 mod connections;
 mod grpc;
+mod grpc_web;
 mod http2;
 mod lateness;
 mod messages;
