@@ -106,6 +106,12 @@ impl Method {
         }
     }
 
+    /// Descriptors of the method's file and of the files that it imports: an encoded
+    /// `google.protobuf.FileDescriptorSet`. A file comes after its imports.
+    pub fn descriptors(&self) -> Vec<u8> {
+        self.0.parent_pool().encode_to_vec()
+    }
+
     /// Encodes a message of the client from JSON ([mapping](https://protobuf.dev/programming-guides/json)).
     ///
     /// # Errors
@@ -227,6 +233,15 @@ message Request {
         let expected = b"\x0a\x02hi\x10\xac\x02\x1a\x02\x08\x01\x1a\x02\x08\x02";
         assert_eq!(say.encode(json).expect("fits"), expected);
         assert_eq!(say.encode("{}").expect("fits"), b"");
+    }
+
+    #[test]
+    fn descriptors_include_imported_files() {
+        let pool = DescriptorPool::decode(method("Say").descriptors().as_slice()).expect("descriptors");
+        let names: Vec<String> = pool.files().map(|file| file.name().to_owned()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names[0].ends_with("item.proto"), "{names:?}");
+        assert!(pool.get_service_by_name("echo.Echo").is_some());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The differences between requests to a gateway and requests to direct.
 
 use super::credentials::{Consumer, Credentials};
+use super::json_calls;
 use super::names::{
     CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
     route_prefix,
@@ -10,6 +11,7 @@ use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::Address;
+use hoptax_format::grpc;
 use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{
     Check, ClientCertificate, HttpVersion, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
@@ -47,6 +49,8 @@ pub struct Change {
     pub tunnel: Option<Tunnel>,
     /// The text of each file, by file name. The templates of the headers read lines from these files.
     pub files: BTreeMap<String, String>,
+    /// Messages of calls that are sent as JSON, by name of the target.
+    pub json_messages: BTreeMap<String, String>,
     /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
     /// Whether a gateway that already runs has a rate limit. It rejects requests with 429 or 503.
@@ -107,7 +111,9 @@ impl Change {
                 | Feature::RequestId
                 | Feature::IpAllow
                 | Feature::Consumers { .. }
-                | Feature::RoundRobin { .. } => {}
+                | Feature::RoundRobin { .. }
+                | Feature::GrpcWeb
+                | Feature::GrpcJson => {}
             }
         }
         change
@@ -220,6 +226,13 @@ impl Change {
     /// the PROXY protocol belong to connections: see [`Change::client`].
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
+            if target.grpc && self.features.contains(&Feature::GrpcWeb) {
+                target.grpc_web = true;
+                grpc::web_headers(&mut target.headers);
+            }
+            if let Some(message) = self.json_messages.get(&target.name) {
+                json_calls::send_as_json(target, message);
+            }
             target.path.insert_str(0, &self.prefix);
             for (name, value) in &self.headers {
                 // If the plan sets this header itself, the plan's value is used.
@@ -315,6 +328,30 @@ mod tests {
             let (_directory, access) = access_with(wrong);
             assert!(Login::read(&access).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn calls_become_grpc_web_or_json() {
+        let made = Credentials::placeholders(1);
+        let call = || {
+            let headers = vec![("content-type".to_owned(), "application/grpc".to_owned())];
+            let target = TargetSpec::only("POST", "/a.Echo/Say", headers, b"\0\0\0\0\0".to_vec());
+            TargetSpec { name: "say".to_owned(), grpc: true, ..target }
+        };
+        let changed = |change: &Change| {
+            let mut targets = [call(), TargetSpec::only("GET", "/", Vec::new(), Vec::new())];
+            change.apply_to(&mut targets, &mut BTreeMap::new());
+            targets
+        };
+        let type_of = |target: &TargetSpec| target.headers[0].1.clone();
+        let [web, other] = changed(&Change::new(&[Feature::GrpcWeb], &made));
+        assert!(web.grpc && web.grpc_web && !other.grpc_web && other.headers.is_empty());
+        assert_eq!((type_of(&web).as_str(), web.body), ("application/grpc-web+proto", call().body));
+        let mut change = Change::new(&[Feature::GrpcJson], &made);
+        change.json_messages = [("say".to_owned(), "{}".to_owned())].into();
+        let [json, other] = changed(&change);
+        assert!(!json.grpc && !json.grpc_web && other.body.is_empty());
+        assert_eq!((type_of(&json).as_str(), json.body.as_slice()), ("application/json", &b"{}"[..]));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod change;
 mod credentials;
+mod json_calls;
 pub mod names;
 pub mod passwords;
 mod variables;
@@ -15,6 +16,7 @@ mod words;
 pub use change::Change;
 pub(crate) use change::credential;
 pub use credentials::{Consumer, Credentials};
+pub use json_calls::JsonCalls;
 pub use names::*;
 pub use variables::FeatureVariables;
 

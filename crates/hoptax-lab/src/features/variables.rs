@@ -1,6 +1,7 @@
 //! Template variables for features.
 
 use super::credentials::{Consumer, Credentials};
+use super::json_calls::JsonCalls;
 use super::names::{
     CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED,
     RESPONSE_SET, REWRITTEN_PREFIX, SERVER_NAME, TOKEN_ISSUER, TOKEN_REVIEW_PATH, route_prefix,
@@ -72,6 +73,11 @@ pub struct FeatureVariables {
     /// Values: `path`, the path of token reviews at the upstream; `cache_s`, the number of seconds to cache a
     /// review, 0 for no cache.
     pub token_review: Option<serde_json::Value>,
+    /// Whether the gateway translates gRPC-Web to gRPC.
+    pub grpc_web: bool,
+    /// Values: `services`, the names of the services whose calls come as JSON; `descriptors`, their `.proto`
+    /// files as a `google.protobuf.FileDescriptorSet`, in base64.
+    pub grpc_json: Option<serde_json::Value>,
 }
 
 impl FeatureVariables {
@@ -136,6 +142,10 @@ impl FeatureVariables {
                 Feature::TokenReview { cache_s } => {
                     all.token_review = Some(json!({ "path": TOKEN_REVIEW_PATH, "cache_s": cache_s }));
                 }
+                Feature::GrpcWeb => all.grpc_web = true,
+                Feature::GrpcJson => {
+                    all.grpc_json = Some(json!({ "services": ["echo.Echo"], "descriptors": "" }));
+                }
             }
         }
         if features.iter().any(|feature| feature.is_authentication()) {
@@ -143,6 +153,15 @@ impl FeatureVariables {
             all.consumers = made.consumers[..consumers(features)].iter().map(consumer).collect();
         }
         all
+    }
+
+    /// The same variables with the calls of a plan. Without it, those of `grpc_json` are samples.
+    #[must_use]
+    pub fn with_calls(mut self, calls: &JsonCalls) -> Self {
+        if let Some(values) = &mut self.grpc_json {
+            *values = json!({ "services": calls.services, "descriptors": calls.descriptors });
+        }
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 use super::probe::Probe;
 use super::secrets::Secrets;
 use crate::cpus;
-use crate::features::Credentials;
+use crate::features::{Credentials, JsonCalls};
 use crate::login::Login;
 use crate::packs::PackSet;
 use crate::render::GrpcVariables;
@@ -58,6 +58,8 @@ pub struct ProcessDriver {
     pub(super) streams: u32,
     pub(super) http2: bool,
     pub(super) grpc: Option<GrpcVariables>,
+    /// The calls that clients can send as JSON.
+    pub(super) json_calls: JsonCalls,
     pub(super) events: Vec<Event>,
     /// Whether the run measures reloads of all gateways that can reload.
     pub(super) measures_reloads: bool,
@@ -132,6 +134,7 @@ impl ProcessDriver {
             streams: measured().map(|point| point.streams).max().unwrap_or(1),
             http2: measured().any(|point| point.http == HttpVersion::Http2),
             grpc: GrpcVariables::of(&plan.targets),
+            json_calls: JsonCalls::of(&plan.targets),
             events: plan.events.clone(),
             shortest_trial: plan.load.iter().map(|point| point.duration).min().unwrap_or_default(),
             measures_reloads: plan.start.is_some_and(|start| start.reload),

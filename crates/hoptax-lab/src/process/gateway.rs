@@ -462,6 +462,9 @@ impl Attempt<'_> {
         let mut change = Change::new(&asked, made);
         change.refusals.clone_from(&self.pack.manifest().refusals);
         change.ignored_headers = self.pack.manifest().changed_headers();
+        if self.features.contains(&Feature::GrpcJson) {
+            change.json_messages.clone_from(&self.driver.json_calls.messages);
+        }
         change.add_token(&self.driver.upstream_login);
         if let Some(form) = self.pack.proxy_form()
             && let Some((host, port)) = self.driver.upstream_behind_proxy(self.upstreams)
@@ -510,7 +513,8 @@ impl Attempt<'_> {
             upstream_http2: self.upstream_http2,
             grpc: self.driver.grpc.clone(),
             cpus: self.cpus(),
-            features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
+            features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory))
+                .with_calls(&self.driver.json_calls),
             asked: self.features.clone(),
             descriptors: crate::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),

@@ -254,11 +254,15 @@ impl Variables {
             dir: sample.dir,
             log_dir: sample.log_dir,
             socket_dir: sample.socket_dir,
-            features: FeatureVariables::new(
-                &self.asked,
-                &Credentials::placeholders(self.features.consumers.len()),
-                "/run-directory/rendered",
-            ),
+            features: FeatureVariables {
+                // They are the same in each run of a plan.
+                grpc_json: self.features.grpc_json.clone(),
+                ..FeatureVariables::new(
+                    &self.asked,
+                    &Credentials::placeholders(self.features.consumers.len()),
+                    "/run-directory/rendered",
+                )
+            },
             ..self.clone()
         }
     }

@@ -1,6 +1,6 @@
 //! Compares a response with the checks of its target.
 
-use super::Answer;
+use super::{Answer, translation};
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::spec::Check;
 use hoptax_wire::grpc::STATUS;
@@ -40,8 +40,9 @@ fn wrong_status(status: u16, expected: &[(u16, u16)]) -> String {
 
 /// The status of the gRPC call that `answer` answers.
 pub(super) fn call_status(answer: &Answer) -> Status {
-    let value = answer.headers.get(STATUS).map(String::as_bytes);
-    grpc::status_of(value, answer.status)
+    let of_web = translation::web_status(answer);
+    let value = of_web.as_ref().or_else(|| answer.headers.get(STATUS));
+    grpc::status_of(value.map(String::as_bytes), answer.status)
 }
 
 fn wrong_call(found: Status, expected: &[Status]) -> Option<String> {
@@ -118,7 +119,13 @@ mod tests {
         assert_eq!(unmet(&ok, &answer(200, &[("grpc-status", "0")])), None);
         let both = [Check::Grpc(vec![Status::Ok, Status::Unavailable])];
         assert_eq!(unmet(&both, &answer(503, &[])), None);
-        let lost = unmet(&ok, &answer(200, &[]));
-        assert_eq!(lost.as_deref(), Some("gRPC status UNKNOWN instead of OK"));
+        let web = |body: &[u8]| Answer {
+            body: body.to_vec(),
+            ..answer(200, &[("content-type", "application/grpc-web+proto")])
+        };
+        assert_eq!(unmet(&ok, &web(b"\x80\0\0\0\x0fgrpc-status:0\r\n")), None);
+        for lost in [answer(200, &[]), web(b"")] {
+            assert_eq!(unmet(&ok, &lost).as_deref(), Some("gRPC status UNKNOWN instead of OK"));
+        }
     }
 }

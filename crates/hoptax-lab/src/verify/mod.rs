@@ -11,6 +11,7 @@ mod cache;
 mod expected;
 pub mod proofs;
 mod tolerance;
+mod translation;
 
 pub use hoptax_servers::http_client::Answer;
 

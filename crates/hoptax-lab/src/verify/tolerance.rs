@@ -1,7 +1,7 @@
 //! Undoes the changes that features make in responses, so that any remaining difference from direct is an
 //! error.
 
-use super::Answer;
+use super::{Answer, translation};
 use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
@@ -12,7 +12,8 @@ const LARGEST: u64 = 1 << 30;
 /// The gateway's response without the changes that `features` make.
 ///
 /// # Errors
-/// If a change cannot be undone, because the body is declared as gzip but is not valid gzip.
+/// If a change cannot be undone: the body is declared as gzip but is not valid gzip, or the answer is not in
+/// the form that a translated call needs.
 pub(super) fn as_if_without(
     features: &[Feature],
     direct: &Answer,
@@ -21,6 +22,8 @@ pub(super) fn as_if_without(
     for feature in features {
         match feature {
             Feature::Gzip => compression(direct, &mut gateway)?,
+            Feature::GrpcWeb => translation::from_web(direct, &mut gateway)?,
+            Feature::GrpcJson => translation::from_json(direct, &mut gateway)?,
             Feature::Cors => vary(direct, &mut gateway, "origin"),
             Feature::RequestId => as_direct(direct, &mut gateway, REQUEST_ID_HEADER),
             Feature::HeaderRewrite => {

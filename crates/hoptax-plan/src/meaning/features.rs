@@ -87,10 +87,13 @@ pub(super) fn read(
             );
             continue;
         }
-        if let Some((_, earlier)) = features.iter().find(|(_, earlier)| earlier.excludes(feature)) {
-            let message =
-                format!("`{}` and `{}` both use the authorization header", earlier.name(), feature.name());
+        let mut conflicts = features.iter().filter_map(|(_, one)| Some((one.name(), one.conflict(feature)?)));
+        if let Some((earlier, reason)) = conflicts.next() {
+            let message = format!("`{earlier}` and `{}` {reason}", feature.name());
             reader.fault(at, message, "remove one of the two");
+        }
+        if feature.translates_calls() {
+            reader.translations.push((at, feature));
         }
         check_instances(reader, at, feature, upstream);
         if let Upstream::Running(running) = upstream {

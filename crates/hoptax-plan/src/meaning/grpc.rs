@@ -23,6 +23,8 @@ pub(super) struct Call {
     pub(super) message: Body,
     /// The message, if `message` is JSON.
     pub(super) encoded: Option<EncodedMessage>,
+    /// Descriptors of the `.proto` files, if a gateway needs them.
+    pub(super) descriptors: Option<EncodedMessage>,
     /// Who sends how many messages. Absent if the call is unary.
     pub(super) stream: Option<StreamSpec>,
     /// Whether the message is compressed.
@@ -92,7 +94,9 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
             read
         }
     };
-    Call { name, message, encoded, stream, gzip, deadline_ns }
+    let described = declared.filter(|_| reader.needs_descriptors);
+    let descriptors = described.map(|method| EncodedMessage(method.descriptors()));
+    Call { name, message, encoded, descriptors, stream, gzip, deadline_ns }
 }
 
 /// Whether a call may end at its deadline.

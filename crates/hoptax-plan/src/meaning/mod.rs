@@ -34,6 +34,7 @@ mod tail;
 mod target;
 mod templates;
 mod terraform;
+mod translations;
 mod trials;
 mod upstream;
 mod versions;
@@ -71,10 +72,10 @@ pub(crate) fn understand(
         (raw.profile.unwrap_or(Profile::Equalised), raw.access_log.unwrap_or(AccessLog::Off));
     let uses = http::Uses::of(raw.load.as_ref(), grpc::are_typed(raw.target.as_ref()));
     let settings = (profile, access_log);
-    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, settings, uses);
+    let mut gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, settings, uses);
     let replacements = replacements::read(&mut reader, &entries, &gateways);
     target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
-    let mut targets = target::read(&mut reader, raw.target, &upstream.value);
+    let mut targets = translations::read_targets(&mut reader, raw.target, &upstream.value, &mut gateways);
     if let Upstream::BuiltIn(built_in) = &upstream.value
         && built_in.varies()
     {

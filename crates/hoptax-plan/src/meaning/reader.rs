@@ -4,7 +4,7 @@ use super::streams::Timed;
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
-use crate::{Context, CpuPlan, CpuSets, LOCAL, Proto, Roles, Upstream};
+use crate::{Context, CpuPlan, CpuSets, Feature, LOCAL, Proto, Roles, Upstream};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +34,10 @@ pub(super) struct Reader<'a> {
     pub(super) streams: Vec<Timed>,
     /// Compiled `.proto` files, by path.
     pub(super) protos: BTreeMap<PathBuf, Proto>,
+    /// Places of the features that translate calls to gRPC.
+    pub(super) translations: Vec<(Place, Feature)>,
+    /// Whether a gateway needs the descriptors of `.proto` files.
+    pub(super) needs_descriptors: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -48,6 +52,8 @@ impl<'a> Reader<'a> {
             calls: Vec::new(),
             streams: Vec::new(),
             protos: BTreeMap::new(),
+            translations: Vec::new(),
+            needs_descriptors: false,
         }
     }
 }

@@ -123,7 +123,10 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let (grpc, name_of_call) = (call.is_some(), call.as_ref().map(|call| call.name.clone()));
     let stream = call.as_ref().and_then(|call| call.stream);
     let gzip = call.as_ref().is_some_and(|call| call.gzip);
-    let (message, encoded) = call.map_or((None, None), |call| (Some(call.message), call.encoded));
+    let (message, encoded, descriptors) = match call {
+        Some(call) => (Some(call.message), call.encoded, call.descriptors),
+        None => (None, None, None),
+    };
     let body = message.or(read.map(|read| read.body));
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
@@ -147,6 +150,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         grpc,
         stream,
         encoded,
+        descriptors,
         gzip,
         checks,
         varies,

@@ -18,6 +18,7 @@ mod running;
 mod schema;
 mod search;
 mod start;
+mod translations;
 mod versions;
 
 fn context() -> Context {

@@ -84,6 +84,10 @@ pub enum Feature {
         /// caches no results.
         cache_s: u32,
     },
+    /// Clients send calls as gRPC-Web, and the gateway translates them to gRPC for the upstream.
+    GrpcWeb,
+    /// Clients send the messages of calls as JSON, and the gateway translates them to gRPC for the upstream.
+    GrpcJson,
 }
 
 /// How tokens are signed.
@@ -110,7 +114,7 @@ pub enum RoutePosition {
 
 impl Feature {
     /// Names of all features. All lists of features use this order.
-    pub const NAMES: [&str; 20] = [
+    pub const NAMES: [&str; 22] = [
         "key-auth",
         "basic-auth",
         "jwt-hs256",
@@ -131,6 +135,8 @@ impl Feature {
         "consumers",
         "round-robin",
         "token-review",
+        "grpc-web",
+        "grpc-json",
     ];
 
     /// The feature's name in packs.
@@ -156,6 +162,8 @@ impl Feature {
             Self::Consumers { .. } => "consumers",
             Self::RoundRobin { .. } => "round-robin",
             Self::TokenReview { .. } => "token-review",
+            Self::GrpcWeb => "grpc-web",
+            Self::GrpcJson => "grpc-json",
         }
     }
 
@@ -182,6 +190,8 @@ impl Feature {
             "consumers" => Self::Consumers { count: 1000 },
             "round-robin" => Self::RoundRobin { instances: None },
             "token-review" => Self::TokenReview { cache_s: 0 },
+            "grpc-web" => Self::GrpcWeb,
+            "grpc-json" => Self::GrpcJson,
             _ => return None,
         })
     }
@@ -211,12 +221,31 @@ impl Feature {
         matches!(self, Self::RateLimit { per_second } if per_second < DEFAULT_RATE_LIMIT)
     }
 
+    /// Whether the gateway translates calls to gRPC. The price is then that of the translation, because
+    /// direct and gateways without the feature receive gRPC.
+    pub fn translates_calls(self) -> bool {
+        matches!(self, Self::GrpcWeb | Self::GrpcJson)
+    }
+
     /// Whether the two features cannot be combined.
     pub fn excludes(self, other: Self) -> bool {
-        // Both features would use the `authorization` header.
-        let uses_authorization =
-            |one: Self| matches!(one, Self::BasicAuth | Self::Jwt(_) | Self::TokenReview { .. });
-        uses_authorization(self) && uses_authorization(other)
+        self.conflict(other).is_some()
+    }
+
+    /// Why the two features cannot be combined, as the rest of a sentence that begins with their names.
+    /// `None` if they can.
+    pub fn conflict(self, other: Self) -> Option<&'static str> {
+        let both = |is_one: fn(Self) -> bool| is_one(self) && is_one(other);
+        if both(|one| matches!(one, Self::BasicAuth | Self::Jwt(_) | Self::TokenReview { .. })) {
+            return Some("both use the authorization header");
+        }
+        if both(Self::translates_calls) {
+            return Some("both say how clients send calls");
+        }
+        let changes_path = |one: Self| matches!(one, Self::PathRewrite | Self::Routes { .. });
+        let has_json = self == Self::GrpcJson || other == Self::GrpcJson;
+        // The gateway finds the method by the path before it removes a prefix.
+        (has_json && (changes_path(self) || changes_path(other))).then_some("both need the path of a request")
     }
 }
 
@@ -316,6 +345,24 @@ mod tests {
             ["", "keyauth", "key-auth=1", "routes=1", "routes=x:last", "rate-limit=5", "token-review=5"]
         {
             assert!(wrong.parse::<Feature>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn features_that_need_the_same_part_of_a_request_exclude_each_other() {
+        let feature = |name: &str| Feature::with_defaults(name).expect("a feature");
+        for (one, other, expected) in [
+            ("basic-auth", "token-review", Some("both use the authorization header")),
+            ("grpc-web", "grpc-json", Some("both say how clients send calls")),
+            ("routes", "grpc-json", Some("both need the path of a request")),
+            ("path-rewrite", "grpc-json", Some("both need the path of a request")),
+            ("routes", "grpc-web", None),
+            ("path-rewrite", "routes", None),
+            ("key-auth", "grpc-json", None),
+        ] {
+            let (one, other) = (feature(one), feature(other));
+            assert_eq!([one.conflict(other), other.conflict(one)], [expected; 2], "{one} {other}");
+            assert_eq!(one.excludes(other), expected.is_some());
         }
     }
 }

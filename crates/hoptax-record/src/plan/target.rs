@@ -54,6 +54,10 @@ pub struct Target {
     /// The message of a gRPC call whose body is JSON. Absent if the body is the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<EncodedMessage>,
+    /// Descriptors of the call's `.proto` files (`google.protobuf.FileDescriptorSet`). Absent unless a
+    /// gateway of the plan needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<EncodedMessage>,
     /// Whether the message of a gRPC call is compressed with gzip. Not with `stream`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gzip: bool,
@@ -71,7 +75,7 @@ pub struct Target {
     pub rate_limit: Option<u32>,
 }
 
-/// A message that was encoded from JSON when the plan was read.
+/// A message of protobuf that was encoded when the plan was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EncodedMessage(#[serde(with = "base64_bytes")] pub Vec<u8>);
@@ -91,6 +95,7 @@ impl Target {
             grpc: false,
             stream: None,
             encoded: None,
+            descriptors: None,
             gzip: false,
             checks: Vec::new(),
             varies: false,
@@ -259,6 +264,7 @@ mod tests {
             grpc: false,
             stream: None,
             encoded: None,
+            descriptors: None,
             gzip: false,
             checks: Vec::new(),
             varies: false,

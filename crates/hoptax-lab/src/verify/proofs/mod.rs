@@ -10,6 +10,7 @@ mod limits;
 mod rewriting;
 mod routing;
 mod scene;
+mod translation;
 mod transport;
 
 use super::Requests;
@@ -65,5 +66,7 @@ fn prove_one(scene: &Scene<'_>, feature: Feature) -> Proof {
         Feature::RequestId => rewriting::prove_request_id(scene, feature),
         Feature::Routes { count, .. } => routing::prove_routes(scene, feature, count),
         Feature::RoundRobin { instances } => routing::prove_turns(scene, feature, instances),
+        Feature::GrpcWeb => translation::prove_web(scene, feature),
+        Feature::GrpcJson => translation::prove_json(scene, feature),
     }
 }

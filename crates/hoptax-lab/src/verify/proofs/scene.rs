@@ -169,6 +169,23 @@ impl Scene<'_> {
         Err(not_on(feature, &what, &[("a correct request", &good), ("this request", &answer)]))
     }
 
+    /// The response to the plan's first target, as clients of this gateway send it. `alter` changes the
+    /// request.
+    pub(super) fn call(
+        &self,
+        feature: Feature,
+        alter: impl FnOnce(&mut TargetSpec),
+    ) -> Result<Answer, Failure> {
+        let (mut targets, mut files) = (self.requests.targets.clone(), self.requests.files.clone());
+        self.change.apply_to(&mut targets, &mut files);
+        alter(&mut targets[0]);
+        let version = self.requests.usual_version();
+        let client = self.change.client(self.gateway.clone(), self.timeout).speaking(version);
+        let bytes = target::first_request(&targets[0], &files, SEED, HttpVersion::Http11);
+        let answer = bytes.map_err(anyhow::Error::from).and_then(|bytes| client.send(&bytes, false));
+        answer.map_err(|error| not_on(feature, &format!("it does not answer a call: {error:#}"), &[]))
+    }
+
     pub(super) fn direct(&self, address: &Address, path: &str) -> anyhow::Result<Answer> {
         let direct = &self.requests.direct;
         let mut headers = vec![("host".to_owned(), units::host_header_of(direct.tls.is_some(), address))];

@@ -1,0 +1,79 @@
+//! Features that translate calls to gRPC. Every target of the plan must be a call that they can translate.
+
+use super::reader::Reader;
+use super::target;
+use crate::calls::kind_name;
+use crate::raw::{RawTarget, Sweep};
+use crate::{Feature, Gateway, Target, Upstream};
+use hoptax_format::grpc::Status;
+use hoptax_format::messages::StreamKind;
+use hoptax_format::spec::Check;
+
+/// Reads the targets, and checks that the gateways can translate them. `features: each` measures only what
+/// is possible: this removes its other gateways.
+pub(super) fn read_targets(
+    reader: &mut Reader<'_>,
+    typed: Option<Sweep<RawTarget>>,
+    upstream: &Upstream,
+    gateways: &mut Vec<Gateway>,
+) -> Vec<Target> {
+    reader.needs_descriptors = has(gateways, Feature::GrpcJson);
+    let faults_before = reader.faults.len();
+    let mut targets = target::read(reader, typed, upstream);
+    // A call with an error would be reported again.
+    if reader.faults.len() > faults_before {
+        return targets;
+    }
+    for feature in [Feature::GrpcWeb, Feature::GrpcJson] {
+        let Some((message, help)) = targets.iter().find_map(|target| obstacle(feature, target)) else {
+            continue;
+        };
+        let typed = reader.translations.iter().filter(|(_, one)| *one == feature);
+        let places: Vec<_> = typed.map(|(place, _)| *place).collect();
+        for place in places {
+            reader.fault(place, message.clone(), help);
+        }
+        gateways.retain(|one| !one.features().contains(&feature));
+    }
+    if !has(gateways, Feature::GrpcJson) {
+        targets.iter_mut().for_each(|target| target.descriptors = None);
+    }
+    targets
+}
+
+fn has(gateways: &[Gateway], feature: Feature) -> bool {
+    gateways.iter().any(|one| one.features().contains(&feature))
+}
+
+/// Why a gateway with this feature cannot translate the calls of a target, and what to do.
+fn obstacle(feature: Feature, target: &Target) -> Option<(String, &'static str)> {
+    let (feature_name, name) = (feature.name(), &target.name);
+    if !target.grpc {
+        let message = format!("`{feature_name}` translates calls, but the target `{name}` is not a call");
+        return Some((message, "write `grpc: { service: …, method: … }` in each target"));
+    }
+    if feature == Feature::GrpcWeb {
+        let stream = target.stream.filter(|stream| stream.kind != StreamKind::ServerStream)?;
+        let message = format!(
+            "clients of gRPC-Web cannot send a stream, but `{name}` has `kind: {}`",
+            kind_name(Some(stream.kind))
+        );
+        return Some((message, "use calls with `kind: unary` or `server-stream`"));
+    }
+    let is_ok = |check: &Check| !matches!(check, Check::Grpc(statuses) if !statuses.contains(&Status::Ok));
+    if target.stream.is_some() {
+        let message = format!("`{feature_name}` needs unary calls, but `{name}` is a stream");
+        Some((message, "use a method without streams"))
+    } else if target.encoded.is_none() {
+        let message = format!("`{feature_name}` needs the message of `{name}` as JSON");
+        Some((message, "write `proto: FILE` and `message: { json: { … } }`"))
+    } else if target.gzip {
+        let message = format!("`{feature_name}` needs messages without compression, but `{name}` has it");
+        Some((message, "remove `compression`"))
+    } else if !target.checks.iter().all(is_ok) {
+        let message = format!("`{feature_name}` needs calls that end with OK, unlike those of `{name}`");
+        Some((message, "remove `expect.grpc`"))
+    } else {
+        None
+    }
+}

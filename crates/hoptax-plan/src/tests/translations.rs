@@ -1,0 +1,100 @@
+//! Tests of the features that translate calls to gRPC.
+
+use super::*;
+
+const PROTO: &str = r#"syntax = "proto3";
+package echo;
+service Echo {
+  rpc Say (Request) returns (Request);
+  rpc Watch (Request) returns (stream Request);
+}
+message Request { string text = 1; }
+"#;
+
+/// A plan beside `echo.proto`, with these features of Envoy and this target.
+fn read(features: &str, target: &str) -> Result<Plan, String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("echo.proto"), PROTO).expect("written");
+    let pack = |name: &str, features: &[&str], unsupported: &[(&str, &str)]| PackInfo {
+        name: name.to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        unsupported: unsupported.iter().map(|(what, why)| ((*what).to_owned(), (*why).to_owned())).collect(),
+        http2: ClientHttp2::Shared,
+        upstream_http2: true,
+        ..PackInfo::default()
+    };
+    let known = vec![
+        pack("envoy", &["key-auth", "path-rewrite", "grpc-web", "grpc-json"], &[]),
+        pack("plain", &["key-auth"], &[("grpc-web", "it translates no calls")]),
+    ];
+    let context = Context { cpus: 2, known, directory: directory.path().to_owned() };
+    let gateway = match features {
+        "plain" => "{ name: plain, features: [grpc-web] }".to_owned(),
+        _ => format!("{{ name: envoy, features: {features} }}"),
+    };
+    let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
+    let text = format!("gateways: [{gateway}]\ntarget: {target}\n{load}\n");
+    parse("plans/x.yaml", &text, &[], &context).map_err(|errors| errors.to_string())
+}
+
+const PAGE: &str = "{ path: /page }";
+const SAY: &str = "{ grpc: { service: echo.Echo, method: Say } }";
+const AS_JSON: &str =
+    "{ grpc: { service: echo.Echo, method: Say, proto: echo.proto, message: { json: { text: hi } } } }";
+
+fn labels(plan: &Plan) -> Vec<&str> {
+    plan.gateways.iter().map(|gateway| gateway.label.as_str()).collect()
+}
+
+#[test]
+fn the_plan_has_descriptors_only_if_a_gateway_needs_them() {
+    let good = |features: &str| {
+        let mut plan = read(features, AS_JSON).unwrap_or_else(|error| panic!("{error}"));
+        assert!(plan.targets[0].encoded.is_some());
+        plan.targets.remove(0).descriptors
+    };
+    assert_eq!(good("[grpc-web]"), None);
+    let EncodedMessage(set) = good("[grpc-json]").expect("descriptors");
+    assert!(set.windows(13).any(|part| part == b".echo.Request"), "{set:?}");
+}
+
+#[test]
+fn every_target_must_be_a_call_that_can_be_translated() {
+    let grpc = |rest: &str| format!("{{ name: x, grpc: {{ service: echo.Echo, {rest} }} }}");
+    let compressed = "method: Say, proto: echo.proto, message: { json: { text: hi } }, compression: gzip";
+    let failing = AS_JSON.replacen('{', "{ expect: { grpc: not-found },", 1);
+    for (features, target, expected) in [
+        ("[grpc-web]", PAGE.to_owned(), "`grpc-web` translates calls, but the target `GET /page` is not a"),
+        ("[grpc-web]", format!("[{SAY}, {PAGE}]"), "`grpc-web` translates calls, but the target `GET /page`"),
+        ("[grpc-web]", grpc("method: Talk, kind: both-ways"), "send a stream, but `x` has `kind: both-ways`"),
+        ("[grpc-web]", grpc("method: Up, kind: client-stream"), "but `x` has `kind: client-stream`"),
+        ("[grpc-json]", SAY.to_owned(), "`grpc-json` needs the message of `echo.Echo/Say` as JSON"),
+        ("[grpc-json]", PAGE.to_owned(), "`grpc-json` translates calls, but the target `GET /page` is not"),
+        ("[grpc-json]", grpc("method: W, kind: server-stream"), "`grpc-json` needs unary calls, but `x` is"),
+        ("[grpc-json]", grpc(compressed), "`grpc-json` needs messages without compression, but `x` has it"),
+        ("[grpc-json]", failing, "`grpc-json` needs calls that end with OK, unlike those of `echo.Echo/Say`"),
+        ("[grpc-web, grpc-json]", AS_JSON.to_owned(), "`grpc-web` and `grpc-json` both say how clients"),
+        ("[path-rewrite, grpc-json]", AS_JSON.to_owned(), "`path-rewrite` and `grpc-json` both need the"),
+        ("plain", SAY.to_owned(), "the pack `plain` does not support `grpc-web`: it translates no calls"),
+    ] {
+        let error = read(features, &target).expect_err(expected);
+        let shown = error.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(expected), "{features}: {shown}");
+    }
+    let watched = grpc("method: Watch, kind: server-stream");
+    assert_eq!(labels(&read("[grpc-web]", &watched).expect("it can be translated")), ["envoy"]);
+}
+
+#[test]
+fn a_matrix_has_the_features_that_fit_the_calls() {
+    let each = |target: &str| {
+        let plan = read("each", target).unwrap_or_else(|error| panic!("{error}"));
+        let found = labels(&plan).iter().map(|label| label.trim_start_matches("envoy").to_owned());
+        (found.collect::<Vec<_>>().join(" "), plan.targets[0].descriptors.is_some())
+    };
+    assert_eq!(each(AS_JSON), (" .key-auth .path-rewrite .grpc-web .grpc-json".to_owned(), true));
+    assert_eq!(each(SAY), (" .key-auth .path-rewrite .grpc-web".to_owned(), false));
+    assert_eq!(each(PAGE), (" .key-auth .path-rewrite".to_owned(), false));
+    let stream = "{ grpc: { service: echo.Echo, proto: echo.proto, method: Watch } }";
+    assert_eq!(each(stream), (" .key-auth .path-rewrite .grpc-web".to_owned(), false));
+}
