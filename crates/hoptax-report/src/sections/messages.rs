@@ -145,16 +145,21 @@ mod tests {
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
 
-    fn model() -> Model {
+    /// A gateway that adds 50 µs to each message, and delivers this many of each trial out of order.
+    fn model_with(reordered: u64) -> Model {
         let mut run = Run::closed(4);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
             let direct = || via("direct", round).all_at_us(900).both_ways_us(100 + jitter, 1000);
             run.push(direct().first()).push(direct().last());
             let one = via("a<b", round).all_at_us(1400).both_ways_us(150 + jitter, 1000);
-            run.push(one.gateway_cpu_us(40_000).message_counts(|counts| counts.reordered = 7));
+            run.push(one.gateway_cpu_us(40_000).message_counts(|counts| counts.reordered = reordered));
         }
         run.model()
+    }
+
+    fn model() -> Model {
+        model_with(7)
     }
 
     #[test]
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_what_is_added_to_each_message() {
-        let model = model();
+        let model = model_with(0);
         let summary = &model.summary[0];
         assert!(summary.sentence.starts_with("a<b adds 50 µs ("), "{}", summary.sentence);
         assert!(summary.sentence.ends_with(" to each message at 4 connections."), "{}", summary.sentence);
