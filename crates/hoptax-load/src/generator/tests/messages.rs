@@ -133,7 +133,7 @@ fn every_echo_is_accounted_for_at_any_pace() {
     ] {
         let record = load(&LoadSpec { shape, ..stream(&server, StreamKind::BothWays, every_ns) });
         assert_eq!((record.counts.ok, record.counts.trailers_lost), (CALLS, 0), "{:?}", record.counts);
-        let MessagesRecord { counts, histograms } = messages(&record);
+        let MessagesRecord { counts, histograms, .. } = messages(&record);
         assert_eq!((counts.sent, counts.received), (ALL, ALL), "{counts:?}");
         assert_eq!((counts.lost, counts.repeated, counts.reordered, counts.unnumbered), (0, 0, 0, 0));
         assert_eq!(length(&histograms.response_time), ALL);
@@ -203,7 +203,7 @@ fn a_stream_of_the_server_has_ages_and_gaps() {
     let server = talking(|_, _| Vec::new(), paced);
     let record = load(&stream(&server, StreamKind::ServerStream, 2 * MILLISECOND));
     assert_eq!(record.counts.ok, CALLS, "{:?}", record.counts);
-    let MessagesRecord { counts, histograms } = messages(&record);
+    let MessagesRecord { counts, histograms, .. } = messages(&record);
     assert_eq!((counts.sent, counts.received, counts.lost), (CALLS, ALL, 0), "{counts:?}");
     // All messages of a call are collected and sent together, so they arrive together.
     assert!(counts.merged_in_read > ALL / 2, "{counts:?}");
