@@ -89,8 +89,9 @@ fn every_target_must_be_a_call_that_can_be_translated() {
 fn a_matrix_has_the_features_that_fit_the_calls() {
     let each = |target: &str| {
         let plan = read("each", target).unwrap_or_else(|error| panic!("{error}"));
-        let found = labels(&plan).iter().map(|label| label.trim_start_matches("envoy").to_owned());
-        (found.collect::<Vec<_>>().join(" "), plan.targets[0].descriptors.is_some())
+        let found: Vec<_> =
+            labels(&plan).iter().map(|label| label.trim_start_matches("envoy").to_owned()).collect();
+        (found.join(" "), plan.targets[0].descriptors.is_some())
     };
     assert_eq!(each(AS_JSON), (" .key-auth .path-rewrite .grpc-web .grpc-json".to_owned(), true));
     assert_eq!(each(SAY), (" .key-auth .path-rewrite .grpc-web".to_owned(), false));

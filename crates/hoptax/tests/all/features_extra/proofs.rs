@@ -32,7 +32,9 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
         Feature::Consumers { count } => consumers(gateway, count),
         Feature::RoundRobin { .. } => round_robin(gateway),
         Feature::ProxyProtocol(_) => proxy_protocol(gateway),
-        Feature::UpstreamTls | Feature::TokenReview { .. } => unreachable!("not asked for here"),
+        Feature::UpstreamTls | Feature::TokenReview { .. } | Feature::GrpcWeb | Feature::GrpcJson => {
+            unreachable!("not asked for here")
+        }
     }
 }
 
