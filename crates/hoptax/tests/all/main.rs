@@ -34,6 +34,7 @@ mod grpc_gateways;
 mod grpc_peers;
 mod grpc_runs;
 mod grpc_streams;
+mod grpc_translation;
 mod guides;
 mod history;
 mod hop;
