@@ -3,6 +3,9 @@
 //! gateways with health checks forward calls.
 //!
 //! An HTTP status outside 200 to 299 becomes the status that gRPC's document maps it to.
+//!
+//! gRPC-Web calls get the same answers, with the trailers at the end of the body. Over HTTP/1.1, and if the
+//! client sends a stream, the answer is one message.
 
 use super::answer::{Answers, allowed_fields};
 use super::conversation::{Abort, Conversation, Replies};
@@ -11,7 +14,9 @@ use anyhow::Context as _;
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec, with_room};
 use hoptax_plan::{Body, BuiltInUpstream};
-use hoptax_wire::grpc::{CONTENT_TYPE, MESSAGE, PREFIX, STATUS, encode_message};
+use hoptax_wire::grpc::{
+    CONTENT_TYPE, MESSAGE, PREFIX, STATUS, WEB_CONTENT_TYPE, encode_message, write_trailers,
+};
 use hoptax_wire::http2::{Block, OutField, response_fields};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,11 +85,13 @@ impl Paced {
 #[derive(Debug, Clone)]
 pub(super) struct Calls {
     headers: Vec<(String, String)>,
-    head: Block,
-    trailers: Block,
-    failed: Block,
-    /// The head of an answer without a message, and the trailers of one that had messages, by [`Abort`].
-    aborted: [(Block, Block); Abort::ALL.len()],
+    /// True if these are the answers to gRPC-Web calls.
+    is_web: bool,
+    head: Head,
+    ending: Ending,
+    failed: Head,
+    /// The head of an answer without a message, and the end of one that had messages, by [`Abort`].
+    aborted: [(Head, Ending); Abort::ALL.len()],
     serving: Vec<u8>,
     reflection: Arc<Reflection>,
     /// True if the body of the settings has only a size.
@@ -97,14 +104,57 @@ pub(super) struct Calls {
     made: Vec<Option<Made>>,
     /// Messages with their prefixes and with room for a stamp, for the paced streams of the same answers.
     stamped: Vec<Option<Vec<u8>>>,
+    /// The answers to gRPC-Web calls. Absent in those answers.
+    web: Option<Box<Self>>,
+    /// gRPC-Web over HTTP/1.1: the answer to the health service, that of calls that were chosen to fail, and
+    /// then those of `made`.
+    http1: Vec<Option<Answers>>,
+}
+
+/// The head of an answer, also encoded for HTTP/2.
+#[derive(Debug, Clone)]
+struct Head {
+    fields: Vec<OutField>,
+    block: Block,
+}
+
+impl Head {
+    fn new(fields: Vec<OutField>) -> Self {
+        Self { block: Block::plain(&fields), fields }
+    }
+
+    /// The headers for HTTP/1.1.
+    fn headers(&self) -> Vec<(String, String)> {
+        let headers = self.fields.iter().filter(|field| !field.name.starts_with(':'));
+        headers.map(|field| (field.name.clone(), field.value.clone())).collect()
+    }
+}
+
+/// The end of an answer with messages.
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    pub(super) trailers: Block,
+    /// gRPC-Web: the frame that has the trailers instead. Empty for gRPC.
+    pub(super) frame: Vec<u8>,
+}
+
+impl Ending {
+    fn new(is_web: bool, status: Status, text: &str) -> Self {
+        let fields = trailers(status, text);
+        let mut frame = Vec::new();
+        if is_web {
+            write_trailers(&mut frame, fields.iter().map(|field| (&*field.name, &*field.value)));
+        }
+        Self { trailers: Block::plain(&fields), frame }
+    }
 }
 
 #[derive(Debug, Clone)]
 enum Made {
-    /// The message with its prefix.
+    /// The message with its prefix, and the trailers of gRPC-Web.
     Message(Vec<u8>),
     /// The head of an answer without a message.
-    Failure(Block),
+    Failure(Head),
 }
 
 /// The parts of an answer.
@@ -112,26 +162,33 @@ enum Made {
 pub(super) struct CallAnswer<'a> {
     pub(super) head: &'a Block,
     pub(super) body: &'a [u8],
-    /// Absent if the head has the status.
+    /// Absent if the head, or the body of gRPC-Web, has the status.
     pub(super) trailers: Option<&'a Block>,
 }
 
 impl Calls {
     pub(super) fn new(settings: &BuiltInUpstream) -> anyhow::Result<Self> {
+        let web = Self::with(settings, true)?;
+        Ok(Self { web: Some(Box::new(web)), ..Self::with(settings, false)? })
+    }
+
+    fn with(settings: &BuiltInUpstream, is_web: bool) -> anyhow::Result<Self> {
         let headers = &settings.headers;
+        let head = |status| fields(headers, is_web, status).map(Head::new);
         let abort = |abort: Abort| {
             let (status, text) = abort.status();
-            let head = fields(headers, Some((status, text)))?;
-            anyhow::Ok((Block::plain(&head), Block::plain(&trailers(status, text))))
+            anyhow::Ok((head(Some((status, text)))?, Ending::new(is_web, status, text)))
         };
         let [late, large, malformed] = Abort::ALL.map(abort);
+        let ending = Ending::new(is_web, Status::Ok, "");
         Ok(Self {
             headers: headers.clone(),
-            head: Block::plain(&fields(headers, None)?),
-            trailers: Block::plain(&trailers(Status::Ok, "")),
-            failed: Block::plain(&fields(headers, Some((Status::Unavailable, FAILURE_TEXT)))?),
+            is_web,
+            head: head(None)?,
+            failed: head(Some((Status::Unavailable, FAILURE_TEXT)))?,
             aborted: [late?, large?, malformed?],
-            serving: grpc::body(SERVING)?,
+            serving: with_frame(grpc::body(SERVING)?, &ending),
+            ending,
             reflection: Arc::new(Reflection::new(&services(settings))),
             is_filler: matches!(settings.body, Body::Size(_) | Body::Like { .. }),
             status: settings.grpc_status.filter(|status| *status != Status::Ok),
@@ -142,7 +199,22 @@ impl Calls {
                 .collect(),
             made: Vec::new(),
             stamped: Vec::new(),
+            web: None,
+            http1: Vec::new(),
         })
+    }
+
+    /// The answers to calls of gRPC-Web, or of gRPC.
+    pub(super) fn of(&self, is_web: bool) -> &Self {
+        self.web.as_deref().filter(|_| is_web).unwrap_or(self)
+    }
+
+    /// Like [`Calls::of`].
+    pub(super) fn of_mut(&mut self, is_web: bool) -> &mut Self {
+        if is_web && self.web.is_some() {
+            return self.web.as_deref_mut().expect("it is there");
+        }
+        self
     }
 
     /// Prepares the answer to a call of `path`. `place` is the place of the answer to this path among the
@@ -170,38 +242,76 @@ impl Calls {
 
     fn make(&self, place: Option<u32>, answers: &Answers) -> Made {
         if let (Some(status), None) = (self.status, place)
-            && let Ok(fields) = fields(&self.headers, Some((status, STATUS_TEXT)))
+            && let Ok(fields) = fields(&self.headers, self.is_web, Some((status, STATUS_TEXT)))
         {
-            return Made::Failure(Block::plain(&fields));
+            return Made::Failure(Head::new(fields));
         }
         let http = answers.status();
         let text = format!("the upstream's status is {http}");
         if !(200..300).contains(&http)
-            && let Ok(fields) = fields(&self.headers, Some((Status::of_http(http), text.as_str())))
+            && let Ok(fields) =
+                fields(&self.headers, self.is_web, Some((Status::of_http(http), text.as_str())))
         {
-            return Made::Failure(Block::plain(&fields));
+            return Made::Failure(Head::new(fields));
         }
         // Bodies have at most 1 GiB.
-        Made::Message(grpc::body(answers.body()).unwrap_or_default())
+        Made::Message(with_frame(grpc::body(answers.body()).unwrap_or_default(), &self.ending))
     }
 
     /// The answer to a call. `fails` is true if it was chosen to fail.
     pub(super) fn get(&self, call: Call, fails: bool) -> CallAnswer<'_> {
-        let without_message = |head| CallAnswer { head, body: &[], trailers: None };
-        let with = |body| CallAnswer { head: &self.head, body, trailers: Some(&self.trailers) };
+        let (head, body) = self.head_and_body(call, fails);
+        // The body of gRPC-Web ends with the trailers.
+        let trailers = (!body.is_empty() && !self.is_web).then_some(&self.ending.trailers);
+        CallAnswer { head: &head.block, body, trailers }
+    }
+
+    fn head_and_body(&self, call: Call, fails: bool) -> (&Head, &[u8]) {
         match call {
-            Call::Own => with(&self.serving),
-            Call::Usual(_) if fails => without_message(&self.failed),
+            Call::Own => (&self.head, &self.serving),
+            Call::Usual(_) if fails => (&self.failed, &[]),
             Call::Usual(place) => match self.made.get(place as usize) {
-                Some(Some(Made::Message(message))) => with(message),
-                Some(Some(Made::Failure(head))) => without_message(head),
-                _ => without_message(&self.failed),
+                Some(Some(Made::Message(message))) => (&self.head, message),
+                Some(Some(Made::Failure(head))) => (head, &[]),
+                _ => (&self.failed, &[]),
             },
         }
     }
 
+    /// Prepares the answer to a gRPC-Web call over HTTP/1.1. Returns its place. `stamps` is true if it has
+    /// space for a stamp.
+    pub(super) fn prepare_http1(&mut self, call: Call, fails: bool, stamps: bool) -> Option<u32> {
+        let at = match call {
+            Call::Own => 0,
+            Call::Usual(_) if fails => 1,
+            Call::Usual(place) => place as usize + 2,
+        };
+        if self.http1.len() <= at {
+            self.http1.resize(at + 1, None);
+        }
+        if self.http1[at].is_none() {
+            let (head, body) = self.head_and_body(call, fails);
+            let (headers, body) = (head.headers(), Arc::new(body.to_vec()));
+            self.http1[at] = Answers::of_length(200, &headers, (&body, body.len()), stamps).ok();
+        }
+        self.http1[at].is_some().then_some(at as u32)
+    }
+
+    /// The answer at a place that [`Calls::prepare_http1`] has returned.
+    pub(super) fn http1(&self, place: u32) -> Option<&Answers> {
+        self.of(true).http1.get(place as usize)?.as_ref()
+    }
+
+    /// Like [`Calls::http1`].
+    pub(super) fn http1_mut(&mut self, place: u32) -> Option<&mut Answers> {
+        self.of_mut(true).http1.get_mut(place as usize)?.as_mut()
+    }
+
     /// The kind of a call of `path`. `None` if each side sends one message.
     pub(super) fn stream_kind(&self, path: &[u8]) -> Option<StreamKind> {
+        if self.is_web {
+            return self.web_stream(path).map(|spec| spec.kind);
+        }
         if path == WATCH || reflection::PATHS.contains(&path) {
             return Some(StreamKind::BothWays);
         }
@@ -210,6 +320,9 @@ impl Calls {
 
     /// The messages of a call of `path` that does not fail. `None` if one message is the answer.
     pub(super) fn flow(&self, path: &[u8]) -> Option<Flow> {
+        if self.is_web {
+            return self.web_stream(path).map(|spec| Flow::Paced(Paced::new(spec)));
+        }
         if path == WATCH {
             return Some(Flow::BothWays(Conversation::only(&self.serving)));
         }
@@ -225,14 +338,20 @@ impl Calls {
         }
     }
 
-    /// The head and the trailers of an answer with messages.
-    pub(super) fn head_and_trailers(&self) -> (&Block, &Block) {
-        (&self.head, &self.trailers)
+    /// The stream of a method that gRPC-Web has too: only the server sends one.
+    fn web_stream(&self, path: &[u8]) -> Option<StreamSpec> {
+        self.streams.get(path).copied().filter(|spec| spec.kind == StreamKind::ServerStream)
     }
 
-    /// The head of an answer that has no message because of `abort`, and the trailers if it had some.
-    pub(super) fn aborted(&self, abort: Abort) -> &(Block, Block) {
-        &self.aborted[abort as usize]
+    /// The head and the end of an answer with messages.
+    pub(super) fn head_and_ending(&self) -> (&Block, &Ending) {
+        (&self.head.block, &self.ending)
+    }
+
+    /// The head of an answer that has no message because of `abort`, and the end if it had some.
+    pub(super) fn aborted(&self, abort: Abort) -> (&Block, &Ending) {
+        let (head, ending) = &self.aborted[abort as usize];
+        (&head.block, ending)
     }
 
     /// The next message of a paced stream, with its prefix.
@@ -272,11 +391,22 @@ fn trailers(status: Status, text: &str) -> Vec<OutField> {
     std::iter::once(status).chain(text).collect()
 }
 
+/// A message, and the frame with the trailers if there is one.
+fn with_frame(mut message: Vec<u8>, ending: &Ending) -> Vec<u8> {
+    message.extend_from_slice(&ending.frame);
+    message
+}
+
 /// The head of an answer. It has a status if no message follows.
-fn fields(headers: &[(String, String)], status: Option<(Status, &str)>) -> anyhow::Result<Vec<OutField>> {
+fn fields(
+    headers: &[(String, String)],
+    is_web: bool,
+    status: Option<(Status, &str)>,
+) -> anyhow::Result<Vec<OutField>> {
     let of_status =
         status.map(|(status, text)| [(STATUS, status.number().to_string()), (MESSAGE, encode_message(text))]);
-    let own = [("content-type", CONTENT_TYPE), ("grpc-accept-encoding", "identity")];
+    let content_type = if is_web { WEB_CONTENT_TYPE } else { CONTENT_TYPE };
+    let own = [("content-type", content_type), ("grpc-accept-encoding", "identity")];
     let is_own = |name: &str| own.iter().any(|(known, _)| name.eq_ignore_ascii_case(known));
     let others = allowed_fields(headers).filter(|(name, _)| !is_own(name));
     let of_status = of_status.iter().flatten().map(|(name, value)| (*name, value.as_str()));
@@ -287,7 +417,9 @@ fn fields(headers: &[(String, String)], status: Option<(Status, &str)>) -> anyho
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::answer::AnswerTo;
     use hoptax_plan::{Delay, Listen, PathStream};
+    use hoptax_wire::http1::Version;
     use std::time::Duration;
 
     fn settings(status: u16, body: Body) -> BuiltInUpstream {
@@ -327,6 +459,38 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_grpc_web_have_the_trailers_in_the_body() {
+        const END: &[u8] = b"\x80\0\0\0\x10grpc-status: 0\r\n";
+        let mut calls = calls();
+        for (path, place, body) in [
+            (&b"/a.B/C"[..], None, &b"\0\0\0\0\x010"[..]),
+            (b"/a.B/D", Some(3), b"\0\0\0\0\x02hi"),
+            (HEALTH, None, b"\0\0\0\0\x02\x08\x01"),
+        ] {
+            let content = if place.is_some() { Body::Text("hi".into()) } else { Body::Size(1) };
+            let web = calls.of_mut(true);
+            let call = web.prepare(path, place, &answers(200, content));
+            let answer = web.get(call, false);
+            assert_eq!((answer.body, answer.trailers.is_some()), (&[body, END].concat()[..], false));
+            let place = web.prepare_http1(call, false, false).expect("valid");
+            let to = AnswerTo { version: Version::Http11, keep_alive: true, head: false, failed: false };
+            let (head, content) = calls.http1(place).expect("prepared").get(to);
+            let head = String::from_utf8_lossy(head);
+            let length = format!("content-length: {}\r\n\r\n", body.len() + END.len());
+            assert!(head.contains("\r\ncontent-type: application/grpc-web+proto\r\n"), "{head}");
+            assert!(head.ends_with(&length) && content == [body, END].concat(), "{head}");
+        }
+        let web = calls.of_mut(true);
+        let call = web.prepare(b"/a.B/C", None, &answers(200, Body::Size(1)));
+        let failed = web.get(call, true);
+        assert!(failed.body.is_empty() && failed.trailers.is_none());
+        let place = web.prepare_http1(call, true, true).expect("valid");
+        assert!(calls.http1_mut(place).is_some_and(|answers| answers.are_stamped()));
+        let head = calls.of(true).failed.headers();
+        assert!(head.contains(&("grpc-status".to_owned(), "14".to_owned())), "{head:?}");
+    }
+
+    #[test]
     fn health_checks_succeed_with_any_settings() {
         let mut calls = calls();
         let health = calls.prepare(HEALTH, None, &answers(503, Body::Size(1)));
@@ -341,7 +505,7 @@ mod tests {
         let call = calls.prepare(b"/a.B/C", None, &answers(404, Body::Size(1)));
         assert!(calls.get(call, false).trailers.is_none());
         let own = [("x-a".to_owned(), "b".to_owned()), ("Content-Type".to_owned(), "text/html".to_owned())];
-        let fields = fields(&own, Some((Status::of_http(404), "no such 100 %"))).expect("valid");
+        let fields = fields(&own, false, Some((Status::of_http(404), "no such 100 %"))).expect("valid");
         let fields: Vec<_> = fields.iter().map(|field| (field.name.as_str(), field.value.as_str())).collect();
         let expected = [
             (":status", "200"),

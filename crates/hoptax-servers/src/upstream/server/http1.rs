@@ -8,10 +8,16 @@ use super::state::{HIGH_WATER, MOST_DELAYED, Reply, Server, State, Timer};
 use hoptax_format::clock;
 use hoptax_format::stamp::Stamp;
 use hoptax_load::event_loop::Token;
-use hoptax_wire::http1::{Framing, RequestHead, RequestStep};
+use hoptax_wire::grpc;
+use hoptax_wire::http1::{Framing, RequestHead, RequestStep, fields};
+use memchr::memmem::Finder;
 use std::cmp::Reverse;
 use std::io;
 use std::mem;
+use std::sync::LazyLock;
+
+/// Finds the beginning of the content types of gRPC-Web, as clients write it.
+static OF_WEB: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"application/grpc-web"));
 
 impl Server<'_> {
     pub(super) fn received_http1(&mut self, io: &mut impl Sockets, token: Token, bytes: &[u8]) {
@@ -63,7 +69,7 @@ impl Server<'_> {
                             self.send_continue(token, &head, body_is_missing);
                         }
                     } else {
-                        self.head(token, &head, &input[at..], body_is_missing);
+                        self.head(token, &head, &input[at..at + consumed], body_is_missing);
                     }
                     at += consumed;
                 }
@@ -87,15 +93,18 @@ impl Server<'_> {
                         // Requests are counted on arrival, so that the count includes requests whose response
                         // is delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
-                        match chosen {
-                            Some(Chosen { place, delay_ns }) => {
-                                self.reply(token, Reply::Ruled(answer, now, place), delay_ns);
+                        let reply = match (connection.web.take(), chosen) {
+                            (Some(place), _) => {
+                                Reply::Web(AnswerTo { failed: false, ..answer }, now, place)
                             }
-                            None => {
-                                let delay = self.behaviour.delay_ns();
-                                self.reply(token, Reply::Answer(answer, now), delay);
-                            }
-                        }
+                            (None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
+                            (None, None) => Reply::Answer(answer, now),
+                        };
+                        let delay = match chosen {
+                            Some(chosen) => chosen.delay_ns,
+                            None => self.behaviour.delay_ns(),
+                        };
+                        self.reply(token, reply, delay);
                     } else if let Some(mut special) = connection.special.take() {
                         special.http1_trailers(&input[at - consumed..at]);
                         let tls = io.tls(token);
@@ -121,7 +130,7 @@ impl Server<'_> {
         at
     }
 
-    /// Chooses the answer. `input` begins with the request's head.
+    /// Chooses the answer. `input` is the request's head.
     fn head(&mut self, token: Token, head: &RequestHead, input: &[u8], body_is_missing: bool) {
         let answer = AnswerTo {
             version: head.version,
@@ -132,8 +141,46 @@ impl Server<'_> {
         let rules = self.rules.as_mut();
         let chosen =
             rules.and_then(|rules| rules.choose(&input[head.method.clone()], &input[head.target.clone()]));
-        self.connections[token.index()].answer = Some((answer, chosen));
+        let web = self.web_call(head, input, chosen, answer.failed);
+        let connection = &mut self.connections[token.index()];
+        (connection.answer, connection.web) = (Some((answer, chosen)), web);
         self.send_continue(token, head, body_is_missing);
+    }
+
+    /// Prepares the answer if a request is a gRPC-Web call. `input` is the request's head. Returns the place
+    /// of the answer.
+    fn web_call(
+        &mut self,
+        head: &RequestHead,
+        input: &[u8],
+        chosen: Option<Chosen>,
+        fails: bool,
+    ) -> Option<u32> {
+        // Most requests are no calls, and this search takes less time than parsing the head.
+        if input[head.method.clone()] != *b"POST" || OF_WEB.find(input).is_none() {
+            return None;
+        }
+        let (mut is_web, mut limit) = (false, None);
+        // The decoder has already accepted this head.
+        let _ = fields(input, |field| {
+            if field.name.eq_ignore_ascii_case("content-type") {
+                is_web |= grpc::is_grpc_web(field.value);
+            } else if field.name.eq_ignore_ascii_case(grpc::TIMEOUT) {
+                limit = grpc::read_timeout(field.value);
+            }
+        });
+        if !is_web {
+            return None;
+        }
+        if let Some(limit) = limit {
+            self.counts.deadlines.add(limit);
+        }
+        let place = chosen.map(|chosen| chosen.place);
+        let rules = self.rules.as_ref();
+        let ruled = place.and_then(|place| Some(rules?.get(place)));
+        let calls = self.calls.of_mut(true);
+        let call = calls.prepare(&input[head.target.clone()], place, ruled.unwrap_or(&self.answers));
+        calls.prepare_http1(call, fails, self.answers.are_stamped())
     }
 
     /// Counts a request. Returns true if the connection is closed after it.
@@ -216,6 +263,7 @@ impl Server<'_> {
             Reply::Ruled(to, _, place) => {
                 self.rules.as_ref().map_or((&[], &[]), |rules| rules.get(place).get(to))
             }
+            Reply::Web(to, _, place) => self.calls.http1(place).map_or((&[], &[]), |answers| answers.get(to)),
             Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
@@ -241,7 +289,7 @@ impl Server<'_> {
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
         let sent = match ready.as_slice() {
-            [reply] if !matches!(reply, Reply::Ruled(..)) => {
+            [reply] if !matches!(reply, Reply::Ruled(..) | Reply::Web(..)) => {
                 self.stamp(*reply, now);
                 let (head, body) = self.bytes(*reply);
                 send_both(io, token, head, body)
@@ -272,6 +320,11 @@ impl Server<'_> {
             Reply::Ruled(to, received, place) => {
                 if let Some(rules) = &mut self.rules {
                     rules.get_mut(place).stamp(to, Stamp { received, replied: now });
+                }
+            }
+            Reply::Web(to, received, place) => {
+                if let Some(answers) = self.calls.http1_mut(place) {
+                    answers.stamp(to, Stamp { received, replied: now });
                 }
             }
             _ => {}

@@ -127,8 +127,13 @@ impl Server<'_> {
         } else {
             exchange.to = StreamAnswerTo { head: head.method() == b"HEAD", failed: self.behaviour.fails() };
             exchange.chosen = self.rules.as_mut().and_then(|rules| rules.choose(head.method(), target));
-            if head.method() == b"POST" && head.fields().get("content-type").is_some_and(grpc::is_grpc) {
-                self.begin_call(token, http2, named);
+            if head.method() == b"POST"
+                && let Some(content_type) = head.fields().get("content-type")
+            {
+                exchange.is_web = grpc::is_grpc_web(content_type);
+                if exchange.is_web || grpc::is_grpc(content_type) {
+                    self.begin_call(token, http2, named);
+                }
             }
         }
         if let Some(limit) = self.close_after {
@@ -289,7 +294,7 @@ impl Server<'_> {
         let (block, body, is_cut) = match (&exchange.prepared, exchange.call) {
             (Some(prepared), _) => (prepared.block.as_ref(), prepared.body.as_slice(), prepared.is_cut),
             (None, Some(call)) => {
-                let answer = self.calls.get(call, exchange.to.failed);
+                let answer = self.calls.of(exchange.is_web).get(call, exchange.to.failed);
                 trailers = answer.trailers;
                 (Some(answer.head), answer.body, false)
             }

@@ -1,6 +1,6 @@
 //! gRPC calls over HTTP/2: their deadlines, and the streams of messages that they send and receive.
 
-use super::super::calls::Flow;
+use super::super::calls::{Ending, Flow};
 use super::super::conversation::Abort;
 use super::http2::TURN;
 use super::state::Server;
@@ -10,8 +10,8 @@ use hoptax_format::messages::{self, StreamKind};
 use hoptax_format::stamp::Stamp;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::grpc;
-use hoptax_wire::http2::Code;
 use hoptax_wire::http2::hpack::write_literal;
+use hoptax_wire::http2::{Code, Connection};
 use std::cmp::Reverse;
 
 const ENCODING: &str = "grpc-encoding";
@@ -28,13 +28,14 @@ impl Server<'_> {
         let place = exchange.chosen.map(|chosen| chosen.place);
         let rules = self.rules.as_ref();
         let ruled = place.and_then(|place| Some(rules?.get(place)));
-        let call = self.calls.prepare(path, place, ruled.unwrap_or(&self.answers));
+        let calls = self.calls.of_mut(exchange.is_web);
+        let call = calls.prepare(path, place, ruled.unwrap_or(&self.answers));
         exchange.call = Some(call);
-        let kind = self.calls.stream_kind(path);
+        let kind = calls.stream_kind(path);
         exchange.is_early = kind == Some(StreamKind::BothWays);
         // A call that fails has no message.
-        if self.calls.get(call, exchange.to.failed).trailers.is_some() {
-            exchange.flow = self.calls.flow(path).map(Box::new);
+        if !calls.get(call, exchange.to.failed).body.is_empty() {
+            exchange.flow = calls.flow(path).map(Box::new);
         }
         if let Some(conversation) = exchange.conversation()
             && let Some(encoding) = head.fields().get(ENCODING)
@@ -85,6 +86,7 @@ impl Server<'_> {
         let is_stamped = self.answers.are_stamped();
         let Some(exchange) = http2.get(named) else { return };
         exchange.has_sent_head = true;
+        let calls = self.calls.of(exchange.is_web);
         if is_stamped {
             self.shared.write_stamp(Stamp { received: exchange.received, replied: now });
         }
@@ -98,17 +100,19 @@ impl Server<'_> {
         {
             write_literal(varying, ENCODING, &conversation.encoding);
         }
-        let block = abort.map_or(self.calls.head_and_trailers().0, |abort| &self.calls.aborted(abort).0);
+        let block = abort.map_or(calls.head_and_ending().0, |abort| calls.aborted(abort).0);
         http2.connection.send_head(named.stream, block, varying, abort.is_some(), output);
     }
 
     /// Ends a call with the status of an abort.
     fn abort(&mut self, http2: &mut Http2, named: Named, abort: Abort, now: u64) {
-        if http2.get(named).is_some_and(|exchange| !exchange.has_sent_head) {
-            self.send_call_head(http2, named, Some(abort), now);
+        let Some(exchange) = http2.get(named) else { return };
+        if exchange.has_sent_head {
+            let (_, ending) = self.calls.of(exchange.is_web).aborted(abort);
+            // Without a window for the frame, the client only sees that the stream is reset.
+            send_ending(&mut http2.connection, named.stream, (ending, 0), &mut self.shared.output);
         } else {
-            let (_, trailers) = self.calls.aborted(abort);
-            http2.connection.send_head(named.stream, trailers, &[], true, &mut self.shared.output);
+            self.send_call_head(http2, named, Some(abort), now);
         }
         self.end_call(http2, named);
     }
@@ -137,7 +141,8 @@ impl Server<'_> {
             if room == 0 {
                 return http2.ready.push_back(named);
             }
-            let message = self.calls.paced(call, messages::Stamp { number: paced.number.into(), due });
+            let calls = self.calls.of_mut(exchange.is_web);
+            let message = calls.paced(call, messages::Stamp { number: paced.number.into(), due });
             let rest = &message[paced.sent..];
             let part = &rest[..rest.len().min(room)];
             let output = &mut self.shared.output;
@@ -152,8 +157,14 @@ impl Server<'_> {
                 return;
             }
         }
-        let (_, trailers) = self.calls.head_and_trailers();
-        http2.connection.send_head(named.stream, trailers, &[], true, &mut self.shared.output);
+        let (_, ending) = self.calls.of(exchange.is_web).head_and_ending();
+        let output = &mut self.shared.output;
+        let sent = send_ending(&mut http2.connection, named.stream, (ending, paced.sent), output);
+        if let Some(sent) = sent {
+            paced.sent += sent;
+            exchange.stage = Stage::Blocked;
+            return;
+        }
         http2.end(named);
     }
 
@@ -179,13 +190,30 @@ impl Server<'_> {
         match conversation.outcome() {
             None => exchange.stage = Stage::Reading,
             Some(Ok(())) => {
-                let (_, trailers) = self.calls.head_and_trailers();
-                http2.connection.send_head(named.stream, trailers, &[], true, output);
+                // With gRPC-Web, only the server sends a stream.
+                let (_, ending) = self.calls.head_and_ending();
+                http2.connection.send_head(named.stream, &ending.trailers, &[], true, output);
                 http2.end(named);
             }
             Some(Err(abort)) => self.abort(http2, named, abort, now),
         }
     }
+}
+
+/// Ends an answer that had messages. `from` is the number of bytes of gRPC-Web's frame that were sent before.
+/// Returns how many more were sent, if the window is too small for the rest.
+fn send_ending(
+    connection: &mut Connection,
+    stream: u32,
+    (ending, from): (&Ending, usize),
+    output: &mut Vec<u8>,
+) -> Option<usize> {
+    if ending.frame.is_empty() {
+        connection.send_head(stream, &ending.trailers, &[], true, output);
+        return None;
+    }
+    let rest = &ending.frame[from..];
+    connection.send_data(stream, rest, true, output).filter(|sent| *sent < rest.len())
 }
 
 impl Shared {

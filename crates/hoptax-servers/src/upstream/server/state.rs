@@ -50,6 +50,8 @@ pub(super) enum Reply {
     Answer(AnswerTo, u64),
     /// The same for a request with a rule. The second number is the place in [`Rules`].
     Ruled(AnswerTo, u64, u32),
+    /// The same for a gRPC-Web call. The second number is the place in [`Calls::http1`].
+    Web(AnswerTo, u64, u32),
     /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
     Continue,
@@ -77,6 +79,8 @@ pub(super) struct Connection {
     pub(super) heard: u64,
     pub(super) decoder: RequestDecoder,
     pub(super) answer: Option<(AnswerTo, Option<Chosen>)>,
+    /// The place of that answer in [`Calls::http1`], if the request is a gRPC-Web call.
+    pub(super) web: Option<u32>,
     /// The request that is being read, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
     /// Input that is incomplete, or that is not read because the connection is blocked. Almost always
@@ -161,6 +165,7 @@ impl<'a> Server<'a> {
             heard: 0,
             decoder: RequestDecoder::new(),
             answer: None,
+            web: None,
             special: None,
             kept: Vec::new(),
             line: VecDeque::new(),

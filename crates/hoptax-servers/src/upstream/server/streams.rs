@@ -110,6 +110,8 @@ pub(super) struct Exchange {
     pub(super) chosen: Option<Chosen>,
     /// Present if the request is a gRPC call.
     pub(super) call: Option<Call>,
+    /// True if the call uses gRPC-Web.
+    pub(super) is_web: bool,
     /// Present if the answer to the call has many messages.
     pub(super) flow: Option<Box<Flow>>,
     /// When the call must have ended; 0 if the client has no deadline.
