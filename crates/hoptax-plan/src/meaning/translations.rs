@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::target;
 use crate::calls::kind_name;
 use crate::raw::{RawTarget, Sweep};
-use crate::{Feature, Gateway, Target, Upstream};
+use crate::{Body, Feature, Gateway, Target, Upstream};
 use hoptax_format::grpc::Status;
 use hoptax_format::messages::StreamKind;
 use hoptax_format::spec::Check;
@@ -25,7 +25,8 @@ pub(super) fn read_targets(
         return targets;
     }
     for feature in [Feature::GrpcWeb, Feature::GrpcJson] {
-        let Some((message, help)) = targets.iter().find_map(|target| obstacle(feature, target)) else {
+        let of_target = targets.iter().find_map(|target| obstacle(feature, target));
+        let Some((message, help)) = of_target.or_else(|| answer_obstacle(feature, upstream)) else {
             continue;
         };
         let typed = reader.translations.iter().filter(|(_, one)| *one == feature);
@@ -43,6 +44,19 @@ pub(super) fn read_targets(
 
 fn has(gateways: &[Gateway], feature: Feature) -> bool {
     gateways.iter().any(|one| one.features().contains(&feature))
+}
+
+/// Why a gateway with this feature cannot translate the answers of the upstream, and what to do. A content
+/// that the plan gives is checked before the first trial, by the gateway itself.
+fn answer_obstacle(feature: Feature, upstream: &Upstream) -> Option<(String, &'static str)> {
+    let Upstream::BuiltIn(upstream) = upstream else { return None };
+    let is_filler = matches!(upstream.body, Body::Size(1..) | Body::Like { .. });
+    if feature != Feature::GrpcJson || !is_filler || !upstream.answers.is_empty() {
+        return None;
+    }
+    let message = "`grpc-json` needs answers that are messages of the method's type, but the upstream's body \
+                   has only a size";
+    Some((message.to_owned(), "write upstream: { body: 0B } for an empty message, or a `text` or a `file`"))
 }
 
 /// Why a gateway with this feature cannot translate the calls of a target, and what to do.

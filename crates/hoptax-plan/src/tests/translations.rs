@@ -11,8 +11,13 @@ service Echo {
 message Request { string text = 1; }
 "#;
 
-/// A plan beside `echo.proto`, with these features of Envoy and this target.
+/// A plan beside `echo.proto`, with these features of Envoy and this target. Answers are empty messages.
 fn read(features: &str, target: &str) -> Result<Plan, String> {
+    read_with("0B", features, target)
+}
+
+/// Like [`read`], with another body of answers.
+fn read_with(body: &str, features: &str, target: &str) -> Result<Plan, String> {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("echo.proto"), PROTO).expect("written");
     let pack = |name: &str, features: &[&str], unsupported: &[(&str, &str)]| PackInfo {
@@ -33,8 +38,9 @@ fn read(features: &str, target: &str) -> Result<Plan, String> {
         _ => format!("{{ name: envoy, features: {features} }}"),
     };
     let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
-    let text = format!("gateways: [{gateway}]\ntarget: {target}\n{load}\n");
-    parse("plans/x.yaml", &text, &[], &context).map_err(|errors| errors.to_string())
+    let text = format!("upstream: {{ body: {body} }}\ngateways: [{gateway}]\ntarget: {target}\n{load}\n");
+    let on_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    parse("plans/x.yaml", &text, &[], &context).map_err(|errors| on_one_line(errors.to_string()))
 }
 
 const PAGE: &str = "{ path: /page }";
@@ -78,9 +84,14 @@ fn every_target_must_be_a_call_that_can_be_translated() {
         ("plain", SAY.to_owned(), "the pack `plain` does not support `grpc-web`: it translates no calls"),
     ] {
         let error = read(features, &target).expect_err(expected);
-        let shown = error.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(shown.contains(expected), "{features}: {shown}");
+        assert!(error.contains(expected), "{features}: {error}");
     }
+    for body in ["1KiB", "{ kind: json, size: 1KiB }"] {
+        let error = read_with(body, "[grpc-json]", AS_JSON).expect_err("not a message");
+        assert!(error.contains("the upstream's body has only a size"), "{error}");
+        assert!(!labels(&read_with(body, "each", AS_JSON).expect("others fit")).contains(&"envoy.grpc-json"));
+    }
+    read_with("{ text: hi }", "[grpc-json]", AS_JSON).expect("it may be a message");
     let watched = grpc("method: Watch, kind: server-stream");
     assert_eq!(labels(&read("[grpc-web]", &watched).expect("it can be translated")), ["envoy"]);
 }

@@ -75,7 +75,7 @@ warmup: 100ms
     }
 }
 
-/// The usual body of the upstream is not a message of protobuf.
+/// The body begins with a field whose type does not exist.
 #[test]
 fn an_answer_that_is_not_a_message_is_explained() {
     if is_missing("envoy") {
@@ -84,6 +84,7 @@ fn an_answer_that_is_not_a_message_is_explained() {
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
     let plan = "name: wrong
+upstream: { body: { text: no message } }
 gateways: [{ name: envoy, features: [grpc-json] }]
 target: { grpc: { service: echo.Echo, method: Say, proto: echo.proto, message: { json: { text: hi } } } }
 load: [{ loop: closed, connections: 1, http: 2, duration: 200ms }]
