@@ -91,6 +91,14 @@ const IN_PIECES: &[&[u8]] = &[
 const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 \
     0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
+/// The responses to a gRPC-Web call, and to one with a stream.
+const OF_WEB: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-type: application/grpc-web+proto\r\ncontent-length: \
+    31\r\n\r\n\0\0\0\0\x05hello\x80\0\0\0\x10grpc-status: 0\r\n"];
+const STREAM_OF_WEB: &[&[u8]] = &[
+    b"HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n\0\0\0\0\x05hel",
+    b"lo\0\0\0\0\x05hello\x80\0\0\0\x10grpc-status: 0\r\n",
+];
+
 struct Case {
     name: &'static str,
     shape: Shape,
@@ -230,6 +238,12 @@ fn cases() -> Vec<Case> {
             once: PIECES + LARGEST_YET,
             ..case("gRPC, streams of the client", Shape::Closed, WHOLE)
         },
+        Case { targets: web_calls, ..case("gRPC-Web over HTTP/1.1", Shape::Closed, OF_WEB) },
+        Case {
+            targets: web_streams,
+            once: PIECES,
+            ..case("gRPC-Web over HTTP/1.1, streams", Shape::Closed, STREAM_OF_WEB)
+        },
     ]
 }
 
@@ -286,6 +300,18 @@ fn calls() -> Vec<TargetSpec> {
     grpc::add_headers(&mut headers, None);
     let body = grpc::body(b"hello").expect("short");
     vec![TargetSpec { grpc: true, ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Say", headers, body) }]
+}
+
+fn web_calls() -> Vec<TargetSpec> {
+    let mut call = TargetSpec { grpc_web: true, ..calls().remove(0) };
+    grpc::web_headers(&mut call.headers);
+    vec![call]
+}
+
+fn web_streams() -> Vec<TargetSpec> {
+    let stream = StreamSpec { kind: StreamKind::ServerStream, messages: 2, every_ns: 0, same_clock: false };
+    let body = with_room(b"hello".to_vec(), false);
+    vec![TargetSpec { body, stream: Some(stream), ..web_calls().remove(0) }]
 }
 
 /// Calls with many messages, at once and one after the other.
