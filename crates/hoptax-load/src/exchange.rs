@@ -156,8 +156,7 @@ impl Answer {
 
     /// The outcome of a gRPC call of `target`.
     pub(crate) fn call(&self, target: &Target) -> Call {
-        let is_right =
-            self.messages.is_between() && (target.receives_stream() || self.messages.whole() == 1);
+        let is_right = self.messages.is_between() && (target.receives_stream() || self.messages.whole() == 1);
         let found = match target.is_web {
             // A head has the status only if there is no body.
             true => self.web.status().or(self.call.filter(|_| self.body == 0)),

@@ -94,9 +94,7 @@ impl Server<'_> {
                         // is delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
                         let reply = match (connection.web.take(), chosen) {
-                            (Some(place), _) => {
-                                Reply::Web(AnswerTo { failed: false, ..answer }, now, place)
-                            }
+                            (Some(place), _) => Reply::Web(AnswerTo { failed: false, ..answer }, now, place),
                             (None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
                             (None, None) => Reply::Answer(answer, now),
                         };
