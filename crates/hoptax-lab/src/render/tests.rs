@@ -1,4 +1,5 @@
 use super::*;
+use crate::features::JsonCalls;
 use crate::packs::PackSet;
 
 fn pack(manifest_more: &str, template: &str) -> Result<Pack, PackError> {
@@ -367,6 +368,25 @@ fn calls_have_directives_of_their_own_where_gateways_need_them() {
     let envoy = rendered("envoy", calls(false), true, &[]);
     assert!(envoy.contains("timeout: 0s") && envoy.contains("stream_idle_timeout: 0s"), "{envoy}");
     assert!(!rendered("envoy", None, true, &[]).contains("timeout: 0s"));
+}
+
+#[test]
+fn envoy_translates_the_calls_of_the_plan() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let envoy = |descriptors: &str| {
+        let sample = Variables { http2: true, upstream_http2: true, ..sample() };
+        let sample = sample.with_sample_features(vec![Feature::GrpcJson]);
+        let services = vec!["shop.Orders".to_owned()];
+        let calls = JsonCalls { services, descriptors: descriptors.to_owned(), ..JsonCalls::default() };
+        let features = sample.features.clone().with_calls(&calls);
+        let rendered = render(packs.get("envoy").expect("embedded"), &Variables { features, ..sample });
+        rendered.expect("nothing wrong").files.remove(0)
+    };
+    let (one, other) = (envoy("Zmlyc3Q="), envoy("c2Vjb25k"));
+    for setting in ["services: [\"shop.Orders\"]", "proto_descriptor_bin: \"Zmlyc3Q=\""] {
+        assert!(one.text.contains(setting), "{setting}: {}", one.text);
+    }
+    assert_ne!(one.digest, other.digest, "another `.proto` file is another configuration");
 }
 
 #[test]
