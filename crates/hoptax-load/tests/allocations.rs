@@ -92,7 +92,8 @@ const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 00000000000000000
     0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
 /// The responses to a gRPC-Web call, and to one with a stream.
-const OF_WEB: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-type: application/grpc-web+proto\r\ncontent-length: \
+const OF_WEB: &[&[u8]] =
+    &[b"HTTP/1.1 200 OK\r\ncontent-type: application/grpc-web+proto\r\ncontent-length: \
     31\r\n\r\n\0\0\0\0\x05hello\x80\0\0\0\x10grpc-status: 0\r\n"];
 const STREAM_OF_WEB: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n\0\0\0\0\x05hel",
