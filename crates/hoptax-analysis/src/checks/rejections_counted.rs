@@ -11,8 +11,8 @@ use hoptax_stats::share;
 const CODE: &str = "rejections-counted";
 /// Limit for the share of rejected requests. Above this share, the case is void.
 const MOST: f64 = 0.5;
-const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no longer \
-                      reject requests.";
+const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
+                      longer reject requests.";
 
 pub(super) fn rule() -> Rule {
     Rule {

@@ -238,7 +238,7 @@ mod tests {
             ("grpc-status:\r\n", Some(Status::Unknown)),
             ("grpc-status-details-bin: 0\r\n", None),
             ("x-grpc-status: 0\r\n", None),
-            ("grpc-statu: 0\r\n", None),
+            ("grpc-s: 0\r\n", None),
             ("grpc-status\r\n", None),
             ("\r\n", None),
             ("", None),

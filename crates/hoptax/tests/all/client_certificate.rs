@@ -160,8 +160,8 @@ fn traefik_sends_its_client_certificate() {
 fn sends_its_certificate(pack: &str) {
     let features = [Feature::UpstreamTls];
     let made = Credentials::make(&features).expect("made");
-    // If a client closes its connection, nghttpx closes the one to the upstream too. The next request has a 502
-    // if it comes meanwhile.
+    // If a client closes its connection, nghttpx closes the one to the upstream too. A request that comes
+    // meanwhile has a 502.
     let reuses = pack != "nghttpx";
     for (version, reported, shown) in [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
     {
