@@ -50,8 +50,19 @@ fn has(gateways: &[Gateway], feature: Feature) -> bool {
 /// that the plan gives is checked before the first trial, by the gateway itself.
 fn answer_obstacle(feature: Feature, upstream: &Upstream) -> Option<(String, &'static str)> {
     let Upstream::BuiltIn(upstream) = upstream else { return None };
+    if feature != Feature::GrpcJson {
+        return None;
+    }
+    // A call that fails has the HTTP status 200 directly, and another one as JSON.
+    let fails = upstream.failures > 0.0
+        || !(200..300).contains(&upstream.status)
+        || upstream.grpc_status.is_some_and(|status| status != Status::Ok);
+    if fails {
+        let message = "`grpc-json` needs calls that end with OK, but the upstream lets calls fail".to_owned();
+        return Some((message, "remove `failures`, `status` and `grpc_status` from `upstream`"));
+    }
     let is_filler = matches!(upstream.body, Body::Size(1..) | Body::Like { .. });
-    if feature != Feature::GrpcJson || !is_filler || !upstream.answers.is_empty() {
+    if !is_filler || !upstream.answers.is_empty() {
         return None;
     }
     let message = "`grpc-json` needs answers that are messages of the method's type, but the upstream's body \
@@ -67,12 +78,24 @@ fn obstacle(feature: Feature, target: &Target) -> Option<(String, &'static str)>
         return Some((message, "write `grpc: { service: …, method: … }` in each target"));
     }
     if feature == Feature::GrpcWeb {
-        let stream = target.stream.filter(|stream| stream.kind != StreamKind::ServerStream)?;
-        let message = format!(
-            "clients of gRPC-Web cannot send a stream, but `{name}` has `kind: {}`",
-            kind_name(Some(stream.kind))
-        );
-        return Some((message, "use calls with `kind: unary` or `server-stream`"));
+        if let Some(stream) = target.stream.filter(|stream| stream.kind != StreamKind::ServerStream) {
+            let message = format!(
+                "clients of gRPC-Web cannot send a stream, but `{name}` has `kind: {}`",
+                kind_name(Some(stream.kind))
+            );
+            return Some((message, "use calls with `kind: unary` or `server-stream`"));
+        }
+        let is_of_whole = |check: &Check| match check {
+            Check::BodyEquals(_) => true,
+            Check::BodyLength { most, .. } => *most < u64::MAX,
+            _ => false,
+        };
+        return target.checks.iter().any(is_of_whole).then(|| {
+            let message = format!(
+                "`{feature_name}` adds the status of a call to the body, but `{name}` expects a certain body"
+            );
+            (message, "use `contains` in `expect.body`, or `length` with `least` alone")
+        });
     }
     let is_ok = |check: &Check| !matches!(check, Check::Grpc(statuses) if !statuses.contains(&Status::Ok));
     if target.stream.is_some() {

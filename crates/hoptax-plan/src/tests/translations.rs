@@ -69,11 +69,14 @@ fn every_target_must_be_a_call_that_can_be_translated() {
     let grpc = |rest: &str| format!("{{ name: x, grpc: {{ service: echo.Echo, {rest} }} }}");
     let compressed = "method: Say, proto: echo.proto, message: { json: { text: hi } }, compression: gzip";
     let failing = AS_JSON.replacen('{', "{ expect: { grpc: not-found },", 1);
+    let expecting = |body: &str| SAY.replacen('{', &format!("{{ expect: {{ body: {body} }},"), 1);
     for (features, target, expected) in [
         ("[grpc-web]", PAGE.to_owned(), "`grpc-web` translates calls, but the target `GET /page` is not a"),
         ("[grpc-web]", format!("[{SAY}, {PAGE}]"), "`grpc-web` translates calls, but the target `GET /page`"),
         ("[grpc-web]", grpc("method: Talk, kind: both-ways"), "send a stream, but `x` has `kind: both-ways`"),
         ("[grpc-web]", grpc("method: Up, kind: client-stream"), "but `x` has `kind: client-stream`"),
+        ("[grpc-web]", expecting("{ length: 105B }"), "adds the status of a call to the body, but `echo."),
+        ("[grpc-web]", expecting("{ equals: hi }"), "adds the status of a call to the body, but `echo."),
         ("[grpc-json]", SAY.to_owned(), "`grpc-json` needs the message of `echo.Echo/Say` as JSON"),
         ("[grpc-json]", PAGE.to_owned(), "`grpc-json` translates calls, but the target `GET /page` is not"),
         ("[grpc-json]", grpc("method: W, kind: server-stream"), "`grpc-json` needs unary calls, but `x` is"),
@@ -92,6 +95,12 @@ fn every_target_must_be_a_call_that_can_be_translated() {
         assert!(!labels(&read_with(body, "each", AS_JSON).expect("others fit")).contains(&"envoy.grpc-json"));
     }
     read_with("{ text: hi }", "[grpc-json]", AS_JSON).expect("it may be a message");
+    for settings in ["failures: 10%", "status: 503", "grpc_status: not-found"] {
+        let error = read_with(&format!("0B, {settings}"), "[grpc-json]", AS_JSON).expect_err(settings);
+        assert!(error.contains("`grpc-json` needs calls that end with OK, but the upstream"), "{error}");
+        read_with(&format!("0B, {settings}"), "[grpc-web]", AS_JSON).expect("it keeps the status of calls");
+    }
+    read("[grpc-web]", &expecting("{ length: { least: 5B }, contains: a }")).expect("the body may be longer");
     let watched = grpc("method: Watch, kind: server-stream");
     assert_eq!(labels(&read("[grpc-web]", &watched).expect("it can be translated")), ["envoy"]);
 }
