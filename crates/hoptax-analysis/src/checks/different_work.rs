@@ -5,6 +5,8 @@
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Trial;
+use hoptax_format::grpc::Status;
+use hoptax_format::record::Counts;
 use hoptax_plan::{Feature, Gateway};
 use hoptax_stats::{mean, share, standard_deviation};
 use serde_json::json;
@@ -56,8 +58,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
     // These differences are intended: rate limits reject requests, and gzip shortens bodies.
-    let statuses =
-        statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.is_reachable_limit()));
+    let is_limited = features.iter().any(|feature| feature.is_reachable_limit());
+    let statuses = statuses(via, direct, features).filter(|_| !is_limited);
     let expected = Expected::new(subject, &via.0.gateway);
     let bodies = bodies(via.1, direct.1, expected).filter(|_| !features.contains(&Feature::Gzip));
     let certain = bodies.filter(|_| !expected.is_loose);
@@ -99,24 +101,39 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
 /// Share of the answers whose status differs from the statuses of direct (the total variation distance).
 /// `None` if chance explains the difference for every status. For each status, the gateway's share is
 /// compared with direct's share. The comparison uses the standard error of the pooled share.
-fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
+fn statuses(via: Measured<'_>, direct: Measured<'_>, features: &[Feature]) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);
+    let (via, direct) = (compared_statuses(via, features), compared_statuses(direct, features));
     if n == 0.0 || m == 0.0 {
         return None;
     }
     let of = |status: &BTreeMap<u16, u64>, code| status.get(code).copied().unwrap_or(0) as f64;
-    let codes: BTreeSet<&u16> = via.status.keys().chain(direct.status.keys()).collect();
+    let codes: BTreeSet<&u16> = via.keys().chain(direct.keys()).collect();
     let mut apart = 0.0;
     let mut by_chance = true;
     for code in codes {
-        let (a, b) = (of(&via.status, code), of(&direct.status, code));
+        let (a, b) = (of(&via, code), of(&direct, code));
         let difference = (a / n - b / m).abs();
         let pooled = (a + b) / (n + m);
         by_chance &= difference <= ERRORS * (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
         apart += difference / 2.0;
     }
     (!by_chance && apart > DIFFERENT).then_some(apart)
+}
+
+/// Answers by status, as they are compared. A call that fails has the HTTP status 200 directly, and another
+/// one as JSON, so all failures have the status 0 with `grpc-json`.
+fn compared_statuses(counts: &Counts, features: &[Feature]) -> BTreeMap<u16, u64> {
+    if !features.contains(&Feature::GrpcJson) {
+        return counts.status.clone();
+    }
+    let succeeded = match counts.grpc.is_empty() {
+        true => counts.status.get(&200),
+        false => counts.grpc.get(Status::Ok.name()),
+    };
+    let succeeded = succeeded.copied().unwrap_or(0);
+    BTreeMap::from([(200, succeeded), (0, counts.completed.saturating_sub(succeeded))])
 }
 
 /// The body lengths to expect.
@@ -181,7 +198,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
-    use crate::fixture::{Run, via};
+    use crate::fixture::{Run, features, via};
     use hoptax_format::random::Random;
 
     #[test]
@@ -195,6 +212,21 @@ mod tests {
         );
         let other = findings[1].evidence["other_status"].as_f64().expect("a share");
         assert!((other - 0.05).abs() < 1e-9, "{other}");
+    }
+
+    #[test]
+    fn calls_that_fail_have_other_statuses_as_json() {
+        let found = |failed: u64| {
+            let mut run = Run::closed(1);
+            run.record.plan.gateways = vec![features::gateway("json", &[Feature::GrpcJson])];
+            run.push(via("direct", 0).first().calls(&[("UNAVAILABLE", 100)], 0));
+            run.push(via("json", 0).status(503, failed));
+            raised(&run, CODE)
+        };
+        assert_eq!(found(105), []);
+        for failed in [0, 400] {
+            assert_eq!(found(failed).len(), 1, "{failed}");
+        }
     }
 
     #[test]
