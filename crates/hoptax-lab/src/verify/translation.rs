@@ -51,11 +51,15 @@ pub(super) fn from_web(direct: &Answer, gateway: &mut Answer) -> Result<(), Stri
 /// If the answer is not JSON.
 pub(super) fn from_json(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     if gateway.status >= 400 && direct.status < 400 {
-        return Err(format!(
-            "status {} instead of {}. The gateway can translate the upstream's answer only if it is a \
-             message of the method's type: write upstream: {{ body: 0B }} for an empty one",
-            gateway.status, direct.status
-        ));
+        // Other statuses mean that the gateway refused the request.
+        let cause = match gateway.status {
+            500.. => {
+                ". The gateway can translate the upstream's answer only if it is a message of the method's \
+                 type: write upstream: { body: 0B } for an empty one"
+            }
+            _ => "",
+        };
+        return Err(format!("status {} instead of {}{cause}", gateway.status, direct.status));
     }
     must_be_json(gateway)?;
     gateway.body.clone_from(&direct.body);
@@ -162,5 +166,8 @@ mod tests {
             let error = from_json(&direct(), &mut gateway).expect_err("no JSON");
             assert!(error.contains(expected), "{error}");
         }
+        let mut refusal = answer(404, &[(TYPE, "text/plain")], b"");
+        let error = from_json(&direct(), &mut refusal).expect_err("refused");
+        assert_eq!(error, "status 404 instead of 200", "the upstream's answer is not the cause");
     }
 }
