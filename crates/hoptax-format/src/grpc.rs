@@ -45,9 +45,10 @@ pub fn add_headers(headers: &mut Vec<(String, String)>, deadline_ns: Option<u64>
 /// Turns the headers of a call into those of a gRPC-Web call. A content type of gRPC-Web that the user has
 /// set stays.
 pub fn web_headers(headers: &mut Vec<(String, String)>) {
-    let is_grpc = |value: &str| grpc::is_grpc(value.as_bytes());
-    headers.retain(|(name, value)| {
-        !name.eq_ignore_ascii_case("te") && !(name.eq_ignore_ascii_case("content-type") && is_grpc(value))
+    headers.retain(|(name, value)| match name.to_ascii_lowercase().as_str() {
+        "te" => false,
+        "content-type" => !grpc::is_grpc(value.as_bytes()),
+        _ => true,
     });
     for (name, value) in [("content-type", grpc::WEB_CONTENT_TYPE), ("x-grpc-web", "1")] {
         if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {

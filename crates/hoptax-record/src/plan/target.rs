@@ -194,11 +194,11 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     #[serde(untagged)]
     enum Either {
         More(Vec<Target>),
-        One(Target),
+        One(Box<Target>),
     }
     let mut targets = match Either::deserialize(deserializer)? {
         Either::More(targets) => targets,
-        Either::One(target) => vec![target],
+        Either::One(target) => vec![*target],
     };
     for target in targets.iter_mut().filter(|target| target.name.is_empty()) {
         target.name = format!("{} {}", target.method, target.path);

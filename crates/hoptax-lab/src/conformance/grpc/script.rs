@@ -250,12 +250,15 @@ impl Script {
             }
             Step::Trailers { stream } => self.answer(stream.id),
             Step::Writable { stream } => self.push(stream.id),
-            Step::Reset { stream, .. } | Step::Failed { stream, .. } => {
-                if self.calls.remove(&stream.id).is_some_and(|call| call.method.is_some()) {
-                    self.shared.count(|counts| counts.cancelled += 1);
-                }
-            }
+            Step::Reset { stream, .. } | Step::Failed { stream, .. } => self.end(stream.id),
             _ => {}
+        }
+    }
+
+    /// Called when the client has reset a stream.
+    fn end(&mut self, stream: u32) {
+        if self.calls.remove(&stream).is_some_and(|call| call.method.is_some()) {
+            self.shared.count(|counts| counts.cancelled += 1);
         }
     }
 
