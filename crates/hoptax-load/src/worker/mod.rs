@@ -19,11 +19,11 @@ use hoptax_format::Address;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::record::Cause;
 use hoptax_format::spec;
-use talks::Messages;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
+use talks::Messages;
 use tls_shared::TlsShared;
 use uploads::Uploads;
 
