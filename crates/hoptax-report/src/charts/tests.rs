@@ -73,8 +73,7 @@ fn labels_are_escaped() {
 
 /// A run with two gateways, two load points and a search.
 fn swept() -> Run {
-    let mut run =
-        Run::with_load(vec![open_point(1000.0, 2, 1), open_point(1000.0, 8, 1), searched_point()]);
+    let mut run = Run::with_load(vec![open_point(1000.0, 2, 1), open_point(1000.0, 8, 1), searched_point()]);
     for round in 0..3 {
         for load in 0..2 {
             let trial = |who: &str, us: u64| {
@@ -143,8 +142,7 @@ fn every_chart_can_be_drawn_as_svg_and_png() {
         assert!(has(chart, model, load), "{}", chart.name());
         let text = drawn(chart, model, load);
         let document = roxmltree::Document::parse(&text).expect("XML");
-        let texts: Vec<&str> =
-            document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
+        let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
         assert!(texts.contains(&chart.title()), "{texts:?}");
         assert!(texts.iter().any(|text| text.contains("nginx")), "{texts:?}");
         assert!(!text.contains("NaN") && !text.contains("inf,"), "{text}");
