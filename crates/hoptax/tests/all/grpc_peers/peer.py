@@ -4,6 +4,7 @@
     peer.py serve HOST off|gzip   prints its port, and serves until standard input ends; gzip compresses the answers
 """
 
+import faulthandler
 import itertools
 import os
 import sys
@@ -282,10 +283,14 @@ CHECKS += [statuses, own_status, deadline, cancel, health, reflection]
 
 
 def ask(address, names):
+    # Says where it hangs.
+    faulthandler.dump_traceback_later(2 * LIMIT, exit=True)
     client = Client(address)
     for name in names:
         {check.__name__: check for check in CHECKS}[name](client)
         print(name, flush=True)
+    # Threads of calls that the server has ended can keep the interpreter.
+    os._exit(0)
 
 
 if sys.argv[1] == "serve":
