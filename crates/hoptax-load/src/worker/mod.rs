@@ -583,10 +583,10 @@ impl<'a, C: Codec> Worker<'a, C> {
 mod connects;
 mod drain;
 mod events;
-mod messages;
 mod retire;
 mod retry;
 mod send;
+mod streaming;
 mod streams;
 mod talks;
 mod tls;

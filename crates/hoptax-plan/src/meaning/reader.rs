@@ -1,10 +1,10 @@
 //! Reads the values of a plan and collects errors.
 
-use super::streams::Timed;
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
 use crate::{Context, CpuPlan, CpuSets, Feature, LOCAL, Proto, Roles, Upstream};
+use hoptax_format::messages::StreamSpec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +15,15 @@ pub(super) struct UpstreamRead {
     pub(super) value: Upstream,
     pub(super) url_place: Option<Place>,
     pub(super) delay_place: Option<Place>,
+}
+
+/// Streams whose `messages` or `every` are in the plan.
+pub(super) struct Timed {
+    /// The place of the key that determines their length.
+    pub(super) place: Place,
+    pub(super) stream: StreamSpec,
+    /// Time limit of the call. Absent if calls may end at it.
+    pub(super) deadline: Option<Duration>,
 }
 
 pub(super) struct Reader<'a> {

@@ -1,6 +1,6 @@
 //! Streams of gRPC calls: their kind, their length, and what the built-in upstream must know of them.
 
-use super::reader::Reader;
+use super::reader::{Reader, Timed};
 use crate::calls::{self, kind_name};
 use crate::error::Place;
 use crate::raw::{Placed, RawCallKind, Time};
@@ -18,15 +18,6 @@ pub(super) struct Typed {
     pub(super) every: Option<Placed<Time>>,
     /// Time limit of the call. Absent if calls may end at it.
     pub(super) deadline: Option<Duration>,
-}
-
-/// Streams whose `messages` or `every` are in the plan.
-pub(super) struct Timed {
-    /// The place of the key that determines their length.
-    place: Place,
-    stream: StreamSpec,
-    /// As in [`Typed::deadline`].
-    deadline: Option<Duration>,
 }
 
 /// Reads the streams of a call. `None` if it is unary. `method` is its method in a `.proto` file. Who has the

@@ -1,7 +1,7 @@
 //! Handles the events of connections over HTTP/2.
 
+use super::altered::Altered;
 use super::fields::{Coding, literals};
-use super::messages::Altered;
 use super::state::{Link, Peer, Worker};
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopDelay;

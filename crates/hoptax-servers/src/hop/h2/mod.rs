@@ -16,6 +16,7 @@
 //! * output is collected for each connection, and sent once at the end of each event;
 //! * tokens are given back at the end of an event.
 
+mod altered;
 mod fields;
 mod http1;
 mod links;

@@ -1,7 +1,7 @@
 //! State of `hop-h2`: its connections and exchanges.
 
+use super::altered::Altered;
 use super::fields::{Coding, LastFields, LastHead};
-use super::messages::Altered;
 use crate::hop::holds::Holds;
 use crate::hop::turns::Turns;
 use crate::net::Tokens;
