@@ -74,8 +74,9 @@ def measured(hops, arguments, seed, read):
         plan = Path(below, "known-tax.yaml")
         http = f"http: 2, streams: {arguments.streams}, " if arguments.streams else ""
         gateways = [f"{{ name: external, label: {SAME}, url: \"http://127.0.0.1:{port}\" }}", *hops]
-        # A stream of messages has its own schedule.
-        loop = "closed" if arguments.grpc == "both-ways" else f"open, rate: {arguments.rate}/s, arrivals: jitter"
+        # Streams begin at random times, so that a message seldom waits for the delay of another.
+        loop = ("open, rate: 50/s, arrivals: poisson" if arguments.grpc == "both-ways"
+                else f"open, rate: {arguments.rate}/s, arrivals: jitter")
         plan.write_text(
             f"{TARGETS[arguments.grpc]}upstream: {{ port: {port}, body: 64B }}\ngateways:\n" + "".join(f"  - {gateway}\n" for gateway in gateways)
             + f"load:\n  - {{ loop: {loop}, connections: 8, {http}"
