@@ -20,5 +20,6 @@ pub mod spec;
 pub mod stamp;
 pub mod sums;
 pub mod template;
+pub mod websocket;
 
 pub use address::Address;

@@ -3,6 +3,7 @@
 //! Gateways change everything but the content, so number and time are in the content: [`Stamp`].
 
 use crate::histogram::Encoded;
+use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
 /// Which side of a call sends a stream of messages.
@@ -28,13 +29,39 @@ impl StreamKind {
     }
 }
 
-/// A call with many messages.
+/// What carries the messages of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// A gRPC call. Messages have [`Stamp::write`]'s stamp.
+    #[default]
+    Grpc,
+    /// A response with server-sent events ([`hoptax_wire::events`]). The data of events have
+    /// [`Stamp::write_text`]'s stamp. The request is an ordinary one; only the server sends a stream.
+    Events,
+    /// A WebSocket ([`hoptax_wire::websocket`]). Messages are binary and have [`Stamp::write`]'s stamp.
+    WebSocket,
+}
+
+impl Carrier {
+    /// True for gRPC calls.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn is_grpc(&self) -> bool {
+        *self == Self::Grpc
+    }
+}
+
+/// An exchange with many messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSpec {
+    /// What carries the messages.
+    #[serde(default, skip_serializing_if = "Carrier::is_grpc")]
+    pub carrier: Carrier,
     /// Who sends a stream.
     pub kind: StreamKind,
-    /// Number of messages in each stream of a call; at least 1.
+    /// Number of messages in each stream of an exchange, [`UNKNOWN`] or [`ENDLESS`]. gRPC calls have at least
+    /// 1, and at most `ENDLESS` - 1.
     pub messages: u32,
     /// Time between the moments when two messages of a stream are due, nanoseconds. With 0, the messages of
     /// the server or of the client alone are due at once. If both send, the next message is then due when the
@@ -44,22 +71,58 @@ pub struct StreamSpec {
     /// ages of messages recorded.
     #[serde(default)]
     pub same_clock: bool,
+    /// WebSocket: true if the server sends each message to all connections of its instance at the same time.
+    /// The numbers of messages are then those of the instance, and the first message of a connection can have
+    /// any number. Only with `server-stream`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fan_out: bool,
 }
 
+/// Value of [`StreamSpec::messages`] if the client does not know how many messages come. None is then lost at
+/// the end.
+pub const UNKNOWN: u32 = 0;
+/// Value of [`StreamSpec::messages`] for streams that last until the client ends them. The client ends them
+/// when the measured time ends, and the exchange then counts as completed.
+pub const ENDLESS: u32 = u32::MAX;
+
 impl StreamSpec {
-    /// Number of messages that the client sends in a call.
+    /// A stream of gRPC messages, with the clock of another host.
+    pub fn grpc(kind: StreamKind, messages: u32, every_ns: u64) -> Self {
+        Self { carrier: Carrier::Grpc, kind, messages, every_ns, same_clock: false, fan_out: false }
+    }
+
+    /// Number of messages that the client sends in an exchange. The request of server-sent events is one, and
+    /// the handshake of a WebSocket is none.
     pub fn to_send(self) -> u32 {
-        if self.kind == StreamKind::ServerStream { 1 } else { self.messages }
+        match (self.kind, self.carrier) {
+            (StreamKind::ServerStream, Carrier::WebSocket) => 0,
+            (StreamKind::ServerStream, _) => 1,
+            _ => self.messages,
+        }
     }
 
-    /// Number of messages that the response to a call has.
-    pub fn to_receive(self) -> u32 {
-        if self.kind == StreamKind::ClientStream { 1 } else { self.messages }
+    /// Number of messages that the client should receive in an exchange that ends well. `None` if any number
+    /// is right.
+    pub fn to_receive(self) -> Option<u32> {
+        match (self.kind, self.messages) {
+            (StreamKind::ClientStream, _) => Some(1),
+            (_, UNKNOWN | ENDLESS) => None,
+            (_, messages) => Some(messages),
+        }
     }
 
-    /// Time from the first message of a stream to the last, nanoseconds.
+    /// True if the client ends the stream when the measured time ends.
+    pub fn is_endless(self) -> bool {
+        self.messages == ENDLESS
+    }
+
+    /// Time from the first message of a stream to the last, nanoseconds. 0 if it is not known, or if the
+    /// client ends the stream.
     pub fn length_ns(self) -> u64 {
-        u64::from(self.messages.saturating_sub(1)).saturating_mul(self.every_ns)
+        match self.messages {
+            ENDLESS => 0,
+            messages => u64::from(messages.saturating_sub(1)).saturating_mul(self.every_ns),
+        }
     }
 }
 
@@ -77,6 +140,8 @@ pub struct Stamp {
 impl Stamp {
     /// Length of a stamp, bytes. Messages of this length have nothing else.
     pub const LENGTH: usize = TAG.len() + 16;
+    /// Length of a stamp in text, bytes: `~hx`, number and time in 16 hexadecimal digits each.
+    pub const TEXT_LENGTH: usize = TEXT_TAG.len() + 32;
 
     /// Writes a stamp.
     pub fn write(self, to: &mut [u8; Self::LENGTH]) {
@@ -93,7 +158,68 @@ impl Stamp {
         let number = u64::from_be_bytes(number.try_into().ok()?);
         Some(Self { number, due: u64::from_be_bytes(due.try_into().ok()?) })
     }
+
+    /// Writes a stamp in printable characters that need no escape in JSON or HTML.
+    pub fn write_text(self, to: &mut [u8; Self::TEXT_LENGTH]) {
+        let (tag, digits) = to.split_at_mut(TEXT_TAG.len());
+        tag.copy_from_slice(&TEXT_TAG);
+        for (place, digit) in digits.iter_mut().enumerate() {
+            let value = if place < 16 { self.number } else { self.due };
+            *digit = DIGITS[(value >> (60 - 4 * (place % 16)) & 0xf) as usize];
+        }
+    }
 }
+
+/// Finds the stamps in a text that comes in parts. They can be anywhere in it: an AI gateway puts what a model
+/// says into JSON of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TextStamps {
+    /// Number of bytes of a stamp that were read.
+    read: u8,
+    number: u64,
+    due: u64,
+}
+
+impl TextStamps {
+    /// Reads a part of a text. Calls `found` with each stamp that ends in it.
+    pub fn read(&mut self, part: &[u8], mut found: impl FnMut(Stamp)) {
+        let mut at = 0;
+        while at < part.len() {
+            if self.read == 0 {
+                let Some(start) = memchr(TEXT_TAG[0], &part[at..]) else { return };
+                (at, self.read) = (at + start + 1, 1);
+                continue;
+            }
+            let (byte, read) = (part[at], usize::from(self.read));
+            if read < TEXT_TAG.len() {
+                // The byte can begin another stamp, so it is looked at again.
+                self.read = if byte == TEXT_TAG[read] { self.read + 1 } else { 0 };
+                at += usize::from(self.read > 0);
+                continue;
+            }
+            let Some(digit) = (byte as char).to_digit(16) else {
+                self.read = 0;
+                continue;
+            };
+            let value = if read < TEXT_TAG.len() + 16 { &mut self.number } else { &mut self.due };
+            *value = *value << 4 | u64::from(digit);
+            (self.read, at) = (self.read + 1, at + 1);
+            if usize::from(self.read) == Stamp::TEXT_LENGTH {
+                found(Stamp { number: self.number, due: self.due });
+                *self = Self::default();
+            }
+        }
+    }
+
+    /// Forgets a stamp that has not ended, because the text has.
+    pub fn end(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Beginning of a stamp in text.
+const TEXT_TAG: [u8; 3] = *b"~hx";
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// A message with room for a stamp. The stamp replaces the beginning of a filler, which has no meaning, and
 /// comes before other contents.
@@ -143,12 +269,46 @@ pub struct MessageCounts {
     /// Messages that arrived in the same read as the message before them, although they were due at
     /// different times. A busy generator causes this too, because it reads late.
     pub merged_in_read: u64,
+    /// Messages that arrived inside another message: a gateway has made one message of several. They count as
+    /// received too.
+    #[serde(default)]
+    pub merged_into_one: u64,
+    /// Comments of event streams, which keep connections open.
+    #[serde(default)]
+    pub comments: u64,
+    /// WebSocket pings that the client answered.
+    #[serde(default)]
+    pub pings: u64,
+    /// WebSockets that ended without a close frame, after their handshake.
+    #[serde(default)]
+    pub cut: u64,
+    /// WebSocket handshakes that were answered with another status than 101 (HTTP/2: 200), or with a wrong
+    /// answer to the key.
+    #[serde(default)]
+    pub refused: u64,
+    /// WebSockets on which both sides have agreed to compress messages.
+    #[serde(default)]
+    pub compressed: u64,
 }
 
 impl MessageCounts {
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
-        let Self { sent, received, lost, repeated, reordered, unnumbered, merged_in_read } = other;
+        let Self {
+            sent,
+            received,
+            lost,
+            repeated,
+            reordered,
+            unnumbered,
+            merged_in_read,
+            merged_into_one,
+            comments,
+            pings,
+            cut,
+            refused,
+            compressed,
+        } = other;
         self.sent += sent;
         self.received += received;
         self.lost += lost;
@@ -156,6 +316,12 @@ impl MessageCounts {
         self.reordered += reordered;
         self.unnumbered += unnumbered;
         self.merged_in_read += merged_in_read;
+        self.merged_into_one += merged_into_one;
+        self.comments += comments;
+        self.pings += pings;
+        self.cut += cut;
+        self.refused += refused;
+        self.compressed += compressed;
     }
 }
 
@@ -173,6 +339,14 @@ pub struct MessageHistograms {
     pub age: Encoded,
     /// From the arrival of a message to that of the next message of the same call.
     pub gap: Encoded,
+    /// From sending the request until the whole head of the response had arrived; for WebSockets, from sending
+    /// the handshake. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Encoded>,
+    /// Fan-out: from when a message was due until the last connection of this generator had it. Absent unless
+    /// the stream is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Encoded>,
 }
 
 #[cfg(test)]
@@ -200,11 +374,35 @@ mod tests {
     }
 
     #[test]
+    fn stamps_in_text_are_found_in_any_parts() {
+        let stamps = [Stamp { number: 0, due: 1 }, Stamp { number: u64::MAX, due: 0xfeed }];
+        let mut text = b"~h{\"~~hx12z".to_vec();
+        for stamp in stamps {
+            let mut written = [0; Stamp::TEXT_LENGTH];
+            stamp.write_text(&mut written);
+            text.extend_from_slice(b"~~h");
+            text.extend_from_slice(&written);
+        }
+        for split in 0..=text.len() {
+            let (mut reader, mut found) = (TextStamps::default(), Vec::new());
+            let (start, rest) = text.split_at(split);
+            reader.read(start, |stamp| found.push(stamp));
+            reader.read(rest, |stamp| found.push(stamp));
+            assert_eq!(found, stamps, "{split}");
+        }
+        let (mut reader, mut found) = (TextStamps::default(), 0);
+        reader.read(&text[..text.len() - 1], |_| found += 1);
+        reader.end();
+        reader.read(&text[text.len() - 1..], |_| found += 1);
+        assert_eq!(found, 1);
+    }
+
+    #[test]
     fn who_sends_a_stream_says_how_many_messages_each_side_has() {
-        let of = |kind| StreamSpec { kind, messages: 10, every_ns: 1000, same_clock: false };
+        let of = |kind| StreamSpec::grpc(kind, 10, 1000);
         let numbers = [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays]
             .map(|kind| (of(kind).to_send(), of(kind).to_receive()));
-        assert_eq!(numbers, [(1, 10), (10, 1), (10, 10)]);
+        assert_eq!(numbers, [(1, Some(10)), (10, Some(1)), (10, Some(10))]);
         assert_eq!(of(StreamKind::BothWays).length_ns(), 9000);
         for kind in [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays] {
             let json = serde_json::to_value(of(kind)).expect("plain data");

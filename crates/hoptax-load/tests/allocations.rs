@@ -310,7 +310,7 @@ fn web_calls() -> Vec<TargetSpec> {
 }
 
 fn web_streams() -> Vec<TargetSpec> {
-    let stream = StreamSpec { kind: StreamKind::ServerStream, messages: 2, every_ns: 0, same_clock: false };
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, 2, 0);
     let body = with_room(b"hello".to_vec(), false);
     vec![TargetSpec { body, stream: Some(stream), ..web_calls().remove(0) }]
 }
@@ -318,7 +318,7 @@ fn web_streams() -> Vec<TargetSpec> {
 /// Calls with many messages, at once and one after the other.
 fn streams() -> Vec<TargetSpec> {
     let of = |name: &str, every_ns| {
-        let stream = StreamSpec { kind: StreamKind::ClientStream, messages: 20, every_ns, same_clock: false };
+        let stream = StreamSpec::grpc(StreamKind::ClientStream, 20, every_ns);
         let body = with_room(b"hello".to_vec(), false);
         TargetSpec { name: name.into(), body, stream: Some(stream), ..calls().remove(0) }
     };

@@ -127,7 +127,7 @@ fn requests_allocate_nothing() {
         (STREAMS, 100, 0, false, 10_000),
     ] {
         let stream =
-            StreamSpec { kind: StreamKind::ServerStream, messages: MESSAGES, every_ns: 0, same_clock: true };
+            StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, MESSAGES, 0) };
         let of_path = PathStream { path: "/x".into(), stream };
         // A stream takes memory once, and not for each message.
         let (warm, measured, per_request) = if name == STREAMS { (200, 200, 1) } else { (2000, 10_000, 0) };

@@ -4,7 +4,9 @@
 //! split of its input, and fuzzed without a harness.
 #![forbid(unsafe_code)]
 
+pub mod events;
 pub mod grpc;
 pub mod http1;
 pub mod http2;
 pub mod proxy_protocol;
+pub mod websocket;

@@ -102,6 +102,9 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
         let sum = add_up(all.iter().map(|one| of(&one.histograms)), TRIAL_DIGITS)?;
         Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
     };
+    let some = |of: fn(&MessageHistograms) -> Option<&Encoded>| {
+        add_up(all.iter().filter_map(|one| of(&one.histograms)), TRIAL_DIGITS)
+    };
     let mut counts = MessageCounts::default();
     for one in &all {
         counts.add(&one.counts);
@@ -111,6 +114,8 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
         first_message: times(|one| &one.first_message)?,
         age: times(|one| &one.age)?,
         gap: times(|one| &one.gap)?,
+        headers: some(|one| one.headers.as_ref())?,
+        reach: some(|one| one.reach.as_ref())?,
     };
     let mixed = all.iter().any(|one| one.mixed);
     Ok(Some(MessagesRecord { counts, histograms, mixed }))

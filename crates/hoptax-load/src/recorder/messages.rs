@@ -60,6 +60,8 @@ impl Messages {
             first_message: Encoded::new(&self.first_message),
             age: Encoded::new(&self.age),
             gap: Encoded::new(&self.gap),
+            headers: None,
+            reach: None,
         };
         MessagesRecord { counts: self.counts, histograms, mixed }
     }

@@ -188,7 +188,8 @@ impl<C: Codec> Worker<'_, C> {
         // A call that failed loses no messages: its status says that they do not come.
         if exchange.answer.call(target).status == Status::Ok {
             let received = &messages.talks[id.index()].received;
-            let lost = u64::from(stream.spec.to_receive()).saturating_sub(received.different());
+            let expected = stream.spec.to_receive().map_or(0, u64::from);
+            let lost = expected.saturating_sub(received.different());
             // The answer to a stream of the client is one message, which needs no number.
             let unnumbered = if target.receives_stream() { received.unnumbered } else { 0 };
             self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);

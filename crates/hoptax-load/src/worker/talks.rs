@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn messages_are_due_by_a_schedule_or_after_an_answer() {
-        let of = |kind, every_ns| StreamSpec { kind, messages: 10, every_ns, same_clock: false };
+        let of = |kind, every_ns| StreamSpec::grpc(kind, 10, every_ns);
         assert_eq!(due(of(StreamKind::BothWays, 5), 100, 3), Some(115));
         assert_eq!(due(of(StreamKind::BothWays, 0), 100, 3), None);
         assert_eq!(due(of(StreamKind::ClientStream, 0), 100, 3), Some(100));

@@ -46,7 +46,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Typed, method: Option<&Method
     let count = reader.count(messages.as_ref(), "messages", calls::USUAL_MESSAGES, calls::MOST_MESSAGES);
     let every = reader.time(every, Duration::ZERO);
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-    let stream = StreamSpec { kind, messages: count, every_ns, same_clock: false };
+    let stream = StreamSpec::grpc(kind, count, every_ns);
     if let Some(place) = every_place.or(messages_place) {
         reader.streams.push(Timed { place, stream, deadline });
     }

@@ -107,6 +107,8 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         answers,
         // They follow from the plan's targets.
         streams: Vec::new(),
+        events: None,
+        websocket_compression: false,
         grpc_status,
     };
     let value = Upstream::BuiltIn(built_in);

@@ -131,7 +131,7 @@ fn streams_reach_the_target_and_the_upstream() {
         assert_eq!(streams.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         (read.targets[0].stream, read.load[0].duration)
     };
-    let of = |kind, messages, every_ns| StreamSpec { kind, messages, every_ns, same_clock: false };
+    let of = |kind, messages, every_ns| StreamSpec::grpc(kind, messages, every_ns);
     let both = of(StreamKind::BothWays, 4, 10_000_000);
     // By default, a trial has time for 50 calls.
     let trial = Duration::from_millis(50 * 30);

@@ -37,6 +37,7 @@ pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
     Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
     PathStream, ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
+    UpstreamEvents,
 };
 
 use hoptax_format::spec::HttpVersion;

@@ -305,12 +305,7 @@ mod tests {
         let json = serde_json::to_value(&call).expect("plain data");
         assert_eq!(json["encoded"], "CP8=");
         assert_eq!(serde_json::from_value::<Target>(json).expect("its own form"), call);
-        let stream = StreamSpec {
-            kind: hoptax_format::messages::StreamKind::BothWays,
-            messages: 2,
-            every_ns: 0,
-            same_clock: false,
-        };
+        let stream = StreamSpec::grpc(hoptax_format::messages::StreamKind::BothWays, 2, 0);
         let streamed = Target { stream: Some(stream), ..call };
         let body = streamed.body_of(Vec::new());
         assert_eq!((body.len(), &body[body.len() - 2..]), (messages::Stamp::LENGTH + 2, &[8, 255][..]));
@@ -337,7 +332,7 @@ mod tests {
         let shown = |call: Target| Target::describe_all(&[call]);
         assert_eq!(shown(call.clone()), "gRPC echo.Echo/Say");
         let of = |kind, messages, every_ns| {
-            let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+            let stream = StreamSpec::grpc(kind, messages, every_ns);
             shown(Target { stream: Some(stream), ..call.clone() })
         };
         let paced = of(messages::StreamKind::BothWays, 20, 10_000_000);

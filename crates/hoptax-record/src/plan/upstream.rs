@@ -2,7 +2,7 @@
 
 use crate::units::{show_duration, show_share, show_sizes};
 use hoptax_format::grpc::Status;
-use hoptax_format::messages::StreamSpec;
+use hoptax_format::messages::{self, StreamSpec};
 use hoptax_format::spec::ProxyProtocol;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -52,21 +52,75 @@ pub struct BuiltInUpstream {
     /// Answers to particular paths. Other requests get the answer above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
-    /// gRPC methods whose calls have many messages. Other calls get one message.
+    /// Paths of gRPC methods and of WebSockets with many messages. Other calls get one message, and other
+    /// WebSockets get each message back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<PathStream>,
+    /// Answer to requests that accept `text/event-stream`. Absent if they get the same answer as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<UpstreamEvents>,
+    /// Whether WebSockets whose client offers to compress messages are compressed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub websocket_compression: bool,
     /// gRPC status of calls without one of the answers above; absent for OK. Other statuses have no message.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hoptax_format::grpc::optional_name")]
     pub grpc_status: Option<Status>,
 }
 
-/// A gRPC method whose calls have many messages.
+/// A path with many messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStream {
-    /// Path of the method: `/SERVICE/METHOD`.
+    /// Path, without query. Of a gRPC method: `/SERVICE/METHOD`.
     pub path: String,
-    /// The messages of a call.
+    /// The messages of a call or of a WebSocket. The carrier says which of the two the path is.
     pub stream: StreamSpec,
+}
+
+/// Server-sent events that the built-in upstream answers. The head of the response is sent after the usual
+/// delay of responses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamEvents {
+    /// Number of events of a response; [`messages::ENDLESS`] if they end only with the connection.
+    pub count: u32,
+    /// Time between the moments when two writes are due. With 0, all events are due at once.
+    pub gap: Duration,
+    /// Data of each event, bytes; at least [`Stamp::TEXT_LENGTH`](messages::Stamp::TEXT_LENGTH). They are one
+    /// line, which begins with a stamp: the number of the event, from 0, and when it was due.
+    pub bytes: u32,
+    /// Time from the head of the response until the first event is due.
+    pub first: Duration,
+    /// Number of events that are due at the same time and are sent in one write; at least 1.
+    pub per_write: u32,
+    /// Number of writes that an event is sent in, one after another; at least 1. More than one only if
+    /// `per_write` is 1.
+    pub split: u32,
+    /// Time between comments that keep the connection open. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Duration>,
+}
+
+impl UpstreamEvents {
+    /// Data of an event if the plan does not say otherwise, bytes.
+    pub const USUAL_BYTES: u32 = 64;
+    /// Number of events if the plan does not say otherwise.
+    pub const USUAL_COUNT: u32 = 10;
+
+    /// When the event with this number is due, counted from the head of the response.
+    pub fn due(&self, number: u32) -> Duration {
+        self.first + self.gap * (number / self.per_write.max(1))
+    }
+
+    /// The stream that a client expects.
+    pub fn stream(&self) -> StreamSpec {
+        StreamSpec {
+            carrier: messages::Carrier::Events,
+            kind: messages::StreamKind::ServerStream,
+            messages: self.count,
+            every_ns: u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX),
+            same_clock: false,
+            fan_out: false,
+        }
+    }
 }
 
 impl BuiltInUpstream {
@@ -83,6 +137,8 @@ impl BuiltInUpstream {
             listen: Listen::Ports,
             answers: Vec::new(),
             streams: Vec::new(),
+            events: None,
+            websocket_compression: false,
             grpc_status: None,
         }
     }

@@ -49,7 +49,7 @@ fn counts_table(model: &Model, load: &Load) -> Table {
 }
 
 fn counts_row(case: &Case) -> Option<Line> {
-    let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read } =
+    let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
         case.messages?;
     let counts = [sent, received, lost, repeated, reordered, unnumbered, merged_in_read];
     let mut cells = counts.map(|count| Cell { value: grouped(count as f64), ..none() }).to_vec();

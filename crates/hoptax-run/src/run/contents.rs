@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn streams_of_the_client_become_one_message() {
-        let stream = StreamSpec { kind: StreamKind::BothWays, messages: 3, every_ns: 0, same_clock: false };
+        let stream = StreamSpec::grpc(StreamKind::BothWays, 3, 0);
         let target = Target { grpc: true, stream: Some(stream), ..Target::get("/a.B/C") };
         let mut specs = [request(&target, vec![7; 20], "a"), request(&Target::get("/"), vec![7; 20], "a")];
         with_one_message(&mut specs);

@@ -316,6 +316,8 @@ mod tests {
             listen: Listen::Ports,
             answers: Vec::new(),
             streams: Vec::new(),
+            events: None,
+            websocket_compression: false,
             grpc_status: None,
         }
     }

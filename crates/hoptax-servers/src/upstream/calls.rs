@@ -434,6 +434,8 @@ mod tests {
             listen: Listen::Ports,
             answers: Vec::new(),
             streams: Vec::new(),
+            events: None,
+            websocket_compression: false,
             grpc_status: None,
         }
     }
@@ -522,7 +524,7 @@ mod tests {
     fn paced_messages_have_stamps() {
         let mut settings = settings(200, Body::Size(100));
         let stream =
-            StreamSpec { kind: StreamKind::ServerStream, messages: 3, every_ns: 10, same_clock: true };
+            StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 10) };
         settings.streams.push(PathStream { path: "/a.B/C".into(), stream });
         for (body, is_filler, length) in
             [(Body::Size(100), true, 100_u8), (Body::Size(1), true, 19), (Body::Text("hi".into()), false, 21)]
@@ -542,7 +544,7 @@ mod tests {
 
     #[test]
     fn messages_are_due_by_a_schedule() {
-        let spec = StreamSpec { kind: StreamKind::ServerStream, messages: 2, every_ns: 10, same_clock: true };
+        let spec = StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, 2, 10) };
         let mut paced = Paced { begun: 100, ..Paced::new(spec) };
         assert_eq!(paced.due(), Some(100));
         paced.sent(3, 7);
@@ -570,7 +572,7 @@ mod tests {
     #[test]
     fn reflection_lists_each_service_once() {
         let mut settings = settings(200, Body::Size(1));
-        let stream = StreamSpec { kind: StreamKind::BothWays, messages: 3, every_ns: 0, same_clock: true };
+        let stream = StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::BothWays, 3, 0) };
         for path in ["/a.B/C", "/a.B/D", "/e.F/G"] {
             settings.streams.push(PathStream { path: path.into(), stream });
         }

@@ -58,7 +58,7 @@ const END: &[u8] = b"\x80\0\0\0\x10grpc-status: 0\r\n";
 fn calls_of_grpc_web_have_their_status_in_the_body() {
     let headers = [("content-type", "application/grpc-web+proto"), ("x-grpc-web", "1")];
     let web = |tag, path| Request { headers: &headers, ..call(tag, path) };
-    let stream = StreamSpec { kind: StreamKind::ServerStream, messages: 3, every_ns: 0, same_clock: false };
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
     let streams = vec![PathStream { path: "/echo.Echo/Watch".into(), stream }];
     let configured = BuiltInUpstream { body: Body::Size(100_000), streams, ..settings() };
     let upstream = start(&configured, &Placement::default());

@@ -29,6 +29,8 @@ fn settings() -> BuiltInUpstream {
         listen: Listen::Ports,
         answers: Vec::new(),
         streams: Vec::new(),
+        events: None,
+        websocket_compression: false,
         grpc_status: None,
     }
 }

@@ -17,7 +17,7 @@ const PREFIX: usize = 5;
 fn streams(messages: u32, every_ms: u64, body: u64) -> BuiltInUpstream {
     let of = |(path, kind): (&str, StreamKind)| PathStream {
         path: path.to_owned(),
-        stream: StreamSpec { kind, messages, every_ns: every_ms * clock::MILLISECOND, same_clock: false },
+        stream: StreamSpec::grpc(kind, messages, every_ms * clock::MILLISECOND),
     };
     let kinds =
         [(WATCH, StreamKind::ServerStream), (CHAT, StreamKind::BothWays), (UPLOAD, StreamKind::ClientStream)];

@@ -186,7 +186,7 @@ fn grpc_stream(typed: &str) -> Result<PathStream, String> {
         return Err(FORM.to_owned());
     }
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-    let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+    let stream = StreamSpec::grpc(kind, messages, every_ns);
     Ok(PathStream { path: grpc::path(service, method), stream })
 }
 
@@ -233,7 +233,7 @@ mod tests {
             ("echo.Echo/Watch=both-ways,1", StreamKind::BothWays, 1, 0),
             ("/echo.Echo/Watch=client-stream", StreamKind::ClientStream, USUAL_MESSAGES, 0),
         ] {
-            let stream = StreamSpec { kind, messages, every_ns, same_clock: false };
+            let stream = StreamSpec::grpc(kind, messages, every_ns);
             assert_eq!(grpc_stream(typed), Ok(PathStream { path: "/echo.Echo/Watch".into(), stream }));
         }
         for (typed, part) in [

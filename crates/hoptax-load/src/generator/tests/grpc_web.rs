@@ -69,12 +69,7 @@ fn call() -> TargetSpec {
 }
 
 fn stream() -> TargetSpec {
-    let stream = StreamSpec {
-        kind: StreamKind::ServerStream,
-        messages: MESSAGES as u32,
-        every_ns: 0,
-        same_clock: false,
-    };
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, MESSAGES as u32, 0);
     TargetSpec { stream: Some(stream), body: with_room(b"hello".to_vec(), false), ..call() }
 }
 

@@ -100,7 +100,7 @@ fn stream(server: &Server, kind: StreamKind, every_ns: u64) -> LoadSpec {
     let body = with_room(b"hello".to_vec(), false);
     let target = TargetSpec {
         grpc: true,
-        stream: Some(StreamSpec { kind, messages: MESSAGES as u32, every_ns, same_clock: true }),
+        stream: Some(StreamSpec { same_clock: true, ..StreamSpec::grpc(kind, MESSAGES as u32, every_ns) }),
         ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Chat", headers, body)
     };
     until_done(CALLS, LoadSpec { targets: vec![target], ..multiplexed(server, 2, 4) })

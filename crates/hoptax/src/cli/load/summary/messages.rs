@@ -32,7 +32,7 @@ impl Messages {
 
     /// The lines: the numbers of messages, then each kind of times.
     pub(super) fn lines(&self) -> Vec<String> {
-        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read } =
+        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
             self.counts;
         let faults = [
             (lost, "lost"),

@@ -124,8 +124,14 @@ fn a_good_load_has_no_warnings() {
 fn messages(counts: MessageCounts) -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
     let none = || histogram(TRIAL_DIGITS, []);
-    let histograms =
-        MessageHistograms { response_time: times(50), first_message: times(70), age: none(), gap: none() };
+    let histograms = MessageHistograms {
+        response_time: times(50),
+        first_message: times(70),
+        age: none(),
+        gap: none(),
+        headers: None,
+        reach: None,
+    };
     MessagesRecord { counts, histograms, mixed: false }
 }
 
@@ -137,6 +143,12 @@ const LOSSY: MessageCounts = MessageCounts {
     reordered: 0,
     unnumbered: 0,
     merged_in_read: 0,
+    merged_into_one: 0,
+    comments: 0,
+    pings: 0,
+    cut: 0,
+    refused: 0,
+    compressed: 0,
 };
 
 #[test]

@@ -58,13 +58,9 @@ pub(super) fn stream(args: &RequestArgs, method: Option<&Method>) -> Result<Opti
         return Err(BadInput(text.to_owned()));
     }
     let every = args.every.unwrap_or(Duration::ZERO);
-    Ok(Some(StreamSpec {
-        kind,
-        messages: args.messages.unwrap_or(calls::USUAL_MESSAGES),
-        every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
-        // The URL does not say on which host the server is.
-        same_clock: false,
-    }))
+    let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+    // The URL does not say on which host the server is, so the clock is not the same.
+    Ok(Some(StreamSpec::grpc(kind, args.messages.unwrap_or(calls::USUAL_MESSAGES), every_ns)))
 }
 
 /// The message of a call, made of the body that is typed. With `--proto`, it is encoded from JSON.
