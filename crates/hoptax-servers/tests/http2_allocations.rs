@@ -142,6 +142,8 @@ fn requests_allocate_nothing() {
             listen: Listen::Ports,
             answers: Vec::new(),
             streams: if name == STREAMS { vec![of_path] } else { Vec::new() },
+            events: None,
+            websocket_compression: false,
             grpc_status: None,
         };
         let placement = Placement { stamps, ..Placement::default() };

@@ -254,11 +254,8 @@ mod tests {
     fn every_line_end_and_every_split_give_the_same_events() {
         let text = "\u{feff}: hello\n\nid: 7\ndata: one\ndata:two\ndata\n\nevent: x\nretry: 5\n\n\
                     data:  three\nignored: 1\n\n:\ndate: no\nidx: no\ndata:x\n\n";
-        let expected = (
-            vec![b"one\ntwo\n".to_vec(), b" three".to_vec(), b"x".to_vec()],
-            vec![b"7".to_vec()],
-            2,
-        );
+        let expected =
+            (vec![b"one\ntwo\n".to_vec(), b" three".to_vec(), b"x".to_vec()], vec![b"7".to_vec()], 2);
         for end in ["\n", "\r", "\r\n"] {
             let bytes = text.replace('\n', end).into_bytes();
             for split in 0..=bytes.len() {

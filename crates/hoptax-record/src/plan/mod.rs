@@ -36,8 +36,7 @@ pub use target::{EncodedMessage, Imported, Target, Timeouts, gzip};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
     Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
-    PathStream, ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream,
-    UpstreamEvents,
+    PathStream, ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream, UpstreamEvents,
 };
 
 use hoptax_format::spec::HttpVersion;

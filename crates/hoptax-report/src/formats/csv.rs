@@ -221,7 +221,8 @@ fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> V
 /// The cells for the messages of streams.
 fn of_messages(case: &Case) -> Vec<String> {
     let counts = |counts: MessageCounts| {
-        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } = counts;
+        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
+            counts;
         [sent, received, lost, repeated, reordered, unnumbered, merged_in_read].map(|count| count.to_string())
     };
     let mut cells = case.messages.map(counts).unwrap_or_default().to_vec();

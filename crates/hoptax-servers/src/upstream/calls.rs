@@ -523,8 +523,7 @@ mod tests {
     #[test]
     fn paced_messages_have_stamps() {
         let mut settings = settings(200, Body::Size(100));
-        let stream =
-            StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 10) };
+        let stream = StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 10) };
         settings.streams.push(PathStream { path: "/a.B/C".into(), stream });
         for (body, is_filler, length) in
             [(Body::Size(100), true, 100_u8), (Body::Size(1), true, 19), (Body::Text("hi".into()), false, 21)]

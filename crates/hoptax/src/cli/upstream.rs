@@ -113,6 +113,8 @@ impl Args {
             listen: Listen::Ports,
             answers: self.answers,
             streams: self.streams,
+            events: None,
+            websocket_compression: false,
             grpc_status: self.grpc_status,
         };
         let placement = Placement {
