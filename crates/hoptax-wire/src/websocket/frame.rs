@@ -54,7 +54,7 @@ pub struct Frame {
     pub compressed: bool,
     /// The type.
     pub opcode: Opcode,
-    /// The key with which the payload is masked. Clients mask all frames, and servers mask none.
+    /// The key that masks the payload. Clients mask all frames, and servers mask none.
     pub mask: Option<[u8; 4]>,
     /// Length of the payload, bytes.
     pub length: u64,
