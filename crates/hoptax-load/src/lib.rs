@@ -36,6 +36,7 @@ pub mod tls;
 #[cfg(target_os = "linux")]
 mod trial;
 pub mod tunnel;
+pub mod websocket;
 #[cfg(target_os = "linux")]
 mod worker;
 
