@@ -25,6 +25,7 @@ pub fn holds(input: &[u8]) -> bool {
         http2: Default::default(),
         upstream_http2: name == "envoy",
         grpc: name == "envoy",
+        websocket: name != "haproxy",
     };
     let context = Context {
         cpus: 2,

@@ -52,6 +52,8 @@ pub struct PackInfo {
     /// Whether the gateway passes gRPC calls to the upstream over HTTP/2, although it speaks HTTP/1 there
     /// otherwise.
     pub grpc: bool,
+    /// Whether the gateway passes WebSockets.
+    pub websocket: bool,
 }
 
 /// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot

@@ -105,6 +105,12 @@ pub struct Manifest {
     /// key, unless `unsupported.grpc` gives a reason why not.
     #[serde(default)]
     pub grpc: bool,
+    /// Whether the gateway passes WebSockets. Its templates then use `websocket`.
+    #[serde(default)]
+    pub websocket: bool,
+    /// Whether the gateway passes each server-sent event as soon as it arrives. Its templates then use `sse`.
+    #[serde(default)]
+    pub sse: bool,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
     /// is 401.
     #[serde(default)]
@@ -112,8 +118,8 @@ pub struct Manifest {
     /// Whether the gateway can forward to a Unix socket. Its templates then use `upstream.socket`.
     #[serde(default)]
     pub unix_upstream: bool,
-    /// Reasons why features, `workers`, `access_log`, `upstream_http2` or `grpc` are unsupported, by the name
-    /// of the feature or setting.
+    /// Reasons why features, `workers`, `access_log`, `upstream_http2`, `grpc`, `websocket` or `sse` are
+    /// unsupported, by the name of the feature or setting.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax

@@ -45,6 +45,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_http2(pack)?;
     check_upstream_http2(pack)?;
     check_grpc(pack, &offered)?;
+    check_messages(pack, &offered)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -176,6 +177,27 @@ fn check_grpc(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
                 let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
                 let variables = Variables { variant, grpc, http2: true, ..sample };
                 render::render(pack, &variables.with_sample_features(features.clone()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Renders the pack for a plan with WebSockets and for a plan with server-sent events, without features and
+/// with each feature.
+fn check_messages(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    for (websocket, sse) in [(manifest.websocket, false), (false, manifest.sse)] {
+        if !websocket && !sse {
+            continue;
+        }
+        for profile in [Profile::Stock, Profile::Equalised] {
+            for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
+                for variant in variants(pack) {
+                    let sample = Variables::sample(profile, None).of(manifest);
+                    let variables = Variables { variant, websocket, sse, ..sample };
+                    render::render(pack, &variables.with_sample_features(features.clone()))?;
+                }
             }
         }
     }
@@ -593,7 +615,13 @@ fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
         )),
         _ => Ok(()),
     }?;
-    for (what, has) in [("upstream_http2", manifest.upstream_http2), ("grpc", manifest.grpc)] {
+    let settings = [
+        ("upstream_http2", manifest.upstream_http2),
+        ("grpc", manifest.grpc),
+        ("websocket", manifest.websocket),
+        ("sse", manifest.sse),
+    ];
+    for (what, has) in settings {
         if has && lacks(what) {
             let message = format!("`{what}` is both supported and listed as unsupported");
             return Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())));

@@ -114,6 +114,7 @@ impl PackSet {
             reloads: pack.manifest.reload.is_some(),
             has_metrics: pack.manifest.metrics.is_some(),
             grpc: pack.manifest.grpc,
+            websocket: pack.manifest.websocket,
         };
         self.iter().map(info).collect()
     }

@@ -9,6 +9,7 @@ use crate::packs::PackSet;
 use crate::render::GrpcVariables;
 use anyhow::Context as _;
 use hoptax_format::Address;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::logs;
 use hoptax_host::namespace::{Interception, Namespace};
@@ -58,6 +59,8 @@ pub struct ProcessDriver {
     pub(super) streams: u32,
     pub(super) http2: bool,
     pub(super) grpc: Option<GrpcVariables>,
+    /// What carries the messages of the plan's targets with streams.
+    pub(super) carriers: Vec<Carrier>,
     /// The calls that clients can send as JSON.
     pub(super) json_calls: JsonCalls,
     pub(super) events: Vec<Event>,
@@ -134,6 +137,7 @@ impl ProcessDriver {
             streams: measured().map(|point| point.streams).max().unwrap_or(1),
             http2: measured().any(|point| point.http == HttpVersion::Http2),
             grpc: GrpcVariables::of(&plan.targets),
+            carriers: plan.targets.iter().filter_map(|target| Some(target.stream?.carrier)).collect(),
             json_calls: JsonCalls::of(&plan.targets),
             events: plan.events.clone(),
             shortest_trial: plan.load.iter().map(|point| point.duration).min().unwrap_or_default(),

@@ -14,6 +14,7 @@ use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
 use crate::{Facts, Profiling, Service, cpus};
 use hoptax_format::Address;
+use hoptax_format::messages::Carrier;
 use hoptax_host::guard::{SECRETS, StopSignal};
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::logs::{self, ACCESS_LOG};
@@ -512,6 +513,8 @@ impl Attempt<'_> {
             http2: self.driver.http2,
             upstream_http2: self.upstream_http2,
             grpc: self.driver.grpc.clone(),
+            websocket: self.driver.carriers.contains(&Carrier::WebSocket),
+            sse: self.driver.carriers.contains(&Carrier::Events),
             cpus: self.cpus(),
             features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory))
                 .with_calls(&self.driver.json_calls),

@@ -63,6 +63,10 @@ pub struct Variables {
     pub upstream_http2: bool,
     /// The plan's gRPC calls; absent if it has none.
     pub grpc: Option<GrpcVariables>,
+    /// Whether the plan has targets that are WebSockets.
+    pub websocket: bool,
+    /// Whether the plan has targets whose responses are server-sent events.
+    pub sse: bool,
     /// CPUs that the gateway is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
     /// The plan's features, each with the values needed to render it. A feature that is off has no value or
@@ -187,6 +191,8 @@ impl Variables {
             http2: false,
             upstream_http2: false,
             grpc: None,
+            websocket: false,
+            sse: false,
             cpus: Vec::new(),
             features: FeatureVariables::default(),
             asked: Vec::new(),

@@ -22,6 +22,7 @@ mod hosts;
 mod http;
 mod kubernetes;
 mod load;
+mod passing;
 mod rates;
 mod reader;
 mod replacements;
@@ -64,6 +65,7 @@ pub(crate) fn understand(
     let name = reader.name(raw.name, stem);
     let mut upstream = upstream::read(&mut reader, raw.upstream);
     let entries = replacements::entries(&raw.gateways);
+    let passing = passing::entries(&reader, &raw.gateways);
     let priced = raw
         .gateways
         .iter()
@@ -81,6 +83,7 @@ pub(crate) fn understand(
     {
         targets.iter_mut().for_each(|target| target.varies = true);
     }
+    passing::check(&mut reader, passing, &targets);
     streams::set_upstream(&mut reader, &targets, &mut upstream.value);
     let imported = raw.imported.map(|typed| answers::imported(&mut reader, typed));
     // Without `trials`, a plan has short trials and short warmups by default. A plan with events does not,

@@ -38,6 +38,7 @@ fn context() -> Context {
         unix_upstream: name == "nginx",
         proxy: BTreeMap::new(),
         grpc: false,
+        websocket: name == "nginx",
         docker: name == "nginx",
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),

@@ -237,6 +237,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
         unix_upstream: member("unix_upstream").is_some(),
         proxy: std::collections::BTreeMap::new(),
         grpc: member("grpc").is_some(),
+        websocket: member("websocket").is_some(),
     }
 }
 

@@ -159,6 +159,11 @@ fn features(page: &mut String, pack: &Pack) {
     if manifest.grpc || manifest.upstream_http2 && !manifest.unsupported.contains_key("grpc") {
         offered.push_str("- gRPC calls\n");
     }
+    for (passes, what) in [(manifest.websocket, "WebSocket"), (manifest.sse, "server-sent events")] {
+        if passes {
+            let _ = writeln!(offered, "- {what}");
+        }
+    }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");
     }
@@ -170,6 +175,8 @@ fn features(page: &mut String, pack: &Pack) {
     let named = |what: &str| match what {
         "upstream_http2" => "HTTP/2 to upstreams".to_owned(),
         "grpc" => "gRPC calls".to_owned(),
+        "websocket" => "WebSocket".to_owned(),
+        "sse" => "server-sent events".to_owned(),
         what => what.replace('_', " "),
     };
     missing.extend(others.map(|(what, reason)| (named(what), line(reason))));

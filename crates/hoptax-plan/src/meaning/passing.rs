@@ -1,0 +1,69 @@
+//! Refuses gateways that pass no WebSockets or no server-sent events, if the plan has such targets.
+
+use super::http;
+use super::reader::Reader;
+use crate::error::Place;
+use crate::raw::{Placed, RawGateway, Short};
+use crate::{PackInfo, ProxyForm, Target};
+use hoptax_format::messages::Carrier;
+
+/// A pack that the plan names, and the errors for targets that its gateway does not pass.
+pub(super) struct Entry {
+    place: Place,
+    websocket: Option<Refusal>,
+    sse: Option<Refusal>,
+}
+
+/// The error, and what to do.
+type Refusal = (String, &'static str);
+
+const REMOVE: &str = "remove this gateway";
+
+/// The packs among the entries of `gateways`. The tunnel of a forward proxy passes everything.
+pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>]) -> Vec<Entry> {
+    let entry = |typed: &Placed<Short<RawGateway>>| {
+        let (place, known) = match &typed.value {
+            Short::Word(name) => {
+                (typed.place, reader.context.known.iter().find(|pack| pack.name == *name)?)
+            }
+            Short::Full(gateway) => {
+                let known = http::known(reader, gateway)?;
+                if http::form(Some(known), gateway) == Some(ProxyForm::Connect) {
+                    return None;
+                }
+                (gateway.name.place, known)
+            }
+        };
+        Some(Entry { place, websocket: websocket(known), sse: sse(known) })
+    };
+    gateways.iter().filter_map(entry).collect()
+}
+
+fn websocket(known: &PackInfo) -> Option<Refusal> {
+    let name = &known.name;
+    match known.unsupported.get("websocket") {
+        Some(reason) => Some((format!("`{name}` does not pass WebSockets: {reason}"), REMOVE)),
+        None if known.websocket => None,
+        None => Some((
+            format!("the pack `{name}` does not say that its gateway passes WebSockets"),
+            "remove this gateway, or write `websocket: true` in its gateway.yaml",
+        )),
+    }
+}
+
+fn sse(known: &PackInfo) -> Option<Refusal> {
+    let reason = known.unsupported.get("sse")?;
+    Some((format!("`{}` does not pass server-sent events as they arrive: {reason}", known.name), REMOVE))
+}
+
+/// Refuses gateways that do not pass a target of the plan.
+pub(super) fn check(reader: &mut Reader<'_>, entries: Vec<Entry>, targets: &[Target]) {
+    let has = |carrier| targets.iter().any(|target| target.stream.is_some_and(|one| one.carrier == carrier));
+    let (websockets, events) = (has(Carrier::WebSocket), has(Carrier::Events));
+    for Entry { place, websocket, sse } in entries {
+        let refusals = [websocket.filter(|_| websockets), sse.filter(|_| events)];
+        for (message, help) in refusals.into_iter().flatten() {
+            reader.fault(place, message, help);
+        }
+    }
+}
