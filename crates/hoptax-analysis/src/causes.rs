@@ -31,5 +31,7 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::StreamRefused => "were refused a stream",
         Cause::StreamReset => "had their stream reset",
         Cause::GoawayUnprocessed => "were left unprocessed when the server closed the connection (GOAWAY)",
+        Cause::TunnelCut => "were WebSockets that ended without a close frame",
+        Cause::TunnelClosed => "were WebSockets that the server closed with an error",
     }
 }

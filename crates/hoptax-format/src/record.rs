@@ -413,6 +413,10 @@ pub enum Cause {
     /// The server closed the connection (GOAWAY) without processing the request, also when the request was
     /// sent again.
     GoawayUnprocessed,
+    /// A WebSocket ended without a close frame, after its handshake.
+    TunnelCut,
+    /// The server closed a WebSocket with a status code that is not 1000 (normal) or 1001 (going away).
+    TunnelClosed,
 }
 
 impl Cause {
@@ -443,7 +447,9 @@ impl Cause {
             | C::ClosedInResponse
             | C::StreamRefused
             | C::StreamReset
-            | C::GoawayUnprocessed => FailureKind::Reset,
+            | C::GoawayUnprocessed
+            | C::TunnelCut
+            | C::TunnelClosed => FailureKind::Reset,
             C::MalformedResponse | C::TlsMalformed => FailureKind::BadResponse,
         }
     }
