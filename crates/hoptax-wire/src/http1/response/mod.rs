@@ -9,6 +9,9 @@ use super::lenient::{Line, Lines};
 use super::{Framing, MAX_HEAD, Malformed, Version};
 use std::ops::Range;
 
+/// Status of a response that switches protocols (RFC 9110, section 15.2.2).
+const SWITCHES: u16 = 101;
+
 /// An event of the response decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -68,7 +71,7 @@ pub struct ParsedResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    Head { to_head: bool },
+    Head { to_head: bool, upgrades: bool },
     Body { body: Body, keep_alive: bool },
 }
 
@@ -93,7 +96,13 @@ impl ResponseDecoder {
 
     /// Prepares for the next response. `to_head` is true if the request used the method HEAD.
     pub fn begin(&mut self, to_head: bool) {
-        self.state = State::Head { to_head };
+        self.state = State::Head { to_head, upgrades: false };
+    }
+
+    /// Prepares for the response to a request that asks for another protocol. If its status is 101, the
+    /// response ends with its head, and the bytes after it belong to the other protocol.
+    pub fn begin_upgrade(&mut self) {
+        self.state = State::Head { to_head: false, upgrades: true };
     }
 
     /// Decodes the next event. `input` must be one slice with all bytes that were not consumed so far.
@@ -137,11 +146,18 @@ impl ResponseDecoder {
         match &mut self.state {
             State::Idle if input.is_empty() => Ok(Step::NeedMore),
             State::Idle => Err(Malformed::UnexpectedBytes),
-            State::Head { to_head } => {
-                let to_head = *to_head;
+            State::Head { to_head, upgrades } => {
+                let (to_head, upgrades) = (*to_head, *upgrades);
                 let Some((consumed, parsed)) = find_or_parse(cache, input, ParsedResponse::parse)? else {
                     return Ok(Step::NeedMore);
                 };
+                if parsed.status == SWITCHES {
+                    if !upgrades {
+                        return Err(Malformed::Upgrade);
+                    }
+                    self.state = State::Idle;
+                    return Ok(Step::Head { consumed, head: parsed.switching() });
+                }
                 if parsed.status < 200 {
                     return Ok(Step::Interim { consumed });
                 }
@@ -196,10 +212,8 @@ impl ParsedResponse {
                 (length, FramingFields::read(response.headers, Rules::Lenient)?)
             }
         };
-        match status {
-            0..=99 => return Err(Malformed::Status),
-            101 => return Err(Malformed::Upgrade),
-            _ => {}
+        if status < 100 {
+            return Err(Malformed::Status);
         }
         let framing = framing_fields.framing(version, Rules::Lenient)?;
         Ok(Some((length, Self { status, version, framing, persists: framing_fields.persists(version) })))
@@ -219,6 +233,12 @@ impl ParsedResponse {
                 Line::Partial => return Err(Malformed::HeadTooLong),
             }
         }
+    }
+
+    /// The head of a response that switches protocols. The connection carries no further request.
+    fn switching(self) -> ResponseHead {
+        let Self { status, version, .. } = self;
+        ResponseHead { status, version, framing: Framing::None, keep_alive: false }
     }
 
     /// Completes the head with the framing of RFC 9112 §6.3, which depends on whether the request used the

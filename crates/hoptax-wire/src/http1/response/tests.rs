@@ -253,3 +253,26 @@ fn a_cache_does_not_change_the_results() {
         }
     }
 }
+
+#[test]
+fn http_ends_with_the_head_that_switches_protocols() {
+    let input = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nframes";
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin_upgrade();
+    let Ok(Step::Interim { consumed }) = decoder.advance(input) else { panic!("status 100 is interim") };
+    let rest = &input[consumed..];
+    let Ok(Step::Head { consumed, head }) = decoder.advance(rest) else { panic!("status 101 is final") };
+    assert_eq!(&rest[consumed..], b"frames");
+    assert_eq!((head.status, head.keep_alive), (101, false));
+    assert_eq!(decoder.end_of_input(), Ok(false), "the decoder expects nothing");
+}
+
+#[test]
+fn a_server_can_refuse_to_switch_protocols() {
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin_upgrade();
+    let input = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno";
+    let Ok(Step::Head { consumed, head }) = decoder.advance(input) else { panic!("a head") };
+    assert_eq!((head.status, head.framing, head.keep_alive), (403, Length(2), true));
+    assert!(matches!(decoder.advance(&input[consumed..]), Ok(Step::Body { .. })));
+}

@@ -102,8 +102,8 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
              low limit of requests (nginx: keepalive_requests), and the PROXY protocol."
         }
         C::TunnelCut => {
-            "A gateway or the server ends WebSockets without a close frame: read its log. A common cause is an \
-             idle time limit that is shorter than the time between messages."
+            "A gateway or the server ends WebSockets without a close frame: read its log. A common cause is \
+             an idle time limit that is shorter than the time between messages."
         }
         C::TunnelClosed => "The server closes WebSockets with an error: read its log.",
     }
