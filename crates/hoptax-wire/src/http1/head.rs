@@ -28,6 +28,7 @@ pub(super) struct FramingFields {
     pub(super) chunked: bool,
     pub(super) close: bool,
     pub(super) keep_alive: bool,
+    pub(super) upgrade: bool,
     pub(super) expect_continue: bool,
     pub(super) hosts: u8,
 }
@@ -52,6 +53,7 @@ impl FramingFields {
             10 if is("connection") => {
                 self.close |= has_token(value, "close");
                 self.keep_alive |= has_token(value, "keep-alive");
+                self.upgrade |= has_token(value, "upgrade");
             }
             14 if is("content-length") => self.read_length(value)?,
             17 if is("transfer-encoding") => self.read_coding(value, rules)?,

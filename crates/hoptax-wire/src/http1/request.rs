@@ -48,6 +48,9 @@ pub struct RequestHead {
     pub framing: Framing,
     /// True if the client allows another request on the connection.
     pub keep_alive: bool,
+    /// True if the client offers another protocol for the connection (RFC 9110 §7.8): `connection` contains
+    /// `upgrade`. The header `upgrade` names the protocol.
+    pub upgrade: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
     /// True if the method is HEAD, whose response has no body.
@@ -155,6 +158,8 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
         version,
         framing: framing_fields.framing(version, Rules::Strict)?.unwrap_or(Framing::None),
         keep_alive: framing_fields.persists(version),
+        // An HTTP/1.0 client cannot change the protocol (RFC 9110 §7.8).
+        upgrade: framing_fields.upgrade && version == Version::Http11,
         // An HTTP/1.0 client does not know status 100 (RFC 9110 §10.1.1).
         expect_continue: framing_fields.expect_continue && version == Version::Http11,
         is_head: method == "HEAD",
@@ -275,6 +280,22 @@ mod tests {
                 panic!("a head")
             };
             assert_eq!((head.expect_continue, consumed), (expects, input.len()));
+        }
+    }
+
+    #[test]
+    fn reports_clients_that_offer_another_protocol() {
+        for (version, connection, offers) in [
+            ("HTTP/1.1", "Upgrade", true),
+            ("HTTP/1.1", "keep-alive, upgrade", true),
+            ("HTTP/1.1", "keep-alive", false),
+            ("HTTP/1.0", "upgrade", false),
+        ] {
+            let input = format!("GET / {version}\r\nhost: a\r\nconnection: {connection}\r\n\r\n");
+            let Ok(RequestStep::Head { head, .. }) = RequestDecoder::new().advance(input.as_bytes()) else {
+                panic!("a head")
+            };
+            assert_eq!(head.upgrade, offers, "{version} {connection}");
         }
     }
 
