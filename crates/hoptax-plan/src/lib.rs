@@ -7,6 +7,7 @@
 pub mod calls;
 mod de;
 mod error;
+pub mod event_streams;
 mod fixing;
 mod hop_delay;
 mod host;
