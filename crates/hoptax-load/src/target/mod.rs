@@ -11,6 +11,7 @@ mod first;
 mod http2;
 mod length;
 mod mix;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ pub use error::{TargetError, TargetPart};
 pub use first::first_request;
 pub use mix::check;
 pub(crate) use mix::{Mix, Requests};
+pub(crate) use stream::Stream;
 
 use crate::checks::{self, Checks};
 use body::body_program;
@@ -27,12 +29,13 @@ use encoding::Encoding;
 use error::TOKEN;
 use hoptax_format::field::is_token;
 use hoptax_format::grpc;
-use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
+use hoptax_format::messages::{Carrier, StreamKind};
 use hoptax_format::spec::{HttpVersion, TargetSpec, is_idempotent};
 use hoptax_format::template::{Files, Place, Program, Usage, Values, push_decimal};
 use hoptax_wire::http1::chunked;
 use http2::Streamed;
 use length::{HEAD_END, WITH_BODY, own_lengths, refuse_own_length};
+use std::borrow::Cow;
 
 /// Last bytes of the head before the value of `content-length`, for bodies whose length varies.
 const LENGTH: &[u8] = b"content-length: ";
@@ -52,43 +55,12 @@ pub(crate) struct Target {
     pub(crate) is_call: bool,
     /// True if the calls use gRPC-Web.
     pub(crate) is_web: bool,
-    /// The messages of a call with streams. Absent if there is one in each direction.
-    pub(crate) stream: Option<CallStream>,
+    /// The messages of an exchange with streams. Absent if there is one in each direction.
+    pub(crate) stream: Option<Stream>,
     pub(crate) is_idempotent: bool,
     /// How the request is cut into pieces. Absent if the whole request is sent at once.
     pub(crate) pieces: Option<Pieces>,
     pub(crate) checks: Checks,
-}
-
-/// The messages of a call with streams.
-#[derive(Debug)]
-pub(crate) struct CallStream {
-    pub(crate) spec: StreamSpec,
-    /// A message of the client, which begins with room for a stamp.
-    pub(crate) message: Vec<u8>,
-}
-
-impl CallStream {
-    fn new(target: &TargetSpec, spec: StreamSpec) -> Result<Self, TargetError> {
-        let fault = |message: &str, help| Err(TargetError::new(target, TargetPart::Body, message, help));
-        if !target.grpc {
-            return fault("only gRPC calls have streams", "set `grpc`, or leave out `stream`");
-        }
-        if target.grpc_web && spec.kind != StreamKind::ServerStream {
-            return fault("gRPC-Web has no streams of the client", "use `server-stream`, or gRPC");
-        }
-        if spec.messages == 0 {
-            return fault("a stream has no message", "give at least 1 message");
-        }
-        if target.body_is_template {
-            return fault("messages of streams cannot have templates", "leave the templates out");
-        }
-        refuse_own_length(target, "the messages of a stream have their own lengths")?;
-        if target.body.len() < Stamp::LENGTH || u32::try_from(target.body.len()).is_err() {
-            return fault("a message has no room for its stamp", "begin it with 19 bytes of room");
-        }
-        Ok(Self { spec, message: target.body.clone() })
-    }
 }
 
 #[derive(Debug)]
@@ -127,19 +99,26 @@ impl Target {
         files: &Files<'_>,
         protocol: Protocol,
     ) -> Result<Self, TargetError> {
-        let stream = target.stream.map(|spec| CallStream::new(target, spec)).transpose()?;
-        // With HTTP/2, the worker writes the messages of streams.
-        let framed = stream.as_ref().filter(|_| target.grpc_web).map(|stream| {
-            let body = grpc::body(&stream.message).expect("the length was checked");
-            TargetSpec { body, ..target.clone() }
-        });
-        let whole = framed.as_ref().unwrap_or(target);
-        let encoded = |closing| Encoded::new(whole, files, Encoding { version: protocol.version, closing });
+        let stream = target.stream.map(|spec| Stream::new(target, spec)).transpose()?;
+        let body = match &stream {
+            // After the handshake, the worker writes the messages.
+            Some(stream) if stream.spec.carrier == Carrier::WebSocket => Some(Vec::new()),
+            // With HTTP/2, the worker writes the messages of calls.
+            Some(stream) if target.grpc_web => {
+                Some(grpc::body(&stream.message).expect("the length was checked"))
+            }
+            _ => None,
+        };
+        let whole = match body {
+            Some(body) => Cow::Owned(TargetSpec { body, ..target.clone() }),
+            None => Cow::Borrowed(target),
+        };
+        let encoded = |closing| Encoded::new(&whole, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
         let (encoded, last) = match protocol.version {
             // No request of HTTP/2 says that it is the last one on its connection.
             HttpVersion::Http2 => {
-                let streamed = Streamed::new(target, files, protocol.scheme())?;
+                let streamed = Streamed::new(&whole, files, protocol.scheme())?;
                 (Encoded { request: Request::Streamed(Box::new(streamed)), closes: false }, None)
             }
             _ => (
@@ -172,6 +151,12 @@ impl Target {
     #[inline]
     pub(crate) fn receives_stream(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.spec.kind != StreamKind::ClientStream)
+    }
+
+    /// What carries the messages of the target's streams. `None` if it has no streams.
+    #[inline]
+    pub(crate) fn carrier(&self) -> Option<Carrier> {
+        self.stream.as_ref().map(|stream| stream.spec.carrier)
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The streams of messages of a worker's calls: when the next message is due, and what has arrived.
 
 use crate::exchange::ExchangeId;
-use crate::target::{CallStream, Mix};
+use crate::target::{Mix, Stream};
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
 use hoptax_wire::grpc::{self, PREFIX};
 use std::cmp::Reverse;
@@ -154,8 +154,8 @@ impl Messages {
     }
 
     /// True if the client has messages of its stream left to send. The server answers after the last one.
-    pub(super) fn is_sending(&self, exchange: ExchangeId, stream: Option<&CallStream>) -> bool {
-        let Some(CallStream { spec, .. }) = stream else { return false };
+    pub(super) fn is_sending(&self, exchange: ExchangeId, stream: Option<&Stream>) -> bool {
+        let Some(Stream { spec, .. }) = stream else { return false };
         let talk = &self.talks[exchange.index()];
         spec.kind == StreamKind::ClientStream && !talk.has_sent_all(*spec)
     }
@@ -175,7 +175,7 @@ impl Talk {
 }
 
 /// The message of a target with its prefix. Empty if the target has no streams.
-fn frame_of(stream: Option<&CallStream>) -> Vec<u8> {
+fn frame_of(stream: Option<&Stream>) -> Vec<u8> {
     let mut frame = Vec::new();
     if let Some(stream) = stream {
         grpc::write_message(&mut frame, &stream.message).expect("the length was checked");
