@@ -21,7 +21,7 @@ pub fn count(text: &str) -> Result<u32, UnitError> {
     if text == ENDLESS_NAME {
         return Ok(ENDLESS);
     }
-    let count = text.parse().ok().filter(|count| (1..=MOST_EVENTS).contains(count));
+    let count = text.parse::<u32>().ok().filter(|count| (1..=MOST_EVENTS).contains(count));
     count.ok_or_else(|| {
         let help = format!("use 1 to {MOST_EVENTS}, or {ENDLESS_NAME}");
         UnitError::new(format!("`{text}` is not a number of events"), help)
