@@ -101,6 +101,10 @@ pub struct Counts {
     pub retried: u64,
     /// Requests with a complete, well-formed response, no matter which status it has.
     pub completed: u64,
+    /// Completed requests whose stream the client ended with the measured time
+    /// ([`crate::messages::ENDLESS`]). They have no response time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ended_by_client: u64,
     /// Completed requests with a response that passes the target's checks. Without checks, the status must be
     /// 200 to 399.
     pub ok: u64,

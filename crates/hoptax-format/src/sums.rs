@@ -34,6 +34,7 @@ impl Counts {
         self.sent += theirs.sent;
         self.retried += theirs.retried;
         self.completed += theirs.completed;
+        self.ended_by_client += theirs.ended_by_client;
         self.ok += theirs.ok;
         self.timeouts += theirs.timeouts;
         self.connect_errors += theirs.connect_errors;

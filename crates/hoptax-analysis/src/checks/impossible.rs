@@ -129,10 +129,12 @@ fn sums(trial: &Trial<'_>) -> Option<Contradiction> {
     })
 }
 
-/// Checks that each answer and each timeout has exactly one response time.
+/// Checks that each answer and each timeout has exactly one response time. Streams that the client ended have
+/// none.
 fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     let counts = &trial.load.counts;
-    let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
+    let ended = counts.completed.saturating_sub(counts.ended_by_client);
+    let (timed, expected) = (trial.response_time.len(), ended + counts.timeouts);
     (timed != expected).then(|| {
         let words = format!(
             "in round {}, there are {timed} response times for {expected} answers and timeouts",

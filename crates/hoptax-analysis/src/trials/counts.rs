@@ -15,6 +15,7 @@ pub(crate) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
         sum.sent += counts.sent;
         sum.retried += counts.retried;
         sum.completed += counts.completed;
+        sum.ended_by_client += counts.ended_by_client;
         sum.ok += counts.ok;
         sum.timeouts += counts.timeouts;
         sum.connect_errors += counts.connect_errors;
