@@ -8,15 +8,16 @@ from .quantity import PER_REQUEST, RATE, RATIO, SHARE, SIZE, TIME
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9", "max", "mean")
 TAXES = {
     "added_p50": TIME, "added_p90": TIME, "added_p95": TIME, "added_p99": TIME, "throughput_ratio": RATIO,
-    "cpu_us_per_request": TIME, "extra_upstream_requests": PER_REQUEST,
+    "cpu_us_per_request": TIME, "extra_upstream_requests": PER_REQUEST, "added_first_byte_p50": TIME,
     "added_message_p50": TIME, "added_message_p99": TIME, "added_first_message_p50": TIME, "added_age_p50": TIME,
-    "added_age_p99": TIME, "added_gap_p50": TIME, "added_gap_p99": TIME, "cpu_us_per_message": TIME,
+    "added_age_p99": TIME, "added_gap_p50": TIME, "added_gap_p99": TIME, "added_headers_p50": TIME,
+    "added_reach_p50": TIME, "cpu_us_per_message": TIME, "cpu_us_per_stream_second": TIME, "bytes_per_stream": SIZE,
 }
 # Times of messages: the member of `message` in the JSON report, and the percentile. Only streams have them.
 MESSAGES = {
     "message_p50": ("response_time", "p50"), "message_p99": ("response_time", "p99"),
     "first_message_p50": ("first_message", "p50"), "age_p50": ("age", "p50"), "age_p99": ("age", "p99"),
-    "gap_p50": ("gap", "p50"), "gap_p99": ("gap", "p99"),
+    "gap_p50": ("gap", "p50"), "gap_p99": ("gap", "p99"), "headers_p50": ("headers", "p50"), "reach_p50": ("reach", "p50"),
 }
 PRICES = {
     "added_p50": TIME, "added_p99": TIME, "cpu_us_per_request": TIME, "throughput_ratio": RATIO,
@@ -33,6 +34,7 @@ STARTS = {
 # Units of all metrics. These are the metrics of budgets.
 UNITS: dict[str, str] = {
     **TAXES, **GATED, **{name: TIME for name in (*PERCENTILES, *MESSAGES, *STARTS)}, "throughput": RATE,
+    "first_byte_p50": TIME,
 }
 
 # The metrics that a finding makes doubtful, by its `concerns.figures`. Other values of `concerns.figures` concern no metric.
@@ -42,7 +44,7 @@ CONCERNED: dict[str, frozenset[str]] = {
         "p90", "p95", "p99", "p99.9", "max", "added_p90", "added_p95", "added_p99", "message_p99", "age_p99", "gap_p99",
         "added_message_p99", "added_age_p99", "added_gap_p99",
     )),
-    "memory": frozenset(("memory_rss_bytes", "memory_pss_bytes")),
+    "memory": frozenset(("memory_rss_bytes", "memory_pss_bytes", "bytes_per_stream")),
 }
 # The difference of two gateways in the first metric is the difference in the second, because direct's figure cancels.
 PAIRED = {

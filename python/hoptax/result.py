@@ -175,7 +175,7 @@ class Case(Metrics):
     def metrics(self) -> dict[str, Estimate]:
         """All metrics of this case in the JSON report."""
         found = {}
-        for name in (*TAXES, *PERCENTILES, *MESSAGES, "throughput"):
+        for name in (*TAXES, *PERCENTILES, "first_byte_p50", *MESSAGES, "throughput"):
             try:
                 found[name] = self.metric(name)
             except NotMeasured:
@@ -203,6 +203,8 @@ class Case(Metrics):
             found = (self.document["tax"] or {}).get(name)
         elif name == "throughput":
             found = self.document["throughput"]
+        elif name == "first_byte_p50":
+            found = (self.document["first_byte"] or {}).get("p50")
         elif name in MESSAGES:
             member, percentile = MESSAGES[name]
             found = self.document.get("message", {}).get(member, {}).get(percentile)

@@ -15,6 +15,7 @@ use crate::taxes::features;
 use crate::taxes::gateway_pairs;
 use crate::taxes::generators;
 use crate::taxes::noise;
+use crate::taxes::per_stream;
 use crate::taxes::processes;
 use crate::taxes::tail::tail;
 use crate::taxes::targets;
@@ -84,6 +85,7 @@ pub fn analyse(
         let of_case = |(case, _): &&(Case, Vec<Trial<'_>>)| case.gateway == label && case.load.index == load;
         examined.iter().find(of_case).map_or(&[][..], |(_, trials)| trials)
     });
+    per_stream::fill_in(&run.load, &mut examined);
     let scatters = Scatters::new(run, &warm_ups, &processes);
     for (case, _) in &mut examined {
         scatters.of(&case.gateway).widen_case(case);

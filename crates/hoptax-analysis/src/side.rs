@@ -4,11 +4,12 @@ use crate::figures::latency::of_histograms;
 use crate::figures::throughput::throughput;
 use crate::taxes::another_run::{Scatter, Scatters};
 use crate::taxes::noise::noise_floor;
+use crate::taxes::per_stream;
 use crate::taxes::processes::{Processes, processes};
 use crate::trials::counts::failures;
 use crate::trials::measuring_time;
 use crate::trials::merged;
-use crate::trials::metric::{of_trial, percentile};
+use crate::trials::metric::{OF_CPU, is_time, of_trial, percentile};
 use crate::trials::trial::{Trial, good_trials};
 use crate::trials::warm_ups;
 use hoptax_plan::{LoadPoint, Metric};
@@ -94,6 +95,9 @@ impl<'a> Side<'a> {
         if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
         }
+        if metric == Metric::BytesPerStream {
+            return per_stream::by_round(&self.run.load, load, |load| self.trials(label, load));
+        }
         let own = self.means(metric, label, load);
         if metric.plain().is_none() {
             return own;
@@ -127,7 +131,7 @@ impl<'a> Side<'a> {
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
-        let mut taxes = Metric::TAXES.into_iter().chain(Metric::OF_MESSAGES);
+        let mut taxes = Metric::TAXES.into_iter().chain(Metric::further());
         match taxes.find(|tax| tax.plain() == Some(metric)) {
             Some(Metric::ThroughputRatio) => {
                 of(Metric::ThroughputRatio) * mean(&self.values(metric, label, load)).unwrap_or(0.0)
@@ -224,9 +228,7 @@ fn both_placements<'s>(
 
 /// True for metrics that depend on the speed of the machine.
 pub(super) fn is_of_speed(metric: Metric) -> bool {
-    let others =
-        [Metric::Throughput, Metric::ThroughputRatio, Metric::CpuUsPerRequest, Metric::CpuUsPerMessage];
-    percentile(metric).is_some() || others.contains(&metric)
+    is_time(metric) || [Metric::Throughput, Metric::ThroughputRatio].contains(&metric)
 }
 
 /// What the machine may have changed in a figure between two runs, as a factor. The factor is at least 1, and
@@ -267,7 +269,7 @@ fn change_of_direct(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_
     let of = |(side, load): (&Side<'_>, usize)| match (merged, metric) {
         (Some((times, statistic)), _) => merged::of_all(side.trials(DIRECT, load), times, statistic),
         (None, Metric::Throughput) => mean(&side.values(metric, DIRECT, load)),
-        (None, Metric::CpuUsPerRequest | Metric::CpuUsPerMessage) => mean(&side.yardstick(load)),
+        (None, _) if OF_CPU.contains(&metric) => mean(&side.yardstick(load)),
         _ => None,
     };
     match (of(first), of(second)) {

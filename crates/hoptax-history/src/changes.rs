@@ -23,7 +23,9 @@ pub(super) fn of_machine(metric: Metric) -> Option<Metric> {
         (_, Some(plain)) => Some(plain),
         // Direct has no gateway whose CPU time could change, but a slower CPU also makes its responses
         // slower.
-        (Metric::CpuUsPerRequest | Metric::CpuUsPerMessage, _) => Some(Metric::P50),
+        (Metric::CpuUsPerRequest | Metric::CpuUsPerMessage | Metric::CpuUsPerStreamSecond, _) => {
+            Some(Metric::P50)
+        }
         (Metric::Throughput, _) => Some(metric),
         _ => metric.quantile().map(|_| metric),
     }

@@ -23,6 +23,8 @@ pub enum Metric {
     CpuUsPerRequest,
     /// Upstream requests per client request, minus 1.
     ExtraUpstreamRequests,
+    /// Added time to the first byte of the response at the median, µs.
+    AddedFirstByteP50,
     /// Added response time of messages at the median, µs. Like the other metrics of messages, it exists only
     /// if targets have streams.
     AddedMessageP50,
@@ -38,8 +40,17 @@ pub enum Metric {
     AddedGapP50,
     /// Added gap between messages at the 99th percentile, µs.
     AddedGapP99,
+    /// Added time to the head of the response of a stream at the median, µs.
+    AddedHeadersP50,
+    /// Added time until the last connection has a message that all get, at the median, µs. Only with fan-out.
+    AddedReachP50,
     /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs.
     CpuUsPerMessage,
+    /// CPU time of the gateway ÷ (open streams × seconds), µs.
+    CpuUsPerStreamSecond,
+    /// Memory of the gateway for each open stream, bytes: the slope of its largest resident set (RSS) over
+    /// load points that differ only in their number of streams.
+    BytesPerStream,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
@@ -61,6 +72,8 @@ pub enum Metric {
     P999,
     /// Throughput, requests/s.
     Throughput,
+    /// Time to the first byte of the response at the median, µs.
+    FirstByteP50,
     /// Response time of messages at the median, µs.
     MessageP50,
     /// Response time of messages at the 99th percentile, µs.
@@ -75,6 +88,10 @@ pub enum Metric {
     GapP50,
     /// Gap between messages at the 99th percentile, µs.
     GapP99,
+    /// Time to the head of the response of a stream at the median, µs.
+    HeadersP50,
+    /// Time until the last connection has a message that all get, at the median, µs.
+    ReachP50,
     /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below,
     /// it exists only in runs with `start`.
     Listening,
@@ -108,6 +125,8 @@ pub enum Quantity {
 pub enum Times {
     /// Response times of requests.
     Response,
+    /// Times to the first byte of responses.
+    FirstByte,
     /// Response times of messages.
     Message,
     /// Times to the first message.
@@ -116,6 +135,10 @@ pub enum Times {
     Age,
     /// Gaps between messages.
     Gap,
+    /// Times to the heads of the responses of streams.
+    Headers,
+    /// Times until the last connection has a message that all get.
+    Reach,
 }
 
 /// Properties of a metric.
@@ -150,7 +173,7 @@ impl Properties {
 
 impl Metric {
     /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 43] = [
         Self::AddedP50,
         Self::AddedP90,
         Self::AddedP95,
@@ -158,6 +181,7 @@ impl Metric {
         Self::ThroughputRatio,
         Self::CpuUsPerRequest,
         Self::ExtraUpstreamRequests,
+        Self::AddedFirstByteP50,
         Self::AddedMessageP50,
         Self::AddedMessageP99,
         Self::AddedFirstMessageP50,
@@ -165,7 +189,11 @@ impl Metric {
         Self::AddedAgeP99,
         Self::AddedGapP50,
         Self::AddedGapP99,
+        Self::AddedHeadersP50,
+        Self::AddedReachP50,
         Self::CpuUsPerMessage,
+        Self::CpuUsPerStreamSecond,
+        Self::BytesPerStream,
         Self::ErrorShare,
         Self::MemoryRssBytes,
         Self::MemoryPssBytes,
@@ -175,6 +203,7 @@ impl Metric {
         Self::P99,
         Self::P999,
         Self::Throughput,
+        Self::FirstByteP50,
         Self::MessageP50,
         Self::MessageP99,
         Self::FirstMessageP50,
@@ -182,6 +211,8 @@ impl Metric {
         Self::AgeP99,
         Self::GapP50,
         Self::GapP99,
+        Self::HeadersP50,
+        Self::ReachP50,
         Self::Listening,
         Self::Ready,
         Self::FirstRequest,
@@ -200,7 +231,7 @@ impl Metric {
     ];
 
     /// Further metrics of a tax, in the order in which reports list them. Only taxes of messages have them.
-    pub const OF_MESSAGES: [Self; 8] = [
+    pub const OF_MESSAGES: [Self; 12] = [
         Self::AddedMessageP50,
         Self::AddedMessageP99,
         Self::AddedFirstMessageP50,
@@ -208,7 +239,11 @@ impl Metric {
         Self::AddedAgeP99,
         Self::AddedGapP50,
         Self::AddedGapP99,
+        Self::AddedHeadersP50,
+        Self::AddedReachP50,
         Self::CpuUsPerMessage,
+        Self::CpuUsPerStreamSecond,
+        Self::BytesPerStream,
     ];
 
     /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The first
@@ -234,6 +269,8 @@ impl Metric {
             }
             Self::CpuUsPerRequest => Of::of("cpu_us_per_request", Quantity::Time),
             Self::ExtraUpstreamRequests => Of::of("extra_upstream_requests", Quantity::PerRequest),
+            Self::AddedFirstByteP50 => Of::message("added_first_byte_p50", Times::FirstByte, 0.5)
+                .against_direct(Self::FirstByteP50),
             Self::AddedMessageP50 => {
                 Of::message("added_message_p50", Times::Message, 0.5).against_direct(Self::MessageP50)
             }
@@ -246,7 +283,15 @@ impl Metric {
             Self::AddedAgeP99 => Of::message("added_age_p99", Times::Age, 0.99).against_direct(Self::AgeP99),
             Self::AddedGapP50 => Of::message("added_gap_p50", Times::Gap, 0.5).against_direct(Self::GapP50),
             Self::AddedGapP99 => Of::message("added_gap_p99", Times::Gap, 0.99).against_direct(Self::GapP99),
+            Self::AddedHeadersP50 => {
+                Of::message("added_headers_p50", Times::Headers, 0.5).against_direct(Self::HeadersP50)
+            }
+            Self::AddedReachP50 => {
+                Of::message("added_reach_p50", Times::Reach, 0.5).against_direct(Self::ReachP50)
+            }
             Self::CpuUsPerMessage => Of::of("cpu_us_per_message", Quantity::Time),
+            Self::CpuUsPerStreamSecond => Of::of("cpu_us_per_stream_second", Quantity::Time),
+            Self::BytesPerStream => Of::of("bytes_per_stream", Quantity::Bytes),
             Self::ErrorShare => Of::of("error_share", Quantity::Share),
             Self::MemoryRssBytes => Of::of("memory_rss_bytes", Quantity::Bytes),
             Self::MemoryPssBytes => Of::of("memory_pss_bytes", Quantity::Bytes),
@@ -256,6 +301,7 @@ impl Metric {
             Self::P99 => Of::percentile("p99", 0.99),
             Self::P999 => Of::percentile("p99.9", 0.999),
             Self::Throughput => Of::of("throughput", Quantity::Rate),
+            Self::FirstByteP50 => Of::message("first_byte_p50", Times::FirstByte, 0.5),
             Self::MessageP50 => Of::message("message_p50", Times::Message, 0.5),
             Self::MessageP99 => Of::message("message_p99", Times::Message, 0.99),
             Self::FirstMessageP50 => Of::message("first_message_p50", Times::FirstMessage, 0.5),
@@ -263,11 +309,19 @@ impl Metric {
             Self::AgeP99 => Of::message("age_p99", Times::Age, 0.99),
             Self::GapP50 => Of::message("gap_p50", Times::Gap, 0.5),
             Self::GapP99 => Of::message("gap_p99", Times::Gap, 0.99),
+            Self::HeadersP50 => Of::message("headers_p50", Times::Headers, 0.5),
+            Self::ReachP50 => Of::message("reach_p50", Times::Reach, 0.5),
             Self::Listening => Of::of("listening", Quantity::Time),
             Self::Ready => Of::of("ready", Quantity::Time),
             Self::FirstRequest => Of::of("first_request", Quantity::Time),
             Self::Settled => Of::of("settled", Quantity::Time),
         }
+    }
+
+    /// All metrics of a tax that are not in [`Self::TAXES`], in the order in which reports list them: the first
+    /// byte, then those of messages.
+    pub fn further() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES)
     }
 
     /// The metric's name in plans and JSON.
@@ -285,6 +339,7 @@ impl Metric {
             Self::ThroughputRatio => "throughput ÷ direct's",
             Self::CpuUsPerRequest => "CPU per request",
             Self::ExtraUpstreamRequests => "extra upstream requests",
+            Self::AddedFirstByteP50 => "added p50 of first bytes",
             Self::AddedMessageP50 => "added p50 of messages",
             Self::AddedMessageP99 => "added p99 of messages",
             Self::AddedFirstMessageP50 => "added p50 of first messages",
@@ -292,7 +347,12 @@ impl Metric {
             Self::AddedAgeP99 => "added p99 of ages",
             Self::AddedGapP50 => "added p50 of gaps",
             Self::AddedGapP99 => "added p99 of gaps",
+            Self::AddedHeadersP50 => "added p50 of response heads",
+            Self::AddedReachP50 => "added p50 of reach",
             Self::CpuUsPerMessage => "CPU per message",
+            Self::CpuUsPerStreamSecond => "CPU per stream and second",
+            Self::BytesPerStream => "memory per stream",
+            Self::FirstByteP50 => "p50 of first bytes",
             Self::MessageP50 => "p50 of messages",
             Self::MessageP99 => "p99 of messages",
             Self::FirstMessageP50 => "p50 of first messages",
@@ -300,6 +360,8 @@ impl Metric {
             Self::AgeP99 => "p99 of ages",
             Self::GapP50 => "p50 of gaps",
             Self::GapP99 => "p99 of gaps",
+            Self::HeadersP50 => "p50 of response heads",
+            Self::ReachP50 => "p50 of reach",
             Self::ErrorShare => "errors",
             Self::MemoryRssBytes => "memory (RSS)",
             Self::MemoryPssBytes => "memory (PSS)",
@@ -331,7 +393,7 @@ impl Metric {
 
     /// Whether the metric is part of a tax.
     pub fn is_tax(self) -> bool {
-        Self::TAXES.contains(&self) || Self::OF_MESSAGES.contains(&self)
+        Self::TAXES.into_iter().chain(Self::further()).any(|metric| metric == self)
     }
 
     /// Whether the metric is measured by starts of gateways, and not by trials.
@@ -382,6 +444,7 @@ mod tests {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
         }
+        assert_eq!(Metric::AddedReachP50.times(), Some(Times::Reach));
         assert_eq!(Metric::AddedAgeP99.times().zip(Metric::AddedAgeP99.quantile()), Some((Times::Age, 0.99)));
         let mut distinct: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         distinct.sort_unstable();

@@ -279,6 +279,7 @@ impl Model {
             Metric::ExtraUpstreamRequests,
             Metric::MemoryRssBytes,
             Metric::MemoryPssBytes,
+            Metric::BytesPerStream,
         ];
         let holds = !self.budget.is_empty() && self.budget.iter().all(|one| counts.contains(&one.metric));
         let mut void = self.findings.iter().filter(|finding| finding.severity == Severity::Void);

@@ -178,6 +178,8 @@ fn message_times(trials: &[Trial<'_>]) -> Option<MessageTimes> {
         first_message: of(Times::FirstMessage),
         age: of(Times::Age),
         gap: of(Times::Gap),
+        headers: of(Times::Headers),
+        reach: of(Times::Reach),
     })
 }
 

@@ -176,12 +176,14 @@ impl Scatter {
             cpu_us_per_request,
             throughput_ratio,
             extra_upstream_requests: _,
-            of_messages,
+            further,
         } = tax;
         for one in [added_p50, added_p90, added_p95, added_p99, cpu_us_per_request].into_iter().flatten() {
             self.widen_difference(one);
         }
-        of_messages.values_mut().for_each(|one| self.widen_difference(one));
+        for (_, one) in further.iter_mut().filter(|(metric, _)| metric.is_time()) {
+            self.widen_difference(one);
+        }
         if let Some(ratio) = throughput_ratio.as_mut().filter(|_| is_closed) {
             *ratio = ratio.with_interval(self.widen_throughput(ratio.in_run), 1.0);
         }
@@ -212,8 +214,8 @@ impl Scatter {
         let plain = [response_time, service_time, send_lag, first_byte, connect].into_iter().flatten();
         plain.for_each(|one| self.widen_latency(one));
         tax.iter_mut().for_each(|tax| self.widen_tax(tax, is_closed));
-        if let Some(MessageTimes { response_time, first_message, age, gap }) = message {
-            let times = [response_time, first_message, age, gap].into_iter().flatten();
+        if let Some(MessageTimes { response_time, first_message, age, gap, headers, reach }) = message {
+            let times = [response_time, first_message, age, gap, headers, reach].into_iter().flatten();
             times.for_each(|one| self.widen_latency(one));
         }
         tls.iter_mut().for_each(|tls| self.widen_latency(&mut tls.handshake));

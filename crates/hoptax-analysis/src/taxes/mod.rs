@@ -6,6 +6,7 @@ pub(crate) mod features;
 pub(crate) mod gateway_pairs;
 pub(crate) mod generators;
 pub(crate) mod noise;
+pub(crate) mod per_stream;
 pub(crate) mod precision_over_time;
 pub(crate) mod processes;
 pub(crate) mod tail;

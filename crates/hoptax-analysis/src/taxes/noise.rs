@@ -16,10 +16,10 @@ pub(crate) fn noise_floor(load: Load, direct: &[Trial<'_>]) -> NoiseFloor {
         let drifts: Vec<f64> = pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
         noise_of_drifts(&drifts)
     };
-    let of_messages = Metric::OF_MESSAGES.into_iter().filter_map(|metric| Some((metric, of(metric)?)));
-    let mut of_messages: BTreeMap<Metric, f64> = of_messages.collect();
-    if !of_messages.is_empty() {
-        of_messages.insert(Metric::CpuUsPerMessage, 0.0);
+    let mut further: BTreeMap<Metric, f64> =
+        Metric::further().filter_map(|metric| Some((metric, of(metric)?))).collect();
+    if further.keys().any(|metric| Metric::OF_MESSAGES.contains(metric)) {
+        further.extend([Metric::CpuUsPerMessage, Metric::CpuUsPerStreamSecond].map(|metric| (metric, 0.0)));
     }
     NoiseFloor {
         load,
@@ -31,7 +31,7 @@ pub(crate) fn noise_floor(load: Load, direct: &[Trial<'_>]) -> NoiseFloor {
         throughput_ratio: of(Metric::ThroughputRatio),
         cpu_us_per_request: 0.0,
         extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
-        of_messages,
+        further,
     }
 }
 

@@ -91,7 +91,7 @@ mod tests {
             throughput_ratio: None,
             cpu_us_per_request: None,
             extra_upstream_requests: None,
-            of_messages: BTreeMap::new(),
+            further: BTreeMap::new(),
         };
         super::tail(&tax, Some(180.0))
     }

@@ -12,9 +12,13 @@ pub(crate) fn percentile(metric: Metric) -> Option<Statistic> {
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
 }
 
+/// CPU times of the gateway.
+pub(crate) const OF_CPU: [Metric; 3] =
+    [Metric::CpuUsPerRequest, Metric::CpuUsPerMessage, Metric::CpuUsPerStreamSecond];
+
 /// True for percentiles of times, added times and CPU times.
 pub(crate) fn is_time(metric: Metric) -> bool {
-    [Metric::CpuUsPerRequest, Metric::CpuUsPerMessage].contains(&metric) || metric.quantile().is_some()
+    OF_CPU.contains(&metric) || metric.quantile().is_some()
 }
 
 /// The value of a metric in one trial. For a metric relative to direct, this is the trial's own figure,
@@ -24,6 +28,7 @@ pub(crate) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),
         Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
         Metric::CpuUsPerMessage => trial.gateway_us_per_message(),
+        Metric::CpuUsPerStreamSecond => trial.gateway_us_per_stream_second(),
         Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
         Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),

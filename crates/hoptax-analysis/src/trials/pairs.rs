@@ -48,6 +48,9 @@ impl<'t, 'a> Pairs<'t, 'a> {
             Metric::CpuUsPerMessage => self.own(|trial| {
                 Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
             }),
+            Metric::CpuUsPerStreamSecond => self.own(|trial| {
+                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.stream_seconds?))
+            }),
             Metric::ExtraUpstreamRequests => self.own(|trial| {
                 let (requests, sent) = (trial.record.ledger.as_ref()?.requests, trial.load.lifetime.sent);
                 Some((requests as f64 - sent as f64, sent as f64))

@@ -28,6 +28,9 @@ impl Source {
             Metric::CpuUsPerMessage => {
                 Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
             }
+            Metric::CpuUsPerStreamSecond => {
+                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.stream_seconds?))
+            }
             Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),
             _ => Some((of_trial(metric, trial)?, 1.0)),
         };

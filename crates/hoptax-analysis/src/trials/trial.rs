@@ -63,6 +63,9 @@ pub struct MessageTrial {
     /// Number of messages that were due in the measured time, sent and received. Absent if the load also had
     /// requests without streams, because the gateway's CPU time includes these.
     pub messages: Option<u64>,
+    /// Time in which a stream was open in the measured time, summed over the streams, s. Absent as `messages`,
+    /// if it is zero, and in older records.
+    pub stream_seconds: Option<f64>,
     /// From when the client's message was due until its answer arrived, ns.
     pub response_time: Option<Histogram<u64>>,
     /// From sending the request until the first message arrived, ns.
@@ -71,18 +74,29 @@ pub struct MessageTrial {
     pub age: Option<Histogram<u64>>,
     /// From the arrival of a message to that of the next message of the same call, ns.
     pub gap: Option<Histogram<u64>>,
+    /// From sending the request until the head of the response had arrived, ns.
+    pub headers: Option<Histogram<u64>>,
+    /// Fan-out: from when a message was due until the last connection had it, ns.
+    pub reach: Option<Histogram<u64>>,
 }
 
 impl MessageTrial {
-    fn read(record: &MessagesRecord) -> Self {
+    fn read(record: &MessagesRecord, load: &LoadRecord) -> Self {
         let held = |encoded: &Encoded| encoded.decode().ok().filter(|times| !times.is_empty());
         let (counts, histograms) = (&record.counts, &record.histograms);
+        let open_ns = match &load.http2 {
+            Some(http2) => http2.stream_ns,
+            None => load.occupancy.as_ref().map_or(0, |occupancy| occupancy.busy_ns),
+        };
         Self {
+            stream_seconds: Some(open_ns as f64 / SECOND as f64).filter(|open| !record.mixed && *open > 0.0),
             messages: (!record.mixed).then_some(counts.sent + counts.received),
             response_time: held(&histograms.response_time),
             first_message: held(&histograms.first_message),
             age: held(&histograms.age),
             gap: held(&histograms.gap),
+            headers: histograms.headers.as_ref().and_then(held),
+            reach: histograms.reach.as_ref().and_then(held),
         }
     }
 }
@@ -140,7 +154,7 @@ impl<'a> Trial<'a> {
             window_wait: way(&load.histograms.window_wait),
             request_path: way(&load.histograms.request_path),
             response_path: way(&load.histograms.response_path),
-            messages: load.messages.as_ref().map(MessageTrial::read),
+            messages: load.messages.as_ref().map(|record| MessageTrial::read(record, load)),
             targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,
             response_time: decode("response time", &load.histograms.response_time)?,
             service_time: decode("service time", &load.histograms.service_time)?,
@@ -178,10 +192,13 @@ impl<'a> Trial<'a> {
         let messages = self.messages.as_ref();
         match times {
             Times::Response => Some(&self.response_time),
+            Times::FirstByte => Some(&self.first_byte).filter(|times| !times.is_empty()),
             Times::Message => messages?.response_time.as_ref(),
             Times::FirstMessage => messages?.first_message.as_ref(),
             Times::Age => messages?.age.as_ref(),
             Times::Gap => messages?.gap.as_ref(),
+            Times::Headers => messages?.headers.as_ref(),
+            Times::Reach => messages?.reach.as_ref(),
         }
     }
 
@@ -199,6 +216,11 @@ impl<'a> Trial<'a> {
     /// without streams, if there were other requests too, or if the CPU time was not recorded.
     pub fn gateway_us_per_message(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages? as f64)
+    }
+
+    /// CPU time of the gateway ÷ (open streams × seconds), µs. Absent as [`Self::gateway_us_per_message`].
+    pub fn gateway_us_per_stream_second(&self) -> Option<f64> {
+        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.stream_seconds?)
     }
 
     /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed

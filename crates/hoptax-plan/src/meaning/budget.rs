@@ -9,6 +9,7 @@ use crate::raw::{Limit, Placed, RawBudget, RawLoadSelector, RawLoop};
 use crate::units::{self, nearest, show_budget_value, show_change};
 use crate::{Budget, Gateway, LoadPoint, LoadSelector, Metric, Target, Upstream};
 use hoptax_format::messages::StreamKind;
+use hoptax_format::spec::Shape;
 use hoptax_record::{DIRECT, Times};
 use std::collections::BTreeSet;
 
@@ -115,23 +116,38 @@ fn check_measured(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Set
 fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Setting<'_>) {
     const ALL: [StreamKind; 3] = [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays];
     let Placed { place, value: metric } = *typed;
+    let of_all = [Metric::CpuUsPerMessage, Metric::CpuUsPerStreamSecond, Metric::BytesPerStream];
+    let mut streams = setting.targets.iter().filter_map(|target| target.stream);
     let kinds: &[StreamKind] = match (metric, metric.times()) {
+        (_, Some(Times::Reach)) => {
+            if !streams.any(|stream| stream.fan_out) {
+                let message = format!("only WebSockets with `kind: fan-out` have `{}`", metric.name());
+                reader.fault(place, message, "remove this budget, or add such a target");
+            }
+            return;
+        }
         (_, Some(Times::Message)) => &[StreamKind::BothWays],
         (_, Some(Times::Age)) => &[StreamKind::ServerStream],
         (_, Some(Times::Gap)) => &[StreamKind::ServerStream, StreamKind::BothWays],
-        (_, Some(Times::FirstMessage)) | (Metric::CpuUsPerMessage, _) => &ALL,
-        (_, Some(Times::Response) | None) => return,
+        (_, Some(Times::FirstMessage | Times::Headers)) => &ALL,
+        _ if of_all.contains(&metric) => &ALL,
+        (_, Some(Times::Response | Times::FirstByte) | None) => return,
     };
-    let mut streams = setting.targets.iter().filter_map(|target| target.stream);
     if streams.any(|stream| kinds.contains(&stream.kind)) {
         if metric.times() == Some(Times::Age) && !matches!(setting.upstream, Upstream::BuiltIn(_)) {
             let message = format!("`{}` needs the built-in upstream, which writes times", metric.name());
             reader.fault(place, message, "remove this budget, or `url`");
         }
         let mut targets = setting.targets.iter();
-        if metric == Metric::CpuUsPerMessage && targets.any(|target| target.stream.is_none()) {
-            let message = "`cpu_us_per_message` needs a plan in which all targets have streams";
+        if of_all.contains(&metric) && targets.any(|target| target.stream.is_none()) {
+            let message = format!("`{}` needs a plan in which all targets have streams", metric.name());
             reader.fault(place, message, "use `cpu_us_per_request`, or remove the other targets");
+        }
+        let of_loops = setting.load.iter().filter(|point| point.shape == Shape::Closed);
+        let numbers: BTreeSet<u64> = of_loops.map(LoadPoint::concurrency).collect();
+        if metric == Metric::BytesPerStream && !setting.load.is_empty() && numbers.len() < 2 {
+            let message = "`bytes_per_stream` needs closed loops with two numbers of streams";
+            reader.fault(place, message, "write `connections: [100, 1000]`, for example");
         }
         return;
     }

@@ -203,6 +203,8 @@ fn budgets_of_messages_need_such_messages() {
         ("both-ways", &["message_p99", "added_gap_p50", "first_message_p50", "cpu_us_per_message"][..]),
         ("server-stream", &["age_p50", "added_age_p99", "gap_p99", "added_first_message_p50"]),
         ("client-stream", &["cpu_us_per_message", "first_message_p50", "p99"]),
+        ("both-ways", &["headers_p50", "cpu_us_per_stream_second", "added_first_byte_p50"]),
+        ("unary", &["first_byte_p50", "added_first_byte_p50"]),
     ] {
         for metric in metrics {
             good(&with(kind, metric));
@@ -223,10 +225,14 @@ fn budgets_of_messages_need_such_messages() {
         ("server-stream", "added_message_p50", "4:20 only calls with `kind: both-ways` have `added_mess"),
         ("both-ways", "age_p50", "4:20 only calls with `kind: server-stream` have `age_p50`; remove this"),
         ("client-stream", "gap_p50", gap),
+        ("server-stream", "reach_p50", "4:20 only WebSockets with `kind: fan-out` have `reach_p50`; remove"),
     ] {
         let faults = faults(&with(kind, metric));
         assert!(faults.len() == 1 && faults[0].starts_with(expected), "{kind}: {faults:?}");
     }
+    let memory = with("server-stream", "bytes_per_stream").replace("max: 1ms", "max: 1KiB");
+    let expected = "4:20 `bytes_per_stream` needs closed loops with two numbers of streams; write";
+    assert!(faults(&memory)[0].starts_with(expected), "{:?}", faults(&memory));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 pub use super::stages::{pace, stages};
 pub use hoptax_record::units::*;
 
-use super::{Delay, Metric};
+use super::{Delay, Metric, Quantity};
 use hoptax_format::Address;
 use hoptax_format::spec::Arrivals;
 use std::fmt;
@@ -297,7 +297,7 @@ pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
     match metric {
         _ if metric.is_time() => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
         Metric::ErrorShare => share(text),
-        Metric::MemoryRssBytes | Metric::MemoryPssBytes => Ok(size(text)? as f64),
+        _ if metric.quantity() == Quantity::Bytes => Ok(size(text)? as f64),
         Metric::Throughput => rate(text),
         // All other metrics are ratios.
         _ => match split(text) {
@@ -316,7 +316,7 @@ pub fn show_budget_value(metric: Metric, value: f64) -> String {
     match metric {
         _ if metric.is_time() => show_duration(Duration::from_nanos((value * 1000.0).round() as u64)),
         Metric::ErrorShare => show_share(value),
-        Metric::MemoryRssBytes | Metric::MemoryPssBytes => show_size(value as u64),
+        _ if metric.quantity() == Quantity::Bytes => show_size(value as u64),
         Metric::Throughput => show_rate(value),
         _ => value.to_string(),
     }

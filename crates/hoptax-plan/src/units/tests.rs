@@ -165,6 +165,7 @@ fn budget_values_follow_the_metric() {
     assert_eq!(budget_value(Metric::P999, "1ms"), Ok(1000.0));
     assert_eq!(budget_value(Metric::Throughput, "1000/s"), Ok(1000.0));
     assert_eq!(budget_value(Metric::MemoryPssBytes, "1KiB"), Ok(1024.0));
+    assert_eq!(budget_value(Metric::BytesPerStream, "40KiB"), Ok(40_960.0));
     assert_eq!(budget_value(Metric::AddedP99, "1ms"), Ok(1000.0));
     assert_eq!(budget_value(Metric::CpuUsPerRequest, "30us"), Ok(30.0));
     assert_eq!(budget_value(Metric::ThroughputRatio, "0.9"), Ok(0.9));

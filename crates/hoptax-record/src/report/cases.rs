@@ -120,10 +120,13 @@ impl Case {
         let message = self.message.as_ref();
         match times {
             Times::Response => self.response_time.as_ref(),
+            Times::FirstByte => self.first_byte.as_ref(),
             Times::Message => message?.response_time.as_ref(),
             Times::FirstMessage => message?.first_message.as_ref(),
             Times::Age => message?.age.as_ref(),
             Times::Gap => message?.gap.as_ref(),
+            Times::Headers => message?.headers.as_ref(),
+            Times::Reach => message?.reach.as_ref(),
         }
     }
 }
@@ -174,6 +177,12 @@ pub struct MessageTimes {
     /// From the arrival of a message to that of the next message of the same call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<Latency>,
+    /// From sending the request until the head of the response had arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Latency>,
+    /// Fan-out: from when a message was due until the last connection had it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Latency>,
 }
 
 /// Connections, over all trials.

@@ -22,9 +22,9 @@ pub struct Tax {
     pub cpu_us_per_request: Option<Difference>,
     /// Upstream requests per client request, minus 1.
     pub extra_upstream_requests: Option<Difference>,
-    /// Figures of messages, by [`Metric::OF_MESSAGES`]. Only taxes of streams have them.
+    /// Figures of [`Metric::further`]. Only taxes of streams have more than the first byte.
     #[serde(flatten)]
-    pub of_messages: BTreeMap<Metric, Difference>,
+    pub further: BTreeMap<Metric, Difference>,
 }
 
 impl Tax {
@@ -38,7 +38,7 @@ impl Tax {
             Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
             Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
             Metric::ExtraUpstreamRequests => self.extra_upstream_requests.as_ref(),
-            _ => self.of_messages.get(&metric),
+            _ => self.further.get(&metric),
         }
     }
 }
@@ -74,9 +74,10 @@ pub struct NoiseFloor {
     pub cpu_us_per_request: f64,
     /// Extra upstream requests per request.
     pub extra_upstream_requests: Option<f64>,
-    /// The same for the metrics of messages; zero for CPU time. Only load points of streams have them.
+    /// The same for [`Metric::further`]; zero for CPU time. Only load points of streams have more than the
+    /// first byte.
     #[serde(flatten)]
-    pub of_messages: BTreeMap<Metric, f64>,
+    pub further: BTreeMap<Metric, f64>,
 }
 
 impl NoiseFloor {
@@ -90,7 +91,7 @@ impl NoiseFloor {
             Metric::ThroughputRatio => self.throughput_ratio,
             Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
             Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
-            _ => self.of_messages.get(&metric).copied(),
+            _ => self.further.get(&metric).copied(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -
         };
         difference(metric, estimate)
     };
-    let of_messages = |metric: Metric| {
+    let further = |metric: Metric| {
         let estimate = match metric.times().zip(percentile(metric)) {
             Some((times, statistic)) => Added::new(&pairs, |trial| trial.times(times)).at(statistic),
             None => pairs.of_sums(metric),
@@ -40,7 +40,7 @@ pub(crate) fn tax(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -
         throughput_ratio: of(Metric::ThroughputRatio),
         cpu_us_per_request: of(Metric::CpuUsPerRequest),
         extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
-        of_messages: Metric::OF_MESSAGES.into_iter().filter_map(of_messages).collect(),
+        further: Metric::further().filter_map(further).collect(),
     }
 }
 
