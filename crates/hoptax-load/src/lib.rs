@@ -19,6 +19,7 @@ pub mod event_loop;
 mod exchange;
 #[cfg(target_os = "linux")]
 mod generator;
+mod inflate;
 #[cfg(target_os = "linux")]
 mod limits;
 pub mod names;

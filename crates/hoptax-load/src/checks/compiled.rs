@@ -79,6 +79,12 @@ impl Checks {
         Self::compile(checks, (!says_status).then(|| Compiled::Grpc(vec![Status::Ok])))
     }
 
+    /// Like [`Checks::new`], for handshakes of WebSockets, which succeed with `status`.
+    pub(crate) fn of_handshakes(checks: &[Check], status: u16) -> Self {
+        let says_status = checks.iter().any(|check| matches!(check, Check::Status(_)));
+        Self::compile(checks, (!says_status).then(|| Compiled::Status(vec![(status, status)])))
+    }
+
     fn compile(checks: &[Check], added: Option<Compiled>) -> Self {
         let mut list: Vec<Compiled> = added.into_iter().collect();
         let (mut looks_at_head, mut looks_at_body, mut room) = (false, false, 0);
@@ -353,6 +359,17 @@ mod tests {
         let checks = [contains, Check::Status(vec![(404, 404)])];
         assert_eq!(said(&checks, 404).as_deref(), Some("body does not contain \"x\""));
         assert_eq!(said(&checks[1..], 404), None);
+    }
+
+    #[test]
+    fn a_handshake_succeeds_with_one_status() {
+        let said = |checks: &[Check], status| {
+            let checks = Checks::of_handshakes(checks, 101);
+            checks.verdict(status, 0, &[]).map(|failed| checks.describe(failed))
+        };
+        assert_eq!(said(&[], 101), None);
+        assert_eq!(said(&[], 200).as_deref(), Some("status 200 is not 101"));
+        assert_eq!(said(&[Check::Status(vec![(403, 403)])], 403), None);
     }
 
     #[test]

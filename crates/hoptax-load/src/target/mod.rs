@@ -8,6 +8,7 @@ mod chunks;
 mod encoding;
 mod error;
 mod first;
+mod handshake;
 mod http2;
 mod length;
 mod mix;
@@ -19,6 +20,7 @@ pub(crate) use chunks::Pieces;
 pub(crate) use encoding::Protocol;
 pub use error::{TargetError, TargetPart};
 pub use first::first_request;
+pub(crate) use handshake::{Answered, Handshake};
 pub use mix::check;
 pub(crate) use mix::{Mix, Requests};
 pub(crate) use stream::Stream;
@@ -57,6 +59,8 @@ pub(crate) struct Target {
     pub(crate) is_web: bool,
     /// The messages of an exchange with streams. Absent if there is one in each direction.
     pub(crate) stream: Option<Stream>,
+    /// The handshake of a WebSocket. Absent for other targets.
+    pub(crate) handshake: Option<Handshake>,
     pub(crate) is_idempotent: bool,
     /// How the request is cut into pieces. Absent if the whole request is sent at once.
     pub(crate) pieces: Option<Pieces>,
@@ -113,6 +117,10 @@ impl Target {
             Some(body) => Cow::Owned(TargetSpec { body, ..target.clone() }),
             None => Cow::Borrowed(target),
         };
+        let is_http2 = protocol.version == HttpVersion::Http2;
+        let handshake = stream.as_ref().filter(|stream| stream.spec.carrier == Carrier::WebSocket);
+        let handshake = handshake.map(|_| Handshake::new(target, protocol.version)).transpose()?;
+        let success = handshake.is_some().then_some(if is_http2 { 200 } else { 101 });
         let encoded = |closing| Encoded::new(&whole, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
         let (encoded, last) = match protocol.version {
@@ -135,9 +143,10 @@ impl Target {
             is_call: target.grpc,
             is_web: target.grpc_web,
             stream,
+            handshake,
             is_idempotent: is_idempotent(&target.method),
             pieces: target.chunked.and_then(Pieces::new),
-            checks: checks(target, is_head)?,
+            checks: checks(target, is_head, success)?,
         })
     }
 
@@ -332,7 +341,8 @@ fn push_body(target: &TargetSpec, front: &mut Program, body: &[u8]) -> Result<()
     Ok(())
 }
 
-fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
+/// Compiles the checks of a target. `success` is the status of a WebSocket's handshake that succeeds.
+fn checks(target: &TargetSpec, is_head: bool, success: Option<u16>) -> Result<Checks, TargetError> {
     for (index, check) in target.checks.iter().enumerate() {
         let part = TargetPart::Check(index);
         if let Err(error) = hoptax_format::checks::check(check) {
@@ -343,5 +353,9 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
             return Err(TargetError::new(target, part, message, "leave it out, or use GET"));
         }
     }
-    Ok(if target.grpc { Checks::of_calls(&target.checks) } else { Checks::new(&target.checks) })
+    Ok(match success {
+        Some(status) => Checks::of_handshakes(&target.checks, status),
+        None if target.grpc => Checks::of_calls(&target.checks),
+        None => Checks::new(&target.checks),
+    })
 }
