@@ -242,14 +242,15 @@ pub struct Occupancy {
     pub busy_ns: u64,
     /// Number of requests of the measured time that were due while no connection was free (open loop).
     pub waited: u64,
-    /// The longest time inside the measured time in which requests were in flight and no response ended.
+    /// The longest time inside the measured time in which requests were in flight, no response ended and no
+    /// message of a stream arrived.
     pub silence: Silence,
     /// The longest turn of a worker's event loop in the measured time, nanoseconds. A worker sleeps for at
     /// most 50 ms, so a longer turn means that it did not run, or had too much to do.
     pub longest_turn_ns: u64,
 }
 
-/// A time in which no response ended.
+/// A time in which no response ended and no message of a stream arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
     /// Time from the start of the measured time to the start of the silence, nanoseconds.

@@ -193,7 +193,9 @@ fn work(
         let streams = shared.spec.http == HttpVersion::Http2;
         let recorder =
             Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps).with_streams(streams);
-        let recorder = recorder.with_messages(setup.mix.targets().any(|target| target.stream.is_some()));
+        let talks = || setup.mix.targets().filter_map(|target| target.stream.as_ref());
+        let has_fan_out = talks().any(|stream| stream.spec.fan_out);
+        let recorder = recorder.with_messages(talks().next().is_some()).with_reach(has_fan_out);
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());

@@ -1,23 +1,29 @@
-//! Messages of calls with streams.
+//! Messages of exchanges with streams.
 
+use super::reach::Reach;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord, StreamKind, StreamSpec};
 
-/// Results of one worker. Its four histograms need 216 KiB each.
+/// Results of one worker. Its five histograms need 216 KiB each.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    counts: MessageCounts,
+    pub(super) counts: MessageCounts,
     response_time: Histogram<u64>,
     first_message: Histogram<u64>,
     age: Histogram<u64>,
     gap: Histogram<u64>,
+    headers: Histogram<u64>,
+    /// Absent unless the load has a fan-out.
+    pub(super) reach: Option<Reach>,
 }
 
 /// A message that has arrived whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) now: u64,
+    /// Its number in its stream. Absent if the message has no stamp.
+    pub(crate) number: Option<u64>,
     /// When it was due. Absent if the message has no stamp.
     pub(crate) due: Option<u64>,
     pub(crate) spec: StreamSpec,
@@ -27,6 +33,8 @@ pub(crate) struct Arrival {
     pub(crate) before: Option<u64>,
     /// True if it came in the same read as the message before it, and was due at another time.
     pub(crate) merged: bool,
+    /// True if it came inside the message before it.
+    pub(crate) merged_into_one: bool,
 }
 
 impl Messages {
@@ -38,6 +46,8 @@ impl Messages {
             first_message: empty(),
             age: empty(),
             gap: empty(),
+            headers: empty(),
+            reach: None,
         }
     }
 
@@ -48,8 +58,12 @@ impl Messages {
             (&mut self.first_message, &other.first_message),
             (&mut self.age, &other.age),
             (&mut self.gap, &other.gap),
+            (&mut self.headers, &other.headers),
         ] {
             mine.add(theirs).expect("all have the same bounds");
+        }
+        if let Some(theirs) = &other.reach {
+            self.reach.get_or_insert_default().add(theirs);
         }
     }
 
@@ -60,14 +74,19 @@ impl Messages {
             first_message: Encoded::new(&self.first_message),
             age: Encoded::new(&self.age),
             gap: Encoded::new(&self.gap),
-            headers: None,
-            reach: None,
+            headers: Some(Encoded::new(&self.headers)),
+            reach: self.reach.as_ref().map(Reach::record),
         };
         MessagesRecord { counts: self.counts, histograms, mixed }
     }
 
     pub(super) fn sent(&mut self) {
         self.counts.sent += 1;
+    }
+
+    /// Records the time from sending a request until the head of its response had arrived.
+    pub(super) fn head(&mut self, ns: u64) {
+        self.headers.saturating_record(ns);
     }
 
     /// Records the time from sending a request until its first message arrived.
@@ -77,11 +96,12 @@ impl Messages {
 
     /// Records a message that was due in the measured time. `due` is absent if that time is not of our clock.
     pub(super) fn arrived(&mut self, arrival: Arrival, due: Option<u64>) {
-        let Arrival { now, spec, repeated, reordered, before, merged, .. } = arrival;
+        let Arrival { now, number, spec, repeated, reordered, before, merged, merged_into_one, .. } = arrival;
         self.counts.received += 1;
         self.counts.repeated += u64::from(repeated);
         self.counts.reordered += u64::from(reordered);
         self.counts.merged_in_read += u64::from(merged);
+        self.counts.merged_into_one += u64::from(merged_into_one);
         if let Some(before) = before {
             self.gap.saturating_record(now.saturating_sub(before));
         }
@@ -90,7 +110,12 @@ impl Messages {
             Some(due) if spec.kind == StreamKind::BothWays => {
                 self.response_time.saturating_record(now.saturating_sub(due));
             }
-            Some(due) => self.age.saturating_record(now.saturating_sub(due)),
+            Some(due) => {
+                self.age.saturating_record(now.saturating_sub(due));
+                if let (true, Some(reach), Some(number)) = (spec.fan_out, &mut self.reach, number) {
+                    reach.arrived(number, due, now);
+                }
+            }
             None => {}
         }
     }

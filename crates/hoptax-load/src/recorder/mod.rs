@@ -8,6 +8,7 @@
 mod messages;
 pub(crate) mod occupancy;
 mod paths;
+mod reach;
 mod streams;
 mod tally;
 mod targets;
@@ -28,6 +29,7 @@ use hoptax_format::record::{Cause, FailureKind, Http2Tally, WINDOW_NS, Window};
 use hoptax_format::sums::{add_error, count};
 use messages::Messages;
 use paths::{KeptMoments, Paths};
+use reach::Reach;
 use streams::Streams;
 use targets::Targets;
 use windows::Windows;
@@ -53,6 +55,8 @@ pub(crate) struct Recorder {
     windows: Option<Windows>,
     /// Length of a window, ns.
     window_ns: u64,
+    /// True once a message of a stream has arrived. Endless streams have no complete response before the end.
+    has_heard: bool,
 }
 
 impl Recorder {
@@ -67,6 +71,7 @@ impl Recorder {
             alike: histogram::empty(TRIAL_DIGITS),
             windows: windows.then(Windows::new),
             window_ns: WINDOW_NS,
+            has_heard: false,
         }
     }
 
@@ -87,6 +92,14 @@ impl Recorder {
     /// Records HTTP/2 too, if `asked` is true.
     pub(crate) fn with_streams(mut self, asked: bool) -> Self {
         self.tally.streams = asked.then(|| Box::new(Streams::new()));
+        self
+    }
+
+    /// Records the reach of messages too, if `asked` is true. Messages must be recorded.
+    pub(crate) fn with_reach(mut self, asked: bool) -> Self {
+        if let Some(messages) = &mut self.tally.messages {
+            messages.reach = asked.then(Reach::default);
+        }
         self
     }
 
@@ -186,23 +199,60 @@ impl Recorder {
             return false;
         }
         self.tally.last_outcome = now;
-        self.tally.counts.completed += 1;
-        self.tally.counts.ok += u64::from(ok);
-        if let Some(failed) = response.failed {
-            self.tally.failed_checks.add(times.target, failed, 1);
-        }
+        self.responded(times.target, response);
         self.tally.targets.completed(times, now, ok);
-        self.status[usize::from(response.status).min(STATUSES - 1)] += 1;
-        if let Some(Call { status, trailers_lost }) = response.call {
-            self.calls[status.number()] += 1;
-            self.tally.counts.trailers_lost += u64::from(trailers_lost);
-        }
         if times.sent == Some(times.scheduled) && times.first_byte == Some(now) {
             self.alike.saturating_record(response_time);
         } else {
             self.record_apart(times, now);
         }
         true
+    }
+
+    /// Records that the client has ended an endless stream, because the measured time is over. This counts as a
+    /// complete response within that time, but its response time would say nothing. Returns true if its request
+    /// belongs to the measured time.
+    pub(crate) fn ended_by_client(&mut self, times: Times, response: Response) -> bool {
+        self.tally.lifetime.completed += 1;
+        self.no_longer_in_flight(times, self.end, true);
+        if !self.counts(times.scheduled) {
+            return false;
+        }
+        self.tally.completed_in_time += 1;
+        self.tally.bytes.sent += times.length;
+        self.tally.bytes.received += response.bytes;
+        self.tally.bytes.body += response.body;
+        self.tally.counts.ended_by_client += 1;
+        self.tally.targets.ended_by_client(times.target, response.failed.is_none());
+        self.responded(times.target, response);
+        true
+    }
+
+    /// Counts a response to a request of the measured time.
+    fn responded(&mut self, target: u32, response: Response) {
+        self.tally.counts.completed += 1;
+        self.tally.counts.ok += u64::from(response.failed.is_none());
+        if let Some(failed) = response.failed {
+            self.tally.failed_checks.add(target, failed, 1);
+        }
+        self.status[usize::from(response.status).min(STATUSES - 1)] += 1;
+        if let Some(Call { status, trailers_lost }) = response.call {
+            self.calls[status.number()] += 1;
+            self.tally.counts.trailers_lost += u64::from(trailers_lost);
+        }
+    }
+
+    /// Called when the measured time begins, for an endless stream that began before. It then counts as a
+    /// request that was due, and sent, at the start of the measured time.
+    pub(crate) fn adopt(&mut self, times: &mut Times) {
+        if times.scheduled >= self.start {
+            return;
+        }
+        times.scheduled = self.start;
+        times.sent = times.sent.map(|sent| sent.max(self.start));
+        times.first_byte = times.first_byte.map(|at| at.max(self.start));
+        self.scheduled(times.scheduled, times.target);
+        self.tally.counts.sent += u64::from(times.sent.is_some());
     }
 
     fn no_longer_in_flight(&mut self, times: Times, now: u64, response: bool) {
@@ -297,13 +347,51 @@ impl Recorder {
         let is_ours = arrival.spec.kind == StreamKind::BothWays || arrival.spec.same_clock;
         let due = arrival.due.filter(|_| is_ours);
         let counts = self.counts(due.unwrap_or(arrival.now));
-        let sent = times.sent.filter(|_| arrival.before.is_none() && self.counts(times.scheduled));
+        let sent = self.sent_in_time(times).filter(|_| arrival.before.is_none());
+        self.has_heard = true;
+        self.tally.busy.heard(arrival.now, (self.start, self.end));
         let Some(messages) = &mut self.tally.messages else { return };
         if let Some(sent) = sent {
             messages.first(arrival.now.saturating_sub(sent));
         }
+        if let (true, None, Some(reach)) = (arrival.spec.fan_out, arrival.before, &mut messages.reach) {
+            reach.opened();
+        }
         if counts {
             messages.arrived(arrival, due);
+        }
+    }
+
+    /// When the request was sent, if it was due and sent in the measured time. An endless stream of the warm-up
+    /// was sent before ([`Self::adopt`]).
+    fn sent_in_time(&self, times: Times) -> Option<u64> {
+        times.sent.filter(|sent| self.counts(times.scheduled) && *sent > self.start)
+    }
+
+    /// Records that the head of the response of an exchange with streams is whole.
+    pub(crate) fn head_arrived(&mut self, times: Times, now: u64) {
+        if let Some(sent) = self.sent_in_time(times)
+            && let Some(messages) = &mut self.tally.messages
+        {
+            messages.head(now.saturating_sub(sent));
+        }
+    }
+
+    /// Records the arrival of a comment of an event stream.
+    pub(crate) fn comment_arrived(&mut self, now: u64) {
+        if self.counts(now)
+            && let Some(messages) = &mut self.tally.messages
+        {
+            messages.counts.comments += 1;
+        }
+    }
+
+    /// Records that a stream of a fan-out has ended on which a message had arrived.
+    pub(crate) fn fan_out_ended(&mut self) {
+        if let Some(messages) = &mut self.tally.messages
+            && let Some(reach) = &mut messages.reach
+        {
+            reach.ended();
         }
     }
 
@@ -329,9 +417,9 @@ impl Recorder {
     }
 
     /// Number of failed requests while no response was complete, over the whole life. `None` once a response
-    /// was complete.
+    /// was complete, or a message of a stream has arrived.
     pub(crate) fn failures_without_response(&self) -> Option<u64> {
-        (self.tally.lifetime.completed == 0).then_some(self.tally.failures)
+        (self.tally.lifetime.completed == 0 && !self.has_heard).then_some(self.tally.failures)
     }
 
     pub(crate) fn tally(&mut self) -> &mut Tally {

@@ -53,12 +53,18 @@ impl Busy {
         self.busy += clip(now) - clip(sent);
         self.in_flight = self.in_flight.saturating_sub(1);
         if response || self.in_flight == 0 {
-            let silence = Silence::between(clip(self.silent_since), clip(now));
-            if silence.for_ns > self.silence.for_ns {
-                self.silence = silence;
-            }
-            self.silent_since = now;
+            self.heard(now, (start, end));
         }
+    }
+
+    /// Called when a response has ended, or a message of a stream has arrived.
+    pub(super) fn heard(&mut self, now: u64, (start, end): (u64, u64)) {
+        let clip = |time: u64| time.clamp(start, end.max(start));
+        let silence = Silence::between(clip(self.silent_since), clip(now));
+        if silence.for_ns > self.silence.for_ns {
+            self.silence = silence;
+        }
+        self.silent_since = now;
     }
 
     /// Records the number of responses of one connection. `in_vain` is true if it had a request without a

@@ -50,6 +50,13 @@ impl Targets {
         }
     }
 
+    pub(super) fn ended_by_client(&mut self, target: u32, ok: bool) {
+        if let Some(target) = self.0.get_mut(target as usize) {
+            target.completed += 1;
+            target.ok += u64::from(ok);
+        }
+    }
+
     pub(super) fn failed(&mut self, times: Times, now: u64, timeout: bool) {
         if let Some(target) = self.0.get_mut(times.target as usize) {
             target.failed += 1;
