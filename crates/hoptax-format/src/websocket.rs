@@ -28,6 +28,12 @@ pub fn add_headers(headers: &mut Vec<(String, String)>, compression: bool) {
     }
 }
 
+/// True if the headers of a handshake offer to compress messages.
+pub fn offers_compression(headers: &[(String, String)]) -> bool {
+    let of_name = |name: &str| name.eq_ignore_ascii_case(EXTENSIONS);
+    headers.iter().any(|(name, value)| of_name(name) && compresses(value.as_bytes()))
+}
+
 /// True if the value of `sec-websocket-extensions` compresses messages.
 pub fn compresses(value: &[u8]) -> bool {
     let mut extensions = value.split(|byte| *byte == b',');
@@ -54,6 +60,7 @@ mod tests {
         let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
         let expected = ["Sec-WebSocket-Key", "connection", "upgrade", "sec-websocket-version", EXTENSIONS];
         assert_eq!(names, expected);
+        assert!(offers_compression(&headers) && !offers_compression(&headers[..4]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Kinds and limits of gRPC calls with many messages, for plans and for `hoptax load`.
+//! Kinds of gRPC calls, and limits of messages, for plans and for `hoptax load`.
 
 use crate::units::{UnitError, show_size};
 use hoptax_format::messages::{Stamp, StreamKind};
@@ -8,7 +8,7 @@ pub const USUAL_MESSAGES: u32 = 10;
 /// Maximum number of messages of a stream. Endless streams are as many calls of this length.
 pub const MOST_MESSAGES: u32 = 1_000_000;
 /// Maximum length of a message of a stream, with its stamp, bytes. By default, gRPC's servers and clients
-/// refuse longer messages.
+/// refuse longer messages. Events and messages of WebSockets have the same limit.
 pub const LONGEST_MESSAGE: u64 = 4 << 20;
 
 /// The kinds of calls. `None` is a unary call.
@@ -32,11 +32,25 @@ pub fn kind(name: &str) -> Result<Option<StreamKind>, UnitError> {
     })
 }
 
-/// Checks the length of a message of a stream, bytes. A filler contains the stamp; other content follows it.
+/// Checks the length of a message of a gRPC stream, bytes. A filler contains the stamp; other content follows
+/// it.
 ///
 /// # Errors
 /// If the message has no room for its stamp, or is too long.
 pub fn check_message(content: u64, is_filler: bool) -> Result<(), UnitError> {
+    check(content, is_filler, ", as gRPC accepts by default")
+}
+
+/// As [`check_message`], for a message of a WebSocket.
+///
+/// # Errors
+/// If the message has no room for its stamp, or is too long.
+pub fn check_websocket_message(content: u64, is_filler: bool) -> Result<(), UnitError> {
+    check(content, is_filler, "")
+}
+
+/// Checks the length of a message. `reason` is the reason of the limit, for the help.
+fn check(content: u64, is_filler: bool, reason: &str) -> Result<(), UnitError> {
     let stamp = Stamp::LENGTH as u64;
     if is_filler && content < stamp {
         return Err(UnitError::new(
@@ -48,7 +62,7 @@ pub fn check_message(content: u64, is_filler: bool) -> Result<(), UnitError> {
     if length > LONGEST_MESSAGE {
         return Err(UnitError::new(
             format!("a message of a stream has {length} bytes with its number and its time"),
-            format!("use at most {}, as gRPC accepts by default", show_size(LONGEST_MESSAGE)),
+            format!("use at most {}{reason}", show_size(LONGEST_MESSAGE)),
         ));
     }
     Ok(())

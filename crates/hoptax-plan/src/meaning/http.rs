@@ -1,6 +1,6 @@
 //! HTTP versions and streams of load points.
 
-use super::chunked;
+use super::{chunked, websocket};
 use super::reader::Reader;
 use crate::raw::{Placed, RawGateway, RawLoad, StreamCount};
 use crate::units::UnitError;
@@ -102,11 +102,18 @@ pub(super) fn check_streams(
     }
 }
 
-/// Refuses HTTP/2 for targets that it cannot have, and HTTP/1.0 for bodies in chunks.
+/// Refuses HTTP/2 for targets that it cannot have, and HTTP/1.0 for bodies in chunks and for WebSockets.
 pub(super) fn check_targets(reader: &mut Reader<'_>, versions: &[Placed<HttpVersion>], targets: &[Target]) {
     chunked::check_versions(reader, versions, targets);
+    let socket = targets.iter().find(|target| websocket::is_socket(target));
+    let oldest = versions.iter().find(|version| version.value == HttpVersion::Http10);
+    if let (Some(version), Some(socket)) = (oldest, socket) {
+        let message = format!("HTTP/1.0 has no WebSockets, but the target `{}` is one", socket.name);
+        reader.fault(version.place, message, "use 1.1 or 2");
+    }
     let Some(version) = versions.iter().find(|version| version.value == HttpVersion::Http2) else { return };
-    for target in targets {
+    // Over HTTP/2, handshakes of WebSockets are sent without the headers of connections (RFC 8441).
+    for target in targets.iter().filter(|target| !websocket::is_socket(target)) {
         for (name, value) in &target.headers {
             let lower = name.to_ascii_lowercase();
             let is_refused = OF_CONNECTIONS.contains(&&*lower) || lower == "te" && value != "trailers";

@@ -130,7 +130,7 @@ struct Busy {
     delay: Duration,
     /// The pauses in the request's body.
     pauses: Duration,
-    /// The length of the streams of a gRPC call.
+    /// The length of the streams of messages.
     streams: Duration,
 }
 
@@ -139,7 +139,7 @@ impl Busy {
         Self {
             delay: mean_delay(upstream),
             pauses: target::mean_pauses(targets),
-            streams: streams::mean_length(targets),
+            streams: streams::mean_length(targets, &upstream.value),
         }
     }
 

@@ -29,6 +29,7 @@ mod replacements;
 mod retry;
 mod running;
 mod search;
+mod server_events;
 mod start;
 mod streams;
 mod tail;
@@ -40,6 +41,7 @@ mod trials;
 mod upstream;
 mod versions;
 mod warmup;
+mod websocket;
 mod words;
 
 use super::error::{Fault, Place, Sources};
@@ -97,9 +99,13 @@ pub(crate) fn understand(
     let setting = load::Setting { upstream: &upstream, targets: &targets, timed, generator: &generator };
     let load = read_load(&mut reader, raw.load, (start, priced), &setting);
     grpc::check_load(&mut reader, &load);
+    streams::check_load(&mut reader, &load, &targets, raw.start.as_ref().map(|typed| typed.place));
     let trials = trials::read(&mut reader, typed, timed);
     let trials = start.map_or(trials, |start| Trials::Fixed(start.times));
-    let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed);
+    // A process settles by its requests, and endless messages let no request end.
+    let may_settle = raw.warmup.is_some() || !targets.iter().any(streams::is_endless);
+    let (warmup, until_settled) = warmup::read(&mut reader, raw.warmup, timed && may_settle);
+    let until_settled = until_settled.filter(|_| may_settle);
     let restarts = trials::restarts(&mut reader, raw.restarts, raw.isolate.as_ref());
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);

@@ -1,10 +1,11 @@
 //! Reads the values of a plan and collects errors.
 
+use crate::calls;
 use crate::error::{Fault, Place, Sources};
-use crate::raw::{Auto, Placed, RawCpus, Short};
+use crate::raw::{Auto, MessagesText, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
 use crate::{Context, CpuPlan, CpuSets, Feature, LOCAL, Proto, Roles, Upstream};
-use hoptax_format::messages::StreamSpec;
+use hoptax_format::messages::{self, StreamSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,10 @@ pub(super) struct Timed {
     /// The place of the key that determines their length.
     pub(super) place: Place,
     pub(super) stream: StreamSpec,
+    /// Time from the first message until the last one. 0 if the stream is endless.
+    pub(super) length: Duration,
+    /// Longest time without any byte of the server. 0 if it is not known.
+    pub(super) silence: Duration,
     /// Time limit of the call. Absent if calls may end at it.
     pub(super) deadline: Option<Duration>,
 }
@@ -39,8 +44,12 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: Vec<(Place, Duration)>,
     /// Places of gRPC calls.
     pub(super) calls: Vec<Place>,
-    /// Streams of gRPC calls whose length is in the plan.
+    /// Places of WebSockets.
+    pub(super) sockets: Vec<Place>,
+    /// Streams whose length is in the plan.
     pub(super) streams: Vec<Timed>,
+    /// The place of a number of messages that is `endless`.
+    pub(super) endless: Option<Place>,
     /// Compiled `.proto` files, by path.
     pub(super) protos: BTreeMap<PathBuf, Proto>,
     /// Places of the features that translate calls to gRPC.
@@ -59,7 +68,9 @@ impl<'a> Reader<'a> {
             secrets: Vec::new(),
             pauses: Vec::new(),
             calls: Vec::new(),
+            sockets: Vec::new(),
             streams: Vec::new(),
+            endless: None,
             protos: BTreeMap::new(),
             translations: Vec::new(),
             needs_descriptors: false,
@@ -94,6 +105,25 @@ impl Reader<'_> {
             self.fault(place, format!("`{key}` is too large: {value}"), format!("write {most} or less"));
         }
         value
+    }
+
+    /// Reads the number of messages of a stream, which can be `endless`.
+    pub(super) fn messages(&mut self, typed: &Placed<MessagesText>, key: &str) -> u32 {
+        let (place, text) = (typed.place, typed.value.0.trim());
+        if text == "endless" {
+            self.endless = Some(place);
+            return messages::ENDLESS;
+        }
+        match text.parse().ok().filter(|_: &u32| text.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some(value) => {
+                self.count(Some(&Placed { place, value }), key, 1, calls::MOST_MESSAGES).max(1)
+            }
+            None => {
+                let message = format!("`{text}` is not a number of messages");
+                self.fault(place, message, "write a number such as 20, or endless");
+                1
+            }
+        }
     }
 
     pub(super) fn name(&mut self, typed: Option<Placed<String>>, stem: &str) -> String {

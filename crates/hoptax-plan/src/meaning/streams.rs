@@ -1,12 +1,14 @@
-//! Streams of gRPC calls: their kind, their length, and what the built-in upstream must know of them.
+//! Streams of messages: the kind of gRPC calls, lengths, and what the built-in upstream must know of them.
 
 use super::reader::{Reader, Timed};
+use super::websocket;
 use crate::calls::{self, kind_name};
 use crate::error::Place;
 use crate::raw::{Placed, RawCallKind, Time};
 use crate::units::show_duration;
-use crate::{LoadPoint, Method, PathStream, Target, Timeouts, Upstream};
-use hoptax_format::messages::{StreamKind, StreamSpec};
+use crate::{LoadPoint, Method, PathStream, Target, Timeouts, Upstream, UpstreamEvents};
+use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
+use hoptax_format::spec::Shape;
 use std::time::Duration;
 
 /// What a call says about its streams.
@@ -48,7 +50,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Typed, method: Option<&Method
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
     let stream = StreamSpec::grpc(kind, count, every_ns);
     if let Some(place) = every_place.or(messages_place) {
-        reader.streams.push(Timed { place, stream, deadline });
+        let length = Duration::from_nanos(stream.length_ns());
+        reader.streams.push(Timed { place, stream, length, silence: every, deadline });
     }
     Some(stream)
 }
@@ -62,23 +65,50 @@ fn of(kind: RawCallKind) -> Option<StreamKind> {
     }
 }
 
-/// Refuses calls that could not succeed: calls that are longer than their deadline or than a trial, and calls
-/// whose messages are further apart than the timeout. The timeout begins again with each message.
+/// The words of a carrier in errors.
+struct Words {
+    /// What has the messages.
+    exchange: &'static str,
+    messages: &'static str,
+    /// How to keep below the timeout, after "raise `timeout`, or".
+    sooner: &'static str,
+    /// How to make the stream shorter.
+    shorter: &'static str,
+}
+
+impl Words {
+    fn of(carrier: Carrier) -> Self {
+        let (exchange, messages) = match carrier {
+            Carrier::Grpc => ("call", "messages"),
+            Carrier::Events => ("response", "events"),
+            Carrier::WebSocket => ("WebSocket", "messages"),
+        };
+        let (sooner, shorter) = match carrier {
+            Carrier::Events => ("add a shorter `heartbeat`", "fewer events or less time between them"),
+            _ => ("use a shorter `every`", "fewer `messages` or a shorter `every`"),
+        };
+        Self { exchange, messages, sooner, shorter }
+    }
+}
+
+/// Refuses streams that could not succeed: streams that are longer than their deadline or than a trial, and
+/// streams whose messages are further apart than the timeout. The timeout begins again with each message.
 pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: &[LoadPoint]) {
     let shortest = load.iter().map(|point| point.duration).min();
-    for Timed { place, stream, deadline } in std::mem::take(&mut reader.streams) {
-        let length = Duration::from_nanos(stream.length_ns());
-        if length.is_zero() {
+    for Timed { place, stream, length, silence, deadline } in std::mem::take(&mut reader.streams) {
+        if length.is_zero() && !stream.is_endless() {
             continue;
         }
-        let long = format!("the {} messages of a call take {}", stream.messages, show_duration(length));
-        let every = Duration::from_nanos(stream.every_ns);
-        if every >= timeouts.total {
-            let (every, timeout) = (show_duration(every), show_duration(timeouts.total));
+        let Words { exchange, messages, sooner, shorter } = Words::of(stream.carrier);
+        let long =
+            format!("the {} {messages} of a {exchange} take {}", stream.messages, show_duration(length));
+        if silence >= timeouts.total {
+            let (apart, timeout) = (show_duration(silence), show_duration(timeouts.total));
             let message = format!(
-                "every call would time out: its messages are {every} apart, and the timeout is {timeout}"
+                "every {exchange} would time out: its {messages} are {apart} apart, and the timeout is \
+                 {timeout}"
             );
-            reader.fault(place, message, "raise `timeout`, or use a shorter `every`");
+            reader.fault(place, message, format!("raise `timeout`, or {sooner}"));
         } else if let Some(deadline) = deadline.filter(|deadline| length >= *deadline) {
             let deadline = show_duration(deadline);
             let message =
@@ -88,23 +118,69 @@ pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: 
             reader.fault(place, message, help);
         } else if let Some(shortest) = shortest.filter(|shortest| length >= *shortest) {
             let trial = show_duration(shortest);
-            let message = format!("no call would end in a trial: {long}, and a trial takes {trial}");
-            let help = "raise `duration` in `load`, or use fewer `messages` or a shorter `every`";
-            reader.fault(place, message, help);
+            let message = format!("no {exchange} would end in a trial: {long}, and a trial takes {trial}");
+            reader.fault(place, message, format!("raise `duration` in `load`, or use {shorter}"));
         }
     }
 }
 
-/// Mean length of the streams of a request.
-pub(super) fn mean_length(targets: &[Target]) -> Duration {
-    let length = |target: &Target| target.stream.map_or(0, StreamSpec::length_ns);
-    let weighted = |target: &Target| f64::from(target.weight) * length(target) as f64;
+/// True if a target has a stream that ends only with the trial.
+pub(super) fn is_endless(target: &Target) -> bool {
+    target.stream.is_some_and(StreamSpec::is_endless)
+}
+
+/// Refuses loads that need requests that end, if messages are endless. `start` is the place of `start`.
+pub(super) fn check_load(
+    reader: &mut Reader<'_>,
+    load: &[LoadPoint],
+    targets: &[Target],
+    start: Option<Place>,
+) {
+    if let Some(place) = start.filter(|_| targets.iter().any(websocket::is_socket)) {
+        let message = "`start` measures single requests, but a target is a WebSocket";
+        reader.fault(place, message, "remove `start`, or use other targets");
+    }
+    let endless = targets.iter().filter(|target| is_endless(target)).count();
+    let Some(place) = reader.endless.filter(|_| endless > 0) else { return };
+    let has = |is_refused: fn(&LoadPoint) -> bool| load.iter().any(is_refused);
+    let (message, help) = if endless < targets.len() {
+        let message = "endless messages keep a connection, which then never sends the other targets";
+        (message, "use endless messages in all targets, or write a number")
+    } else if start.is_some() {
+        ("`start` measures requests that end, but these messages are endless", "write a number of messages")
+    } else if has(|point| point.search.is_some()) {
+        ("a search needs requests that end, but these messages are endless", "write a number of messages")
+    } else if has(|point| matches!(point.shape, Shape::Open { .. })) {
+        let message = "an open loop needs requests that end, but these messages are endless";
+        (message, "write `loop: closed`, or a number of messages")
+    } else if has(|point| point.requests.is_some()) {
+        let message = "`requests` counts requests that end, but these messages are endless";
+        (message, "remove `requests` from `load`, or write a number of messages")
+    } else {
+        return;
+    };
+    reader.fault(place, message, help);
+}
+
+/// Mean length of the streams of a request. For endless streams, the time between two messages.
+pub(super) fn mean_length(targets: &[Target], upstream: &Upstream) -> Duration {
+    let length = |target: &Target| {
+        let Some(stream) = target.stream else { return Duration::ZERO };
+        match (stream.is_endless(), stream.carrier, upstream) {
+            (true, ..) => Duration::from_nanos(stream.every_ns),
+            (false, Carrier::Events, Upstream::BuiltIn(built_in)) => {
+                built_in.events.as_ref().map_or(Duration::ZERO, UpstreamEvents::length)
+            }
+            _ => Duration::from_nanos(stream.length_ns()),
+        }
+    };
+    let weighted = |target: &Target| f64::from(target.weight) * length(target).as_nanos() as f64;
     let weight: f64 = targets.iter().map(|target| f64::from(target.weight)).sum();
     Duration::from_nanos((targets.iter().map(weighted).sum::<f64>() / weight) as u64)
 }
 
-/// Sets the streams that the built-in upstream sends and receives. It knows a call only by its method. So two
-/// targets with the same method must have the same streams.
+/// Sets the streams that the built-in upstream sends and receives. It knows a call only by its method, and a
+/// WebSocket by its path. So two targets with the same method or path must have the same streams.
 pub(super) fn set_upstream(reader: &mut Reader<'_>, targets: &[Target], upstream: &mut Upstream) {
     let Upstream::BuiltIn(built_in) = upstream else { return };
     let places = reader.calls.clone();
@@ -124,4 +200,5 @@ pub(super) fn set_upstream(reader: &mut Reader<'_>, targets: &[Target], upstream
             }
         }
     }
+    websocket::set_upstream(reader, targets, built_in);
 }

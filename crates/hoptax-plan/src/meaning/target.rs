@@ -3,7 +3,7 @@
 use super::body::RequestBody;
 use super::reader::Reader;
 use super::templates::Template;
-use super::{body, expect, features, grpc};
+use super::{body, expect, features, grpc, server_events, websocket};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
 use crate::{Gateway, GatewayKind, Target, Upstream};
@@ -24,7 +24,7 @@ pub(super) fn read(
     upstream: &Upstream,
 ) -> Vec<Target> {
     match typed {
-        None => vec![Target::get("/")],
+        None => vec![read_one(reader, RawTarget::default(), upstream)],
         Some(typed) => list(reader, typed, upstream),
     }
 }
@@ -97,6 +97,11 @@ fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target
 
 fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) -> Target {
     let call = typed.grpc.take().map(|call| grpc::read(reader, call, &mut typed));
+    if let Some(socket) = typed.websocket.as_ref().filter(|_| call.is_some()) {
+        reader.fault(socket.place, "a target has either `grpc` or `websocket`", "remove one of the two");
+    }
+    let socket = typed.websocket.take().filter(|_| call.is_none());
+    let socket = socket.map(|socket| websocket::read(reader, socket, &mut typed, upstream));
     let method = typed.method.map_or("GET".to_owned(), |method| {
         check_method(reader, &method);
         method.value
@@ -114,6 +119,15 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     if let Some(call) = &call {
         call.add_headers(&mut headers);
     }
+    let other = call.as_ref().map(|_| "grpc").or(socket.as_ref().map(|_| "websocket"));
+    let request = server_events::Request { other, method: &method, headers: &headers };
+    let events = server_events::expected(reader, typed.events, &request, upstream);
+    if events.is_some() {
+        server_events::add_header(&mut headers);
+    }
+    if let Some(socket) = &socket {
+        socket.add_headers(&mut headers);
+    }
     let read = typed.body.map(|typed| body::of_request(reader, typed));
     for typed in lengths {
         check_own_length(reader, &typed, read.as_ref());
@@ -121,12 +135,15 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let body_is_template = read.as_ref().is_some_and(|read| read.is_template);
     let chunked = read.as_ref().and_then(|read| read.chunked);
     let (grpc, name_of_call) = (call.is_some(), call.as_ref().map(|call| call.name.clone()));
-    let stream = call.as_ref().and_then(|call| call.stream);
+    let name_of_socket = socket.as_ref().map(|_| format!("WebSocket {path}"));
+    let of_socket = socket.as_ref().map(|socket| socket.stream);
+    let stream = call.as_ref().and_then(|call| call.stream).or(of_socket).or(events);
     let gzip = call.as_ref().is_some_and(|call| call.gzip);
     let (message, encoded, descriptors) = match call {
         Some(call) => (Some(call.message), call.encoded, call.descriptors),
         None => (None, None, None),
     };
+    let message = message.or(socket.map(|socket| socket.message));
     let body = message.or(read.map(|read| read.body));
     let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
@@ -135,7 +152,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let of_call = grpc::expected(reader, typed.expect.as_ref(), grpc);
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let checks = of_call.into_iter().chain(checks).collect();
-    let own_name = || name_of_call.unwrap_or_else(|| format!("{method} {path}"));
+    let own_name = || name_of_call.or(name_of_socket).unwrap_or_else(|| format!("{method} {path}"));
     let name = typed.name.map_or_else(own_name, |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
     Target {

@@ -3,7 +3,7 @@
 use super::answers::{self, DEFAULT_BODY, status};
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{body, grpc, running};
+use super::{body, grpc, running, server_events};
 use crate::raw::{ListenText, Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream};
@@ -33,6 +33,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         ("listen", typed.listen.is_some()),
         ("answers", typed.answers.is_some()),
         ("grpc_status", typed.grpc_status.is_some()),
+        ("events", typed.events.is_some()),
     ];
     for (key, _) in others.iter().filter(|(_, given)| *given) {
         reader.fault(
@@ -95,6 +96,13 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let listen = typed.listen.as_ref().map_or(Listen::Ports, |typed| listen(reader, typed, port));
     let answers = typed.answers.map(|answers| answers::list(reader, answers)).unwrap_or_default();
     let grpc_status = typed.grpc_status.and_then(|name| grpc::status(reader, &name));
+    let events = typed.events.map(|typed| {
+        if bodiless {
+            let message = format!("a response with status {status} has no body, and so no events");
+            reader.fault(typed.place, message, "remove `events` or change `status`");
+        }
+        server_events::of_upstream(reader, typed)
+    });
     let built_in = BuiltInUpstream {
         instances,
         status,
@@ -107,7 +115,7 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         answers,
         // They follow from the plan's targets.
         streams: Vec::new(),
-        events: None,
+        events,
         websocket_compression: false,
         grpc_status,
     };

@@ -9,6 +9,7 @@ mod event;
 mod forms;
 mod host;
 mod load;
+mod messages;
 mod request;
 mod texts;
 
@@ -19,15 +20,18 @@ pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
+pub(crate) use messages::{
+    RawEvents, RawMessage, RawUpstreamEvents, RawWebSocket, RawWebSocketCompression, RawWebSocketKind,
+};
 pub(crate) use request::{
     RawBodyExpect, RawCallKind, RawChunked, RawCompression, RawExpect, RawGrpc, RawHeaderFile, RawLength,
-    RawMessage, RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
+    RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
     FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
-    ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText, StageText,
-    StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
+    MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, Share, SizesText,
+    StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -260,6 +264,9 @@ pub(crate) struct RawUpstream {
     pub(crate) answers: Option<Vec<Placed<RawAnswer>>>,
     /// gRPC status of calls without an answer of their own, such as not-found. Default: ok.
     pub(crate) grpc_status: Option<Placed<Text>>,
+    /// Server-sent events for requests that accept `text/event-stream`. All targets that are plain GETs then
+    /// receive them. Default: none.
+    pub(crate) events: Option<Placed<RawUpstreamEvents>>,
 }
 
 /// The traffic that `hoptax import` made the targets from.

@@ -1,7 +1,10 @@
 //! Targets, expectations and timeouts in YAML.
 
 use super::forms::one_of;
-use super::{Bytes, JsonText, Ordered, Placed, Short, StatusText, SteadyRate, Sweep, Text, Time};
+use super::{
+    Bytes, Ordered, Placed, RawEvents, RawMessage, RawWebSocket, Short, StatusText, SteadyRate, Sweep, Text,
+    Time,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -31,8 +34,13 @@ pub(crate) struct RawTarget {
     /// A gRPC call instead of `method`, `path` and `body`; `headers` are its metadata. It needs `http: 2` in
     /// the load. Default: none.
     pub(crate) grpc: Option<Placed<RawGrpc>>,
+    /// A WebSocket instead of `method` and `body`. Default: none.
+    pub(crate) websocket: Option<Placed<RawWebSocket>>,
+    /// Whether the response has server-sent events: true, false, or, if the upstream already runs, a mapping
+    /// with `count`, `every` or both. Default: true for a GET if the built-in upstream has `events`.
+    pub(crate) events: Option<Placed<Short<RawEvents, bool>>>,
     /// Checks that a response must pass to count as a success. Default: the status is 200 to 399, or OK for a
-    /// gRPC call.
+    /// gRPC call, or 101 for a WebSocket.
     pub(crate) expect: Option<RawExpect>,
 }
 
@@ -92,22 +100,6 @@ pub(crate) enum RawCompression {
     Off,
     /// gzip, and responses may be compressed too.
     Gzip,
-}
-
-/// A message. Give exactly one of `size`, `text`, `file` and `json`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "message", transform = one_of("size text file json"))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawMessage {
-    /// Number of bytes. The message is a fixed printable pattern of this length.
-    pub(crate) size: Option<Placed<Bytes>>,
-    /// The bytes as a text.
-    pub(crate) text: Option<Placed<Text>>,
-    /// File with the bytes. A relative path starts from the plan's directory.
-    #[schemars(with = "Option<Text>")]
-    pub(crate) file: Option<Placed<String>>,
-    /// The message as JSON: a mapping, or a text. It needs `proto` in `grpc`.
-    pub(crate) json: Option<Placed<JsonText>>,
 }
 
 /// A secret header value in a file, such as a bearer token. hoptax does not write the value into the run

@@ -101,6 +101,13 @@ texts! {
         "minimum": 1,
         "description": "Number of rounds, or auto."
     }
+    MessagesText {
+        "type": ["string", "integer"],
+        "pattern": r"^(endless|[1-9][0-9]*)$",
+        "minimum": 1,
+        "maximum": 1_000_000,
+        "description": "Number of messages, or endless: until the trial ends."
+    }
     HttpText {
         "enum": ["1.0", "1.1", "2", "2.0", 1.0, 1.1, 2],
         "description": "1.0, 1.1 or 2."

@@ -110,6 +110,15 @@ impl UpstreamEvents {
         self.first + self.gap * (number / self.per_write.max(1))
     }
 
+    /// Time from the head of the response until the last event is due. 0 if the events do not end.
+    pub fn length(&self) -> Duration {
+        if self.count == messages::ENDLESS {
+            return Duration::ZERO;
+        }
+        let writes = self.count.saturating_sub(1) / self.per_write.max(1);
+        self.first.saturating_add(self.gap.saturating_mul(writes))
+    }
+
     /// The stream that a client expects.
     pub fn stream(&self) -> StreamSpec {
         StreamSpec {
