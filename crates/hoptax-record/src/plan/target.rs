@@ -5,7 +5,7 @@ use crate::units::show_duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hoptax_format::grpc;
-use hoptax_format::messages::{self, StreamSpec};
+use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::{Check, Chunked, base64_bytes};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::io::Write as _;
@@ -48,7 +48,9 @@ pub struct Target {
     /// Whether requests are gRPC calls. The body is then the message, without its prefix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
-    /// Who sends how many messages in a call. Absent if the call has one message in each direction.
+    /// The messages of a gRPC call, of a response with server-sent events, or of a WebSocket. Absent for other
+    /// requests, and for calls with one message in each direction. The body of a WebSocket is the client's
+    /// message; its method and headers are those of the handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
     /// The message of a gRPC call whose body is JSON. Absent if the body is the message.
@@ -104,8 +106,8 @@ impl Target {
         }
     }
 
-    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix, and
-    /// those of a stream have room for a stamp and get their prefix when they are sent.
+    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those of
+    /// a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
         let is_filler = matches!(self.body, Some(Body::Size(_)) | None);
         let content = match &self.encoded {
@@ -113,6 +115,9 @@ impl Target {
             None => content,
         };
         match (self.grpc, self.stream) {
+            (false, Some(StreamSpec { carrier: Carrier::WebSocket, .. })) => {
+                messages::with_room(content, is_filler)
+            }
             (false, _) => content,
             // Bodies have at most 1 GiB, so they have a prefix.
             (true, None) if self.gzip => grpc::compressed_body(&gzip(&content)).unwrap_or(content),
@@ -146,18 +151,28 @@ impl Target {
         listed.join(", ")
     }
 
-    /// Method and path; or service, method and streams of a gRPC call.
+    /// Method and path; or service and method of a gRPC call; and messages, if there are several.
     fn shown(&self) -> String {
-        let Self { method, path, stream, .. } = self;
-        if !self.grpc {
-            return format!("{method} {path}");
-        }
-        let call = format!("gRPC {}", path.trim_start_matches('/'));
-        let Some(StreamSpec { kind, messages, every_ns, .. }) = *stream else { return call };
-        let plural = if messages == 1 { "" } else { "s" };
-        let stream = format!("{call}, {}, {messages} message{plural}", kind.name());
-        let every = Duration::from_nanos(every_ns);
-        if every.is_zero() { stream } else { format!("{stream} every {}", show_duration(every)) }
+        let Self { method, path, .. } = self;
+        let plain = match self.grpc {
+            true => format!("gRPC {}", path.trim_start_matches('/')),
+            false => format!("{method} {path}"),
+        };
+        let Some(stream) = self.stream else { return plain };
+        let (exchange, word) = match stream.carrier {
+            Carrier::Grpc => (format!("{plain}, {}", stream.kind.name()), "message"),
+            Carrier::Events => (plain, "event"),
+            Carrier::WebSocket => (format!("WebSocket {path}, {}", socket_kind(stream)), "message"),
+        };
+        let counted = match stream.messages {
+            messages::UNKNOWN if stream.carrier == Carrier::WebSocket => return exchange,
+            messages::UNKNOWN => format!("{exchange}, {word}s"),
+            messages::ENDLESS => format!("{exchange}, endless {word}s"),
+            1 => format!("{exchange}, 1 {word}"),
+            count => format!("{exchange}, {count} {word}s"),
+        };
+        let every = Duration::from_nanos(stream.every_ns);
+        if every.is_zero() { counted } else { format!("{counted} every {}", show_duration(every)) }
     }
 
     /// This target's share of the requests to `targets`.
@@ -171,6 +186,15 @@ impl Target {
             Check::Status(ranges) => ranges.iter().any(|(least, most)| (*least..=*most).contains(&status)),
             _ => false,
         })
+    }
+}
+
+/// Who sends the messages of a WebSocket, as plans name it.
+fn socket_kind(stream: StreamSpec) -> &'static str {
+    match (stream.kind, stream.fan_out) {
+        (StreamKind::ServerStream, true) => "fan-out",
+        (StreamKind::ServerStream, false) => "push",
+        (StreamKind::BothWays | StreamKind::ClientStream, _) => "echo",
     }
 }
 
@@ -305,7 +329,7 @@ mod tests {
         let json = serde_json::to_value(&call).expect("plain data");
         assert_eq!(json["encoded"], "CP8=");
         assert_eq!(serde_json::from_value::<Target>(json).expect("its own form"), call);
-        let stream = StreamSpec::grpc(hoptax_format::messages::StreamKind::BothWays, 2, 0);
+        let stream = StreamSpec::grpc(StreamKind::BothWays, 2, 0);
         let streamed = Target { stream: Some(stream), ..call };
         let body = streamed.body_of(Vec::new());
         assert_eq!((body.len(), &body[body.len() - 2..]), (messages::Stamp::LENGTH + 2, &[8, 255][..]));
@@ -335,15 +359,48 @@ mod tests {
             let stream = StreamSpec::grpc(kind, messages, every_ns);
             shown(Target { stream: Some(stream), ..call.clone() })
         };
-        let paced = of(messages::StreamKind::BothWays, 20, 10_000_000);
+        let paced = of(StreamKind::BothWays, 20, 10_000_000);
         assert_eq!(paced, "gRPC echo.Echo/Say, both-ways, 20 messages every 10ms");
-        let single = of(messages::StreamKind::ServerStream, 1, 0);
+        let single = of(StreamKind::ServerStream, 1, 0);
         assert_eq!(single, "gRPC echo.Echo/Say, server-stream, 1 message");
         let one = |weight| Target { weight, ..Target::get(&format!("/{weight}")) };
         let many: Vec<Target> = (1..=8).map(one).collect();
         let listed =
             "22.2 % GET /8, 19.4 % GET /7, 16.7 % GET /6, 13.9 % GET /5, 11.1 % GET /4, 3 others 16.7 %";
         assert_eq!(Target::describe_all(&many), listed);
+    }
+
+    #[test]
+    fn events_and_websockets_are_described() {
+        let shown = |carrier, kind, messages, fan_out| {
+            let stream = StreamSpec { carrier, fan_out, ..StreamSpec::grpc(kind, messages, 100_000_000) };
+            Target::describe_all(&[Target { stream: Some(stream), ..Target::get("/x") }])
+        };
+        let (events, server) = (Carrier::Events, StreamKind::ServerStream);
+        assert_eq!(shown(events, server, 20, false), "GET /x, 20 events every 100ms");
+        assert_eq!(shown(events, server, messages::ENDLESS, false), "GET /x, endless events every 100ms");
+        let socket = Carrier::WebSocket;
+        let echo = shown(socket, StreamKind::BothWays, 10, false);
+        assert_eq!(echo, "WebSocket /x, echo, 10 messages every 100ms");
+        let fan_out = shown(socket, server, messages::ENDLESS, true);
+        assert_eq!(fan_out, "WebSocket /x, fan-out, endless messages every 100ms");
+        assert_eq!(shown(socket, server, messages::UNKNOWN, false), "WebSocket /x, push");
+        let any = StreamSpec { carrier: events, ..StreamSpec::grpc(server, messages::UNKNOWN, 0) };
+        let target = Target { stream: Some(any), ..Target::get("/x") };
+        assert_eq!(Target::describe_all(&[target]), "GET /x, events");
+    }
+
+    #[test]
+    fn the_message_of_a_websocket_has_room_for_its_stamp() {
+        let stream = |carrier| StreamSpec { carrier, ..StreamSpec::grpc(StreamKind::BothWays, 2, 0) };
+        let body = |carrier, body, content: &[u8]| {
+            let target = Target { stream: Some(stream(carrier)), body, ..Target::get("/x") };
+            target.body_of(content.to_vec()).len()
+        };
+        assert_eq!(body(Carrier::WebSocket, Some(Body::Size(64)), &[0; 64]), 64);
+        let text = Some(Body::Text("hi".into()));
+        assert_eq!(body(Carrier::WebSocket, text.clone(), b"hi"), messages::Stamp::LENGTH + 2);
+        assert_eq!(body(Carrier::Events, text, b"hi"), 2);
     }
 
     #[test]
