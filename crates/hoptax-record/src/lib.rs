@@ -471,6 +471,14 @@ pub struct LedgerDelta {
     /// count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<Deadlines>,
+    /// Number of server-sent events that the upstream sent. Absent if it has sent none, or did not count
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    /// Number of streams of events that clients left before their end. Absent if there were none, or the
+    /// upstream did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_streams_left: Option<u64>,
     /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are
     /// unknown, although they are zero here.
     #[serde(default)]

@@ -59,6 +59,12 @@ pub struct InstanceCounts {
     /// them.
     #[serde(default)]
     pub deadlines: Option<BTreeMap<u32, Deadlines>>,
+    /// Server-sent events that were sent. Absent if there are none, like the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    /// Streams of events that clients left before their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_streams_left: Option<u64>,
 }
 
 impl InstanceCounts {
@@ -104,6 +110,8 @@ impl Ledger {
             add_growth(&mut delta.closing, now.closing, before.closing);
             add_growth(&mut delta.streams, now.streams, before.streams);
             add_growth(&mut delta.cancels, now.cancels, before.cancels);
+            add_growth(&mut delta.events, now.events, before.events);
+            add_growth(&mut delta.event_streams_left, now.event_streams_left, before.event_streams_left);
             delta.most_streams = delta.most_streams.max(now.most_streams_since(&before));
             for found in now.deadlines_since(&before) {
                 delta.deadlines.get_or_insert(Deadlines { calls: 0, ..found }).add(found);
@@ -174,6 +182,7 @@ mod tests {
                 streams: Some(by_open.iter().map(|(_, count)| count).sum()),
                 streams_by_open: Some(by_open.iter().copied().collect()),
                 cancels: Some(cancels),
+                events: Some(100 * cancels),
                 ..InstanceCounts::default()
             }],
             ..Ledger::default()
@@ -184,6 +193,8 @@ mod tests {
         assert_eq!(counts(first.since(&Ledger::default())), (Some(16), Some(100), Some(1)));
         assert_eq!(counts(second.since(&first)), (Some(3), Some(7), Some(3)));
         assert_eq!(counts(second.since(&second)), (Some(0), Some(0), Some(0)));
+        let delta = second.since(&first);
+        assert_eq!((delta.events, delta.event_streams_left), (Some(300), None));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_plan::{Body, BodyKind, BuiltInUpstream};
 use hoptax_record::bounded;
+use hoptax_wire::events::MEDIA_TYPE;
 use hoptax_wire::http1::{Version, response_head};
 use hoptax_wire::http2::{Block, OutField, response_fields};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub(super) struct Answers {
     failed: Block,
 }
 
+const CACHE_CONTROL: &str = "cache-control";
 const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
 
 pub(super) const BAD_REQUEST: &[u8] =
@@ -125,6 +127,31 @@ impl Answers {
             answers.length = length;
             answers.large_body = Arc::clone(body);
         }
+        Ok(answers)
+    }
+
+    /// Builds the heads of responses with server-sent events: without a length. HTTP/1.1 sends chunks, and
+    /// HTTP/1.0 ends with the connection.
+    pub(super) fn of_events(headers: &[(String, String)], stamps: bool) -> anyhow::Result<Self> {
+        const LENGTH: &str = "content-length: 0\r\n\r\n";
+        const CHUNKED: &str = "transfer-encoding: chunked\r\n\r\n";
+        let is_set = |name: &str| headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let mut all = vec![("content-type".to_owned(), MEDIA_TYPE.to_owned())];
+        if !is_set(CACHE_CONTROL) {
+            all.push((CACHE_CONTROL.to_owned(), "no-cache".to_owned()));
+        }
+        all.extend(headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type")).cloned());
+        let mut answers = Self::heads(200, (&all, stamps), &[], false)?;
+        for (index, head) in answers.written.iter_mut().enumerate() {
+            let to = AnswerTo::from_index(index);
+            if !to.failed && head.ends_with(LENGTH.as_bytes()) {
+                head.truncate(head.len() - LENGTH.len());
+                let framing = if to.version == Version::Http11 { CHUNKED } else { "\r\n" };
+                head.extend_from_slice(framing.as_bytes());
+            }
+        }
+        answers.fields.retain(|field| field.name != "content-length");
+        answers.block = Block::plain(&answers.fields);
         Ok(answers)
     }
 
@@ -366,6 +393,33 @@ mod tests {
         let large = text(&settings(200, Body::Size(1 << 20)), PLAIN);
         assert_eq!(large.len() - large.find("\r\n\r\n").expect("a head") - 4, 1 << 20);
         assert!(!text(&settings(200, Body::Size(1 << 20)), AnswerTo { head: true, ..PLAIN }).contains("abc"));
+    }
+
+    #[test]
+    fn heads_of_events_have_no_length() {
+        let headers = [("X-A", "b"), ("Content-Type", "text/html")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut answers = Answers::of_events(&headers, true).expect("good headers");
+        let text = |answers: &Answers, to| {
+            let (head, body) = answers.get(to);
+            assert!(body.is_empty());
+            String::from_utf8(head.to_vec()).expect("printable")
+        };
+        let own = "content-type: text/event-stream\r\ncache-control: no-cache\r\nX-A: b\r\n";
+        answers.stamp(PLAIN, Stamp { received: 12, replied: 3456 });
+        let expected = format!(
+            "HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000012 0000000000000003456\r\n{own}\
+             transfer-encoding: chunked\r\n\r\n"
+        );
+        assert_eq!(text(&answers, PLAIN), expected);
+        let to = AnswerTo { version: Version::Http10, keep_alive: false, ..PLAIN };
+        let old = text(&answers, to);
+        assert!(old.ends_with(&format!("{own}connection: close\r\n\r\n")), "{old}");
+        let names: Vec<_> = answers.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, [":status", "content-type", "cache-control", "x-a"]);
+        let cached = [("Cache-Control".to_owned(), "no-store".to_owned())];
+        let cached = text(&Answers::of_events(&cached, false).expect("good headers"), PLAIN);
+        assert_eq!(cached.to_lowercase().matches("cache-control").count(), 1, "{cached}");
     }
 
     #[test]

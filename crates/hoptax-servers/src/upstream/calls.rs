@@ -9,6 +9,7 @@
 
 use super::answer::{Answers, allowed_fields};
 use super::conversation::{Abort, Conversation, Replies};
+use super::events::{EventStream, Next};
 use super::reflection::{self, Reflection};
 use anyhow::Context as _;
 use hoptax_format::grpc::{self, Status};
@@ -40,12 +41,14 @@ pub(super) enum Call {
     Usual(u32),
 }
 
-/// The messages of a call that is not unary. Without it, one message is the answer.
+/// The messages of an answer that has many. Without it, one message is the answer to a call.
 #[derive(Debug)]
 pub(super) enum Flow {
     /// The server sends messages by a schedule.
     Paced(Paced),
     BothWays(Conversation),
+    /// The server sends events by a schedule. The request is not a call.
+    Events(EventStream),
 }
 
 /// Messages that are due by a schedule.
@@ -65,10 +68,19 @@ impl Paced {
         Self { messages: spec.messages, every_ns: spec.every_ns, begun: 0, number: 0, sent: 0 }
     }
 
-    /// When the next message is due. `None` if there is none.
-    pub(super) fn due(&self) -> Option<u64> {
-        let after = u64::from(self.number).saturating_mul(self.every_ns);
-        (self.number < self.messages).then(|| self.begun.saturating_add(after))
+    /// When the next message is due.
+    pub(super) fn due(&self) -> u64 {
+        self.begun.saturating_add(u64::from(self.number).saturating_mul(self.every_ns))
+    }
+
+    /// What the stream does at the time `now`.
+    pub(super) fn next(&self, now: u64) -> Next {
+        if self.number >= self.messages {
+            return Next::End;
+        }
+        let due = self.due();
+        // Without a pace, all messages are due.
+        if due > now && self.every_ns > 0 { Next::Wait(due) } else { Next::Send }
     }
 
     /// Called when the next bytes of a message of this length were sent.
@@ -545,13 +557,15 @@ mod tests {
     fn messages_are_due_by_a_schedule() {
         let spec = StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, 2, 10) };
         let mut paced = Paced { begun: 100, ..Paced::new(spec) };
-        assert_eq!(paced.due(), Some(100));
+        assert_eq!((paced.next(99), paced.next(100)), (Next::Wait(100), Next::Send));
         paced.sent(3, 7);
-        assert_eq!((paced.due(), paced.sent), (Some(100), 3));
+        assert_eq!((paced.due(), paced.sent), (100, 3));
         paced.sent(4, 7);
-        assert_eq!((paced.due(), paced.sent), (Some(110), 0));
+        assert_eq!((paced.next(109), paced.sent), (Next::Wait(110), 0));
         paced.sent(7, 7);
-        assert_eq!(paced.due(), None);
+        assert_eq!(paced.next(u64::MAX), Next::End);
+        let at_once = Paced { begun: 100, ..Paced::new(StreamSpec { every_ns: 0, ..spec }) };
+        assert_eq!(at_once.next(0), Next::Send);
     }
 
     #[test]

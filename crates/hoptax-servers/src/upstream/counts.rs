@@ -53,6 +53,9 @@ pub(super) struct Counts {
     /// Streams that clients reset before they had the whole response.
     pub(super) cancels: Count,
     pub(super) deadlines: DeadlineCounts,
+    /// Server-sent events that were sent, and streams of them that the client left before their end.
+    pub(super) events: Count,
+    pub(super) left: Count,
 }
 
 /// Maximum number of streams that a client may open at a time on one connection.
@@ -174,6 +177,8 @@ impl Counts {
             streams_by_open: Some(by_open),
             cancels: Some(sum(|one| &one.cancels)),
             deadlines: Some(deadlines),
+            events: Some(sum(|one| &one.events)).filter(|events| *events > 0),
+            event_streams_left: Some(sum(|one| &one.left)).filter(|left| *left > 0),
         }
     }
 }

@@ -11,6 +11,7 @@ mod control;
 mod conversation;
 mod counts;
 mod delay;
+mod events;
 mod like;
 mod reflection;
 mod rules;
@@ -106,8 +107,14 @@ impl RunningUpstream {
         let mut answers = answer::Answers::new(settings, placement.stamps)?;
         let mut rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
         let calls = calls::Calls::new(settings)?;
+        let events = settings.events.as_ref();
+        let mut events = events
+            .map(|events| events::Events::new(events, &settings.headers, placement.stamps))
+            .transpose()
+            .context("the upstream's events")?;
         let ruled = rules.iter_mut().flat_map(rules::Rules::answers_mut);
-        answer::encode(std::iter::once(&mut answers).chain(ruled));
+        let of_events = events.iter_mut().map(events::Events::answers_mut);
+        answer::encode(std::iter::once(&mut answers).chain(ruled).chain(of_events));
         let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -161,7 +168,7 @@ impl RunningUpstream {
             let switch = Arc::new(switch::Switch::new(listener.address().clone()));
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
-            let (answers, calls) = (answers.clone(), calls.clone());
+            let (answers, calls, events) = (answers.clone(), calls.clone(), events.clone());
             let mut rules = rules.clone();
             if let Some(rules) = &mut rules {
                 rules.seed(placement.seed, u64::from(instance));
@@ -178,6 +185,7 @@ impl RunningUpstream {
                     instance,
                     answers,
                     calls,
+                    events,
                     rules,
                     behaviour,
                     counts: &seen,

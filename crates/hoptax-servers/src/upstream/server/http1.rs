@@ -9,7 +9,7 @@ use hoptax_format::clock;
 use hoptax_format::stamp::Stamp;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::grpc;
-use hoptax_wire::http1::{Framing, RequestHead, RequestStep, fields};
+use hoptax_wire::http1::{Framing, RequestHead, RequestStep, Version, fields};
 use memchr::memmem::Finder;
 use std::cmp::Reverse;
 use std::io;
@@ -93,10 +93,11 @@ impl Server<'_> {
                         // Requests are counted on arrival, so that the count includes requests whose response
                         // is delayed or whose client gives up.
                         self.counts.requests(answer.version).add(1);
-                        let reply = match (connection.web.take(), chosen) {
-                            (Some(place), _) => Reply::Web(AnswerTo { failed: false, ..answer }, now, place),
-                            (None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
-                            (None, None) => Reply::Answer(answer, now),
+                        let reply = match (connection.web.take(), connection.events_from.take(), chosen) {
+                            (Some(place), ..) => Reply::Web(AnswerTo { failed: false, ..answer }, now, place),
+                            (None, Some(from), _) => Reply::Events(answer, now, from),
+                            (None, None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
+                            (None, None, None) => Reply::Answer(answer, now),
                         };
                         let delay = match chosen {
                             Some(chosen) => chosen.delay_ns,
@@ -130,7 +131,7 @@ impl Server<'_> {
 
     /// Chooses the answer. `input` is the request's head.
     fn head(&mut self, token: Token, head: &RequestHead, input: &[u8], body_is_missing: bool) {
-        let answer = AnswerTo {
+        let mut answer = AnswerTo {
             version: head.version,
             keep_alive: head.keep_alive && !self.is_last(token),
             head: head.is_head,
@@ -140,8 +141,13 @@ impl Server<'_> {
         let chosen =
             rules.and_then(|rules| rules.choose(&input[head.method.clone()], &input[head.target.clone()]));
         let web = self.web_call(head, input, chosen, answer.failed);
+        let gets_answer = answer.failed || web.is_some();
+        let events_from = if gets_answer { None } else { self.requested_events(input) };
+        // HTTP/1.0 has no chunks.
+        answer.keep_alive &= events_from.is_none() || head.version == Version::Http11;
         let connection = &mut self.connections[token.index()];
         (connection.answer, connection.web) = (Some((answer, chosen)), web);
+        connection.events_from = events_from;
         self.send_continue(token, head, body_is_missing);
     }
 
@@ -219,15 +225,25 @@ impl Server<'_> {
     /// Queues a response after the earlier responses of the connection.
     fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
         let connection = &mut self.connections[token.index()];
-        if delay == 0 && connection.line.is_empty() {
-            self.ready_bytes += self.length(reply);
-            self.ready.push(reply);
-            return;
+        let generation = connection.generation;
+        let is_next = delay == 0 && connection.line.is_empty() && connection.events.is_none();
+        if is_next && !matches!(reply, Reply::Events(..)) {
+            return self.make_ready(reply);
         }
         let due = clock::now() + delay;
-        connection.line.push_back((due, reply));
-        let generation = connection.generation;
+        match reply {
+            Reply::Events(to, _, from) if is_next => {
+                self.make_ready(reply);
+                self.begin_events(token, to, from, due);
+            }
+            _ => connection.line.push_back((due, reply)),
+        }
         self.timers.push(Reverse(Timer { due, token, generation }));
+    }
+
+    pub(super) fn make_ready(&mut self, reply: Reply) {
+        self.ready_bytes += self.length(reply);
+        self.ready.push(reply);
     }
 
     /// Sends every delayed response that is due. A response waits for all earlier responses on its
@@ -241,15 +257,7 @@ impl Server<'_> {
             if self.connections[token.index()].generation != generation {
                 continue;
             }
-            while let Some(&(due, reply)) = self.connections[token.index()].line.front() {
-                if due > now {
-                    break;
-                }
-                self.connections[token.index()].line.pop_front();
-                self.ready_bytes += self.length(reply);
-                self.ready.push(reply);
-            }
-            if self.flush(io, token) && self.unblock(io, token) {
+            if self.send_line(io, token, now) && self.unblock(io, token) {
                 self.settle(io, token);
             }
         }
@@ -262,6 +270,9 @@ impl Server<'_> {
                 self.rules.as_ref().map_or((&[], &[]), |rules| rules.get(place).get(to))
             }
             Reply::Web(to, _, place) => self.calls.http1(place).map_or((&[], &[]), |answers| answers.get(to)),
+            Reply::Events(to, ..) => {
+                self.events.as_ref().map_or((&[], &[]), |events| events.answers().get(to))
+            }
             Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
@@ -275,7 +286,7 @@ impl Server<'_> {
 
     /// Sends all ready responses in as few sends as possible. Returns false if the connection failed and is
     /// gone.
-    fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+    pub(super) fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
@@ -323,6 +334,11 @@ impl Server<'_> {
             Reply::Web(to, received, place) => {
                 if let Some(answers) = self.calls.http1_mut(place) {
                     answers.stamp(to, Stamp { received, replied: now });
+                }
+            }
+            Reply::Events(to, received, _) => {
+                if let Some(events) = &mut self.events {
+                    events.answers_mut().stamp(to, Stamp { received, replied: now });
                 }
             }
             _ => {}

@@ -98,9 +98,9 @@ impl Server<'_> {
                 Step::Writable { stream } => http2.queue(named(stream)),
                 Step::Reset { stream, .. } => {
                     self.counts.cancels.add(1);
-                    let exchange = http2.get(named(stream));
-                    if exchange.is_some_and(|exchange| exchange.is_delayed_special()) {
-                        self.counts.abandoned.add(1);
+                    if let Some(exchange) = http2.get(named(stream)) {
+                        self.counts.abandoned.add(exchange.is_delayed_special().into());
+                        self.counts.left.add(exchange.has_events().into());
                     }
                     http2.end(named(stream));
                 }
@@ -134,6 +134,9 @@ impl Server<'_> {
                 if exchange.is_web || grpc::is_grpc(content_type) {
                     self.begin_call(token, http2, named);
                 }
+            }
+            if self.events.is_some() {
+                self.prepare_events(http2, named);
             }
         }
         if let Some(limit) = self.close_after {
@@ -201,8 +204,10 @@ impl Server<'_> {
             exchange.abort = Some(Abort::TooLate);
             due = exchange.deadline;
         }
-        if let Some(Flow::Paced(paced)) = exchange.flow.as_deref_mut() {
-            paced.begun = due;
+        match exchange.flow.as_deref_mut() {
+            Some(Flow::Paced(paced)) => paced.begun = due,
+            Some(Flow::Events(stream)) => stream.begin(due),
+            Some(Flow::BothWays(_)) | None => {}
         }
         if delay == 0 {
             return http2.queue(named);
@@ -250,6 +255,7 @@ impl Server<'_> {
     fn send_ready(&mut self, io: &mut impl Sockets, token: Token, mut http2: Box<Http2>) {
         if self.connections[token.index()].state != State::Http2 {
             // The client violated the protocol.
+            self.counts.left.add(http2.event_streams());
             if self.flush_frames(io, token) {
                 self.settle(io, token);
             }
@@ -264,6 +270,7 @@ impl Server<'_> {
                 self.respond(token, &mut http2, exchange, now);
             }
             if !self.flush_frames(io, token) {
+                self.counts.left.add(http2.event_streams());
                 return;
             }
             let is_slow = io.unsent(token) > HIGH_WATER;

@@ -1,7 +1,10 @@
-//! gRPC calls over HTTP/2: their deadlines, and the streams of messages that they send and receive.
+//! Answers with many messages over HTTP/2: server-sent events, and gRPC calls with their deadlines and the
+//! streams of messages that they send and receive.
 
+use super::super::answer::StreamAnswerTo;
 use super::super::calls::{Ending, Flow};
 use super::super::conversation::Abort;
+use super::super::events::{EventStream, Next, Requested};
 use super::http2::TURN;
 use super::state::Server;
 use super::streams::{Http2, Named, Shared, Stage, StreamTimer};
@@ -54,6 +57,22 @@ impl Server<'_> {
         }
     }
 
+    /// Prepares the events if a request gets them. The head of the request is in the sections.
+    pub(super) fn prepare_events(&mut self, http2: &mut Http2, named: Named) {
+        let Some(exchange) = http2.get(named) else { return };
+        if exchange.call.is_some() || exchange.to.failed {
+            return;
+        }
+        let mut requested = Requested::default();
+        for (name, value) in self.shared.sections.head.fields().iter() {
+            requested.field(name, value);
+        }
+        if let Some(from) = requested.from() {
+            let stream = if exchange.to.head { EventStream::empty() } else { EventStream::new(from) };
+            exchange.flow = Some(Box::new(Flow::Events(stream)));
+        }
+    }
+
     pub(super) fn set_timer(&mut self, token: Token, exchange: Named, due: u64) {
         let timer = self.timer(token, exchange, due);
         self.shared.timers.push(Reverse(timer));
@@ -64,15 +83,15 @@ impl Server<'_> {
         StreamTimer { due, token, generation, exchange, watches_deadline: false }
     }
 
-    /// Sends the next messages of a call, or its end. `now` is the time with stamps, and otherwise 0.
+    /// Sends the next messages of an answer, or its end. `now` is the time with stamps, and otherwise 0.
     pub(super) fn send_messages(&mut self, token: Token, http2: &mut Http2, named: Named, now: u64) {
         let Some(exchange) = http2.get(named) else { return };
         if let Some(abort) = exchange.abort {
             return self.abort(http2, named, abort, now);
         }
-        let is_paced = matches!(exchange.flow.as_deref(), Some(Flow::Paced(_)));
+        let is_paced = matches!(exchange.flow.as_deref(), Some(Flow::Paced(_) | Flow::Events(_)));
         if !exchange.has_sent_head {
-            self.send_call_head(http2, named, None, now);
+            self.send_first_head(http2, named, None, now);
         }
         if is_paced {
             self.send_due_messages(token, http2, named);
@@ -82,7 +101,7 @@ impl Server<'_> {
     }
 
     /// Sends the head of an answer with messages, or that of an answer without one because of an abort.
-    fn send_call_head(&mut self, http2: &mut Http2, named: Named, abort: Option<Abort>, now: u64) {
+    fn send_first_head(&mut self, http2: &mut Http2, named: Named, abort: Option<Abort>, now: u64) {
         let is_stamped = self.answers.are_stamped();
         let Some(exchange) = http2.get(named) else { return };
         exchange.has_sent_head = true;
@@ -100,8 +119,19 @@ impl Server<'_> {
         {
             write_literal(varying, ENCODING, &conversation.encoding);
         }
-        let block = abort.map_or(calls.head_and_ending().0, |abort| calls.aborted(abort).0);
-        http2.connection.send_head(named.stream, block, varying, abort.is_some(), output);
+        let (block, end) = match (exchange.flow.as_deref(), &self.events) {
+            (Some(Flow::Events(stream)), Some(events)) => {
+                (events.answers().of_stream(StreamAnswerTo::default()).0, events.is_over(stream))
+            }
+            _ => {
+                let block = abort.map_or(calls.head_and_ending().0, |abort| calls.aborted(abort).0);
+                (block, abort.is_some())
+            }
+        };
+        http2.connection.send_head(named.stream, block, varying, end, output);
+        if end && abort.is_none() {
+            http2.end(named);
+        }
     }
 
     /// Ends a call with the status of an abort.
@@ -112,7 +142,7 @@ impl Server<'_> {
             // Without a window for the frame, the client only sees that the stream is reset.
             send_ending(&mut http2.connection, named.stream, (ending, 0), &mut self.shared.output);
         } else {
-            self.send_call_head(http2, named, Some(abort), now);
+            self.send_first_head(http2, named, Some(abort), now);
         }
         self.end_call(http2, named);
     }
@@ -124,40 +154,62 @@ impl Server<'_> {
         http2.end(named);
     }
 
-    /// Sends the messages that are due. Nothing is allocated for a message.
+    /// Sends the messages or events that are due. Nothing is allocated for a message.
     fn send_due_messages(&mut self, token: Token, http2: &mut Http2, named: Named) {
         let Some(exchange) = http2.exchanges.get_mut(named.place as usize) else { return };
-        let (Some(call), Some(Flow::Paced(paced))) = (exchange.call, exchange.flow.as_deref_mut()) else {
-            return;
-        };
-        // Without a pace, all messages are due.
-        let now = if paced.every_ns > 0 { clock::now() } else { u64::MAX };
+        let (call, is_web) = (exchange.call, exchange.is_web);
+        let Some(flow) = exchange.flow.as_deref_mut() else { return };
+        let now = clock::now();
         let mut room = TURN;
-        while let Some(due) = paced.due() {
-            if due > now {
-                exchange.stage = Stage::Delayed;
-                return self.set_timer(token, named, due);
+        loop {
+            let next = match (&*flow, &self.events) {
+                (Flow::Paced(paced), _) => paced.next(now),
+                (Flow::Events(stream), Some(events)) => events.next(stream, now),
+                _ => return,
+            };
+            match next {
+                Next::End => break,
+                Next::Wait(due) => {
+                    exchange.stage = Stage::Delayed;
+                    return self.set_timer(token, named, due);
+                }
+                Next::Send | Next::Comment if room == 0 => return http2.ready.push_back(named),
+                Next::Send | Next::Comment => {}
             }
-            if room == 0 {
-                return http2.ready.push_back(named);
-            }
-            let calls = self.calls.of_mut(exchange.is_web);
-            let message = calls.paced(call, messages::Stamp { number: paced.number.into(), due });
-            let rest = &message[paced.sent..];
+            let (rest, is_last) = match (&mut *flow, call, &mut self.events) {
+                (Flow::Paced(paced), Some(call), _) => {
+                    let stamp = messages::Stamp { number: paced.number.into(), due: paced.due() };
+                    (&self.calls.of_mut(is_web).paced(call, stamp)[paced.sent..], false)
+                }
+                (Flow::Events(stream), _, Some(events)) => events.part(stream, next),
+                _ => return,
+            };
             let part = &rest[..rest.len().min(room)];
+            let end = is_last && part.len() == rest.len();
             let output = &mut self.shared.output;
-            let Some(sent) = http2.connection.send_data(named.stream, part, false, output) else {
+            let Some(sent) = http2.connection.send_data(named.stream, part, end, output) else {
                 return http2.end(named);
             };
-            let is_blocked = sent < part.len();
-            paced.sent(sent, message.len());
+            let (is_blocked, length) = (sent < part.len(), rest.len());
+            match (&mut *flow, &self.events) {
+                (Flow::Paced(paced), _) => paced.sent(sent, paced.sent + length),
+                (Flow::Events(stream), Some(events)) => {
+                    self.counts.events.add(events.sent(stream, sent, next, now));
+                }
+                _ => {}
+            }
             room -= sent;
             if is_blocked {
                 exchange.stage = Stage::Blocked;
                 return;
             }
+            if end {
+                return http2.end(named);
+            }
         }
-        let (_, ending) = self.calls.of(exchange.is_web).head_and_ending();
+        // The last event has ended its stream.
+        let Flow::Paced(paced) = flow else { return };
+        let (_, ending) = self.calls.of(is_web).head_and_ending();
         let output = &mut self.shared.output;
         let sent = send_ending(&mut http2.connection, named.stream, (ending, paced.sent), output);
         if let Some(sent) = sent {

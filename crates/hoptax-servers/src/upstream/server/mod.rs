@@ -11,6 +11,7 @@
 //! An open connection of either protocol is *blocked* while the peer reads responses too slowly. Nothing is
 //! read until it has caught up.
 
+mod events;
 mod http1;
 mod http2;
 mod messages;
@@ -160,6 +161,9 @@ impl<L: Sockets> Handler<L> for Server<'_> {
             self.forget(token);
             return AfterEnd::Close;
         }
+        if self.end_events(token) {
+            return AfterEnd::Close;
+        }
         self.connections[token.index()].peer_ended = true;
         // A peer that has ended its side may still wait for responses. These are delayed responses, and
         // responses to input that has not been read yet.
@@ -171,7 +175,7 @@ impl<L: Sockets> Handler<L> for Server<'_> {
         if self.connections[token.index()].state == State::Http2 {
             return self.drained_http2(io, token);
         }
-        if self.unblock(io, token) {
+        if self.resume_events(io, token) && self.unblock(io, token) {
             self.settle(io, token);
         }
     }

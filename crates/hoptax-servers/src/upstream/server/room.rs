@@ -29,6 +29,7 @@ impl Server<'_> {
                 && connection.decoder.is_between()
                 && connection.kept.is_empty()
                 && connection.line.is_empty()
+                && connection.events.is_none()
                 && connection.http2.as_ref().is_none_or(|http2| http2.is_idle())
                 && !connection.peer_ended
                 && io.is_connected(token)

@@ -4,6 +4,7 @@ use super::super::answer::{AnswerTo, Answers};
 use super::super::calls::Calls;
 use super::super::counts::{Count, Counts};
 use super::super::delay::Behaviour;
+use super::super::events::{EventStream, Events};
 use super::super::rules::{Chosen, Rules};
 use super::super::sockets::Sockets;
 use super::super::special::{InstanceFacts, Outcome, Special};
@@ -30,6 +31,8 @@ pub(in crate::upstream) struct Listening<'a> {
     pub(in crate::upstream) instance: u32,
     pub(in crate::upstream) answers: Answers,
     pub(in crate::upstream) calls: Calls,
+    /// The answer to requests that accept events.
+    pub(in crate::upstream) events: Option<Events>,
     /// Answers to particular paths.
     pub(in crate::upstream) rules: Option<Rules>,
     pub(in crate::upstream) behaviour: Behaviour,
@@ -52,6 +55,8 @@ pub(super) enum Reply {
     Ruled(AnswerTo, u64, u32),
     /// The same for a gRPC-Web call. The second number is the place in [`Calls::http1`].
     Web(AnswerTo, u64, u32),
+    /// The head of a response with server-sent events. The second number is that of the first event.
+    Events(AnswerTo, u64, u64),
     /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
     Continue,
@@ -81,6 +86,10 @@ pub(super) struct Connection {
     pub(super) answer: Option<(AnswerTo, Option<Chosen>)>,
     /// The place of that answer in [`Calls::http1`], if the request is a gRPC-Web call.
     pub(super) web: Option<u32>,
+    /// Number of the first event, if the request that is being read gets events.
+    pub(super) events_from: Option<u64>,
+    /// The events that are being sent over HTTP/1.
+    pub(super) events: Option<Box<EventStream>>,
     /// The request that is being read, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
     /// Input that is incomplete, or that is not read because the connection is blocked. Almost always
@@ -94,6 +103,15 @@ pub(super) struct Connection {
     pub(super) http2: Option<Box<Http2>>,
 }
 
+impl Connection {
+    /// Number of responses with events that have not ended.
+    pub(super) fn event_streams(&self) -> u64 {
+        let waits = |(_, reply): &&(u64, Reply)| matches!(reply, Reply::Events(to, ..) if !to.head);
+        let in_line = self.line.iter().filter(waits).count() + usize::from(self.events.is_some());
+        in_line as u64 + self.http2.as_deref().map_or(0, Http2::event_streams)
+    }
+}
+
 /// Timers are ordered by time first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
@@ -105,6 +123,7 @@ pub(super) struct Timer {
 pub(super) struct Server<'a> {
     pub(super) answers: Answers,
     pub(super) calls: Calls,
+    pub(super) events: Option<Events>,
     pub(super) rules: Option<Rules>,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
@@ -133,6 +152,7 @@ impl<'a> Server<'a> {
         Self {
             answers: from.answers,
             calls: from.calls,
+            events: from.events,
             rules: from.rules,
             behaviour: from.behaviour,
             counts: from.counts,
@@ -166,6 +186,8 @@ impl<'a> Server<'a> {
             decoder: RequestDecoder::new(),
             answer: None,
             web: None,
+            events_from: None,
+            events: None,
             special: None,
             kept: Vec::new(),
             line: VecDeque::new(),
@@ -223,7 +245,8 @@ impl<'a> Server<'a> {
         }
         let is_open = matches!(connection.state, State::New | State::Open);
         let reads_on = is_open && (!connection.peer_ended || connection.blocked);
-        if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
+        let has_more = !connection.line.is_empty() || connection.events.is_some();
+        if reads_on || has_more || io.unsent(token) > 0 {
             return;
         }
         let lingers = connection.state == State::Discarding && !connection.peer_ended;
@@ -242,10 +265,12 @@ impl<'a> Server<'a> {
         // A new generation invalidates the connection's timers. It also makes the callers of this function
         // discard the input that they would keep.
         connection.generation = connection.generation.wrapping_add(1);
+        self.counts.left.add(connection.event_streams());
         connection.state = State::Last;
         connection.kept = Vec::new();
         connection.special = None;
         connection.http2 = None;
+        connection.events = None;
         let line = mem::take(&mut connection.line);
         line.into_iter().for_each(|(_, reply)| self.free(reply));
         self.tokens.give_back(token);

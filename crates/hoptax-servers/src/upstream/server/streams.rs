@@ -11,7 +11,7 @@
 //! Responses are sent when they are due, in any order. Ready exchanges take turns, so that a large response
 //! does not hold up the others.
 //!
-//! gRPC calls with many messages ([`messages`](super::messages)) return to *delayed* until the next message
+//! Answers with many messages ([`messages`](super::messages)) return to *delayed* until the next message
 //! is due, or to *reading* until the client sends more.
 
 use super::super::answer::StreamAnswerTo;
@@ -112,7 +112,7 @@ pub(super) struct Exchange {
     pub(super) call: Option<Call>,
     /// True if the call uses gRPC-Web.
     pub(super) is_web: bool,
-    /// Present if the answer to the call has many messages.
+    /// Present if the answer has many messages.
     pub(super) flow: Option<Box<Flow>>,
     /// When the call must have ended; 0 if the client has no deadline.
     pub(super) deadline: u64,
@@ -135,6 +135,11 @@ impl Exchange {
     /// True if the response to a verification path is not due yet.
     pub(super) fn is_delayed_special(&self) -> bool {
         self.stage == Stage::Delayed && self.prepared.is_some()
+    }
+
+    /// True if the response has events.
+    pub(super) fn has_events(&self) -> bool {
+        matches!(self.flow.as_deref(), Some(Flow::Events(_)))
     }
 
     /// The messages of a call in which both sides send a stream.
@@ -197,6 +202,21 @@ impl Http2 {
     pub(super) fn will_send(&self) -> bool {
         let stages = self.exchanges.iter().filter(|exchange| exchange.stream != 0);
         stages.map(|exchange| exchange.stage).any(|stage| matches!(stage, Stage::Delayed | Stage::Ready))
+    }
+
+    /// Number of responses with events that have not ended.
+    pub(super) fn event_streams(&self) -> u64 {
+        self.exchanges.iter().filter(|exchange| exchange.has_events()).count() as u64
+    }
+
+    /// Ends the responses with events.
+    pub(super) fn end_events(&mut self) {
+        for place in 0..self.exchanges.len() {
+            let exchange = &self.exchanges[place];
+            if exchange.has_events() {
+                self.end(Named { place: place as u32, stream: exchange.stream });
+            }
+        }
     }
 
     pub(super) fn begin(&mut self, stream: u32) -> Named {
