@@ -30,6 +30,8 @@ def test_figures_of_kept_runs_are_those_of_the_json_report(name, report):
         expected.update({name: each for name, each in (kept["response_time"] or {}).items() if isinstance(each, dict)})
         if kept["throughput"]:
             expected["throughput"] = kept["throughput"]
+        if kept["first_byte"] and kept["first_byte"]["p50"]:
+            expected["first_byte_p50"] = kept["first_byte"]["p50"]
         found = {name: (each.value, each.low, each.high, each.trials) for name, each in case.metrics.items()}
         members = ("estimate", "low", "high", "trials")
         assert found == {name: tuple(each[member] for member in members) for name, each in expected.items()}

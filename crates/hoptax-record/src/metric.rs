@@ -318,8 +318,8 @@ impl Metric {
         }
     }
 
-    /// All metrics of a tax that are not in [`Self::TAXES`], in the order in which reports list them: the first
-    /// byte, then those of messages.
+    /// All metrics of a tax that are not in [`Self::TAXES`], in the order in which reports list them: the
+    /// first byte, then those of messages.
     pub fn further() -> impl Iterator<Item = Self> {
         std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES)
     }

@@ -3,6 +3,7 @@
 use super::model::Model;
 use super::prices::PriceList;
 use crate::sections::capacity;
+use crate::sections::messages;
 use crate::sections::starts;
 use crate::words::format::{Scale, grouped};
 use crate::words::sentence;
@@ -44,6 +45,7 @@ impl Model {
             plan_text: run.plan_text.clone(),
             rounds: rounds(run, &analysis),
             stopped: run.stopped,
+            message: messages::word(&run.plan.targets),
             target: run.plan.describe_targets(),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,

@@ -8,8 +8,8 @@ use crate::starts::{medians, of_process};
 use crate::trials::merged;
 use crate::trials::metric::percentile;
 use hoptax_plan::{Metric, Quantity};
-use hoptax_record::DIRECT;
 use hoptax_record::report::Load;
+use hoptax_record::{DIRECT, Times};
 use hoptax_stats::{
     Allowance, Contrast, Estimate, RunFigure, TwoRuns, change, change_of_figures, independent_figures, mean,
     paired,
@@ -17,51 +17,36 @@ use hoptax_stats::{
 
 /// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the
 /// machine changed.
-const OF_GATEWAY: [Metric; 28] = [
-    Metric::AddedP50,
-    Metric::AddedP90,
-    Metric::AddedP99,
-    Metric::ThroughputRatio,
-    Metric::CpuUsPerRequest,
-    Metric::ExtraUpstreamRequests,
-    Metric::AddedMessageP50,
-    Metric::AddedMessageP99,
-    Metric::AddedFirstMessageP50,
-    Metric::AddedAgeP50,
-    Metric::AddedAgeP99,
-    Metric::AddedGapP50,
-    Metric::AddedGapP99,
-    Metric::CpuUsPerMessage,
-    Metric::P50,
-    Metric::P99,
-    Metric::P999,
-    Metric::Throughput,
-    Metric::MessageP50,
-    Metric::MessageP99,
-    Metric::FirstMessageP50,
-    Metric::AgeP50,
-    Metric::AgeP99,
-    Metric::GapP50,
-    Metric::GapP99,
-    Metric::MemoryRssBytes,
-    Metric::MemoryPssBytes,
-    Metric::ErrorShare,
-];
+fn of_gateway() -> impl Iterator<Item = Metric> {
+    let taxes = [
+        Metric::AddedP50,
+        Metric::AddedP90,
+        Metric::AddedP99,
+        Metric::ThroughputRatio,
+        Metric::CpuUsPerRequest,
+        Metric::ExtraUpstreamRequests,
+    ];
+    let others = [Metric::MemoryRssBytes, Metric::MemoryPssBytes, Metric::ErrorShare];
+    taxes.into_iter().chain(Metric::further()).chain(plain()).chain(others)
+}
 
-const OF_DIRECT: [Metric; 12] = [
-    Metric::P50,
-    Metric::P99,
-    Metric::P999,
-    Metric::Throughput,
-    Metric::MessageP50,
-    Metric::MessageP99,
-    Metric::FirstMessageP50,
-    Metric::AgeP50,
-    Metric::AgeP99,
-    Metric::GapP50,
-    Metric::GapP99,
-    Metric::ErrorShare,
-];
+/// The metrics that are compared for direct.
+fn of_direct() -> impl Iterator<Item = Metric> {
+    plain().chain([Metric::ErrorShare])
+}
+
+/// The metrics that gateways and direct have. Those of messages are the metrics that their taxes are computed
+/// from.
+fn plain() -> impl Iterator<Item = Metric> {
+    let of_requests = [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput];
+    of_requests.into_iter().chain(Metric::further().filter_map(Metric::plain))
+}
+
+/// True for times to the first byte. Only responses with messages are compared in them, because in others they
+/// say little more than response times.
+fn is_of_first_byte(metric: Metric) -> bool {
+    metric.times() == Some(Times::FirstByte)
+}
 
 /// The metrics of starts that decide the overall verdict. The other times of a start are parts of these
 /// times.
@@ -92,8 +77,13 @@ impl<'p> Pair<'p, '_> {
 
 pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
     let (Some(a), Some(b)) = (pair.case_a(), pair.case_b()) else { return Vec::new() };
-    let metrics: &[Metric] = if [pair.a.1, pair.b.1].contains(&DIRECT) { &OF_DIRECT } else { &OF_GATEWAY };
-    metrics.iter().filter_map(|metric| row(pair, a, b, *metric)).collect()
+    let metrics: Vec<Metric> = match [pair.a.1, pair.b.1].contains(&DIRECT) {
+        true => of_direct().collect(),
+        false => of_gateway().collect(),
+    };
+    let has_messages = a.messages.is_some() || b.messages.is_some();
+    let compared = metrics.into_iter().filter(|metric| has_messages || !is_of_first_byte(*metric));
+    compared.filter_map(|metric| row(pair, a, b, metric)).collect()
 }
 
 fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {

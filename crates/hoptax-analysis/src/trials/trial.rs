@@ -63,8 +63,8 @@ pub struct MessageTrial {
     /// Number of messages that were due in the measured time, sent and received. Absent if the load also had
     /// requests without streams, because the gateway's CPU time includes these.
     pub messages: Option<u64>,
-    /// Time in which a stream was open in the measured time, summed over the streams, s. Absent as `messages`,
-    /// if it is zero, and in older records.
+    /// Time in which streams were open in the measured time, summed over the streams, s. Absent as `messages`
+    /// is, if it is zero, and in older records.
     pub stream_seconds: Option<f64>,
     /// From when the client's message was due until its answer arrived, ns.
     pub response_time: Option<Histogram<u64>>,

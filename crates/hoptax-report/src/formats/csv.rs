@@ -87,17 +87,10 @@ fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
             format!("{name}_verdict"),
         ]);
     }
+    names.extend(of_four(Metric::AddedFirstByteP50));
     if has_messages {
         names.extend(MESSAGES.map(|name| format!("messages_{name}")));
-        for metric in Metric::OF_MESSAGES {
-            let name = metric.name();
-            names.extend([
-                name.to_owned(),
-                format!("{name}_low"),
-                format!("{name}_high"),
-                format!("{name}_verdict"),
-            ]);
-        }
+        names.extend(Metric::OF_MESSAGES.into_iter().flat_map(of_four));
     }
     names.extend(["features", "bare"].map(String::from));
     for metric in Metric::PRICES {
@@ -116,12 +109,30 @@ fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
     names
 }
 
+/// The columns of a tax: the figure, the two ends of its interval, and the verdict.
+fn of_four(metric: Metric) -> [String; 4] {
+    ["", "_low", "_high", "_verdict"].map(|end| format!("{}{end}", metric.name()))
+}
+
 /// Place of the column of streams, after that of connections.
 const STREAMS: usize = 4;
 
 /// Numbers of messages, with their names in JSON.
-const MESSAGES: [&str; 7] =
-    ["sent", "received", "lost", "repeated", "reordered", "unnumbered", "merged_in_read"];
+const MESSAGES: [&str; 13] = [
+    "sent",
+    "received",
+    "lost",
+    "repeated",
+    "reordered",
+    "unnumbered",
+    "merged_in_read",
+    "merged_into_one",
+    "comments",
+    "pings",
+    "cut",
+    "refused",
+    "compressed",
+];
 
 /// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
@@ -204,6 +215,7 @@ fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> V
     let path = case.path.as_ref();
     cells.extend(four(path.and_then(|path| path.added_request_us_p50.as_ref())));
     cells.extend(four(path.and_then(|path| path.added_response_us_p50.as_ref())));
+    cells.extend(four(tax(Metric::AddedFirstByteP50)));
     if has_messages {
         cells.extend(of_messages(case));
     }
@@ -220,12 +232,28 @@ fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> V
 
 /// The cells for the messages of streams.
 fn of_messages(case: &Case) -> Vec<String> {
-    let counts = |counts: MessageCounts| {
-        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
-            counts;
-        [sent, received, lost, repeated, reordered, unnumbered, merged_in_read].map(|count| count.to_string())
+    let counts = |counts: MessageCounts| -> Vec<String> {
+        let MessageCounts {
+            sent,
+            received,
+            lost,
+            repeated,
+            reordered,
+            unnumbered,
+            merged_in_read,
+            merged_into_one,
+            comments,
+            pings,
+            cut,
+            refused,
+            compressed,
+        } = counts;
+        let of_arrivals = [sent, received, lost, repeated, reordered, unnumbered, merged_in_read];
+        let others = [merged_into_one, comments, pings, cut, refused, compressed];
+        of_arrivals.into_iter().chain(others).map(|count| count.to_string()).collect()
     };
-    let mut cells = case.messages.map(counts).unwrap_or_default().to_vec();
+    let mut cells: Vec<String> =
+        case.messages.map_or_else(|| MESSAGES.map(|_| String::new()).to_vec(), counts);
     for metric in Metric::OF_MESSAGES {
         cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
     }

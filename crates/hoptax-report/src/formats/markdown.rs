@@ -111,7 +111,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<FoldedSection> {
     add(crate::sections::hosts::HEADING.into(), crate::sections::hosts::markdown(model), SECTION);
     add(crate::sections::path::HEADING.into(), crate::sections::path::markdown(model), SECTION);
     add(crate::sections::http2::HEADING.into(), crate::sections::http2::markdown(model), SECTION);
-    add(crate::sections::messages::HEADING.into(), crate::sections::messages::markdown(model), SECTION);
+    add(crate::sections::messages::heading(model), crate::sections::messages::markdown(model), SECTION);
     for (title, table) in crate::slow::markdown(model).into_iter().chain(crate::profiles::markdown(model)) {
         add(title, table, LOAD);
     }

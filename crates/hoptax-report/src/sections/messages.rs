@@ -3,34 +3,107 @@
 
 use crate::model::Model;
 use crate::words::format::grouped;
+use crate::words::figures::figure;
 use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{Cell, added, in_one_line, none, time};
-use crate::words::text::inline;
-use hoptax_analysis::{Case, Load};
-use hoptax_format::messages::MessageCounts;
-use hoptax_plan::Metric;
+use crate::words::text::{capital, inline};
+use hoptax_analysis::{Case, Latency, Load};
+use hoptax_format::messages::{Carrier, MessageCounts};
+use hoptax_plan::{Metric, Target};
 use hoptax_record::Times;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
-pub(crate) const HEADING: &str = "Messages of streams";
+const HEADING: &str = "Messages of streams";
 
 const COUNTS: [&str; 8] =
     ["sent", "received", "lost", "repeated", "out of order", "no number", "same read", "CPU/message"];
+const COUNTS_OF_EVENTS: [&str; 8] =
+    ["sent", "received", "lost", "repeated", "out of order", "no number", "same read", "CPU/event"];
 const TIMES: [&str; 4] = ["p50", "p99", "added p50", "added p99"];
 
 const ABOUT_COUNTS: &str = "Same read: messages that were due at different times, but arrived together.";
-const ABOUT_TIMES: &str = "Response time: from when the client's message was due until its answer arrived. \
-                           First message: since the request was sent. Age: since the server's message was \
-                           due. Gap: since the message before it arrived.";
 
-/// Times of messages in the order of the rows, each with its name and its taxes.
-const KINDS: [(Times, &str, Metric, Option<Metric>); 4] = [
-    (Times::Message, "response time", Metric::AddedMessageP50, Some(Metric::AddedMessageP99)),
-    (Times::FirstMessage, "first message", Metric::AddedFirstMessageP50, None),
-    (Times::Age, "age", Metric::AddedAgeP50, Some(Metric::AddedAgeP99)),
-    (Times::Gap, "gap", Metric::AddedGapP50, Some(Metric::AddedGapP99)),
+/// Times of messages: their name, their meaning and their taxes.
+struct Kind {
+    times: Times,
+    name: &'static str,
+    meaning: &'static str,
+    p50: Metric,
+    p99: Option<Metric>,
+}
+
+/// Times of messages in the order of the rows.
+static KINDS: [Kind; 7] = [
+    Kind {
+        times: Times::Message,
+        name: "response time",
+        meaning: "from when the client's message was due until its answer arrived",
+        p50: Metric::AddedMessageP50,
+        p99: Some(Metric::AddedMessageP99),
+    },
+    Kind {
+        times: Times::Headers,
+        name: "head",
+        meaning: "from sending the request until the head of the response arrived",
+        p50: Metric::AddedHeadersP50,
+        p99: None,
+    },
+    Kind {
+        times: Times::FirstByte,
+        name: "first byte",
+        meaning: "of the response, since the request was sent",
+        p50: Metric::AddedFirstByteP50,
+        p99: None,
+    },
+    Kind {
+        times: Times::FirstMessage,
+        name: "first message",
+        meaning: "since the request was sent",
+        p50: Metric::AddedFirstMessageP50,
+        p99: None,
+    },
+    Kind {
+        times: Times::Age,
+        name: "age",
+        meaning: "since the server's message was due",
+        p50: Metric::AddedAgeP50,
+        p99: Some(Metric::AddedAgeP99),
+    },
+    Kind {
+        times: Times::Gap,
+        name: "gap",
+        meaning: "since the message before it arrived",
+        p50: Metric::AddedGapP50,
+        p99: Some(Metric::AddedGapP99),
+    },
+    Kind {
+        times: Times::Reach,
+        name: "reach",
+        meaning: "from when a message was due until the last connection had it",
+        p50: Metric::AddedReachP50,
+        p99: None,
+    },
 ];
+
+/// The word for one message: `event` if all streams of these targets carry events.
+pub(crate) fn word(targets: &[Target]) -> &'static str {
+    let mut streams = targets.iter().filter_map(|target| target.stream).peekable();
+    match streams.peek().is_some() && streams.all(|stream| stream.carrier == Carrier::Events) {
+        true => "event",
+        false => "message",
+    }
+}
+
+/// A text about messages, with the word of the run.
+fn about(model: &Model, text: &str) -> String {
+    text.replace("message", model.message).replace("Message", &capital(model.message))
+}
+
+/// The heading of the section.
+pub(crate) fn heading(model: &Model) -> String {
+    about(model, HEADING)
+}
 
 /// The tables of all load points. Empty without streams.
 pub(crate) fn tables(model: &Model) -> Vec<Table> {
@@ -39,13 +112,37 @@ pub(crate) fn tables(model: &Model) -> Vec<Table> {
 }
 
 fn counts_table(model: &Model, load: &Load) -> Table {
+    let rarer = model.at(load).filter_map(further);
+    let note: Vec<String> = std::iter::once(about(model, ABOUT_COUNTS)).chain(rarer).collect();
     Table {
-        title: format!("{HEADING}: {}", load.label),
+        title: format!("{}: {}", heading(model), load.label),
         first: "gateway",
-        headings: &COUNTS,
+        headings: if model.message == "event" { &COUNTS_OF_EVENTS } else { &COUNTS },
         rows: model.at(load).filter_map(counts_row).collect(),
-        note: ABOUT_COUNTS.into(),
+        note: note.join(" "),
     }
+}
+
+/// Counts that are mostly zero, and costs of open streams: `nginx: 3 merged into one; memory per stream 41
+/// KiB (39 KiB to 43 KiB).` `None` if the case has none.
+fn further(case: &Case) -> Option<String> {
+    let counts = case.messages?;
+    let counts = [
+        (counts.merged_into_one, "merged into one"),
+        (counts.comments, "comments"),
+        (counts.pings, "pings"),
+        (counts.cut, "cut"),
+        (counts.refused, "refused"),
+        (counts.compressed, "compressed"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, what)| format!("{} {what}", grouped(count as f64)));
+    let costs = [Metric::CpuUsPerStreamSecond, Metric::BytesPerStream].into_iter().filter_map(|metric| {
+        let cost = case.tax.as_ref()?.get(metric)?;
+        Some(format!("{} {}", metric.words(), figure(metric, &cost.estimate)))
+    });
+    let parts: Vec<String> = counts.chain(costs).collect();
+    (!parts.is_empty()).then(|| format!("{}: {}.", case.gateway, parts.join("; ")))
 }
 
 fn counts_row(case: &Case) -> Option<Line> {
@@ -59,30 +156,39 @@ fn counts_row(case: &Case) -> Option<Line> {
 }
 
 fn times_table(model: &Model, load: &Load) -> Table {
-    let rows: Vec<Line> = model.at(load).flat_map(times_rows).collect();
+    let rows: Vec<Line> = model.at(load).flat_map(|case| times_rows(model, case)).collect();
     let is_marked = rows.iter().flat_map(|(_, cells)| cells).flatten().any(|cell| !cell.distinguishable);
     let doubt = if is_marked { format!(" {MARK}: not distinguishable.") } else { String::new() };
+    let of_streams = || model.at(load).filter(|case| case.messages.is_some());
+    let has = |kind: &&Kind| of_streams().any(|case| times_of(case, kind.times).is_some());
+    let meanings = KINDS.iter().filter(has).map(|kind| format!("{}: {}.", capital(kind.name), kind.meaning));
+    let meanings = meanings.collect::<Vec<_>>().join(" ");
     Table {
-        title: format!("Times of messages: {}", load.label),
+        title: format!("{}: {}", about(model, "Times of messages"), load.label),
         first: "gateway",
         headings: &TIMES,
         rows,
-        note: format!("{ABOUT_TIMES}{doubt}"),
+        note: format!("{}{doubt}", about(model, &meanings)),
     }
 }
 
-/// The rows of a case: one for each kind of times that were recorded.
-fn times_rows(case: &Case) -> impl Iterator<Item = Line> + '_ {
+/// The figures of these times. `None` if none were recorded.
+fn times_of(case: &Case, times: Times) -> Option<&Latency> {
+    case.times(times).filter(|times| times.samples > 0)
+}
+
+/// The rows of a case: one for each kind of times that were recorded. None without streams.
+fn times_rows<'m>(model: &'m Model, case: &'m Case) -> impl Iterator<Item = Line> + 'm {
     let tax = move |metric: Metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
-    KINDS.into_iter().filter_map(move |(times, name, p50, p99)| {
-        let figures = case.times(times)?;
+    KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |kind| {
+        let figures = times_of(case, kind.times)?;
         let cells = vec![
             time(figures.p50.as_ref()),
             time(figures.p99.as_ref()),
-            tax(p50),
-            p99.map_or_else(none, tax),
+            tax(kind.p50),
+            kind.p99.map_or_else(none, tax),
         ];
-        Some((format!("{} · {name}", case.gateway), Ok(cells)))
+        Some((format!("{} · {}", case.gateway, about(model, kind.name)), Ok(cells)))
     })
 }
 
@@ -98,7 +204,7 @@ pub(crate) fn markdown(model: &Model) -> String {
                 cells.iter().flatten().map(|cell| format!(" {} |", in_one_line(cell))).collect();
             let _ = writeln!(text, "| {} |{cells}", inline(name));
         }
-        let _ = writeln!(text, "\n{note}\n");
+        let _ = writeln!(text, "\n{}\n", inline(&note));
     }
     text
 }
@@ -109,7 +215,7 @@ pub(crate) fn html(model: &Model) -> String {
     if sections.is_empty() {
         return sections;
     }
-    format!("<h2 id=\"messages\">{HEADING}</h2>\n{sections}")
+    format!("<h2 id=\"messages\">{}</h2>\n{sections}", heading(model))
 }
 
 fn html_table(table: &Table) -> String {
@@ -120,8 +226,9 @@ fn html_table(table: &Table) -> String {
     format!(
         "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" \
          class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
-         class=\"quiet\">{note}</p></section>\n",
+         class=\"quiet\">{}</p></section>\n",
         HtmlEscape(title),
+        HtmlEscape(note),
     )
 }
 
@@ -144,6 +251,7 @@ mod tests {
     use crate::formats::html::words;
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
+    use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 
     /// A gateway that adds 50 µs to each message, and delivers this many of each trial out of order.
     fn model_with(reordered: u64) -> Model {
@@ -152,7 +260,7 @@ mod tests {
             let jitter = u64::from(round % 2);
             let direct = || via("direct", round).all_at_us(900).both_ways_us(100 + jitter, 1000);
             run.push(direct().first()).push(direct().last());
-            let one = via("a<b", round).all_at_us(1400).both_ways_us(150 + jitter, 1000);
+            let one = via("a<b", round).all_at_us(1400).both_ways_us(150 + jitter, 1000).first_byte_us(90);
             run.push(one.gateway_cpu_us(40_000).message_counts(|counts| counts.reordered = reordered));
         }
         run.model()
@@ -178,11 +286,14 @@ mod tests {
                 "a<b · response time",
                 "a<b · gap",
                 "+50",
+                "a<b · first byte",
+                "Gap: since the message before it arrived.",
             ] {
                 let escaped = word.replace('<', "&lt;");
                 assert!(text.contains(word) || text.contains(&escaped), "{word} is missing: {text}");
             }
-            assert!(!text.contains("· age"), "{text}");
+            assert!(!text.contains("· age") && !text.contains("Age:"), "{text}");
+            assert!(!text.contains("pings") && !text.contains("event"), "{text}");
         }
         let page = html(&model).expect("a page");
         assert!(page.contains("<h2 id=\"messages\">") && page.contains("a&lt;b · gap"), "{page}");
@@ -195,6 +306,32 @@ mod tests {
         assert_eq!(case["messages"]["reordered"], 28);
         assert_eq!(case["message"]["gap"]["samples"], 4 * 9000);
         assert!(case["tax"]["added_message_p50"]["distinguishable"].as_bool().expect("a boolean"));
+    }
+
+    #[test]
+    fn server_sent_events_are_called_events() {
+        let mut run = Run::closed(4);
+        for target in &mut run.record.plan.targets {
+            let stream = StreamSpec::grpc(StreamKind::ServerStream, 10, 1_000_000);
+            target.stream = Some(StreamSpec { carrier: Carrier::Events, ..stream });
+        }
+        for round in 0..4 {
+            let of = |who: &str, us: u64| via(who, round).server_stream_us(us + u64::from(round % 2), 1000);
+            run.push(of("direct", 100).first()).push(of("direct", 100).last());
+            run.push(of("a_b", 150).message_counts(|counts| {
+                (counts.comments, counts.merged_into_one) = (6000, 2);
+            }));
+        }
+        let model = run.model();
+        let text = terminal(&model, 100, false);
+        for words in ["Events of streams", "CPU/event", "a_b · first event", "a_b · age", "Times of events"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("Messages of") && !text.contains("first message"), "{text}");
+        let text = markdown(&model);
+        assert!(text.contains("a\\_b: 8 merged into one; 24,000 comments."), "{text}");
+        let sentence = &model.summary[0].sentence;
+        assert!(sentence.contains(" to each event at 4 connections"), "{sentence}");
     }
 
     #[test]

@@ -11,9 +11,9 @@ use hoptax_stats::Estimate;
 const MOST_DIFFERENCES: usize = 4;
 
 /// The ranking in words. It names the winner, or the gateways that share the lead, and says how much more the
-/// others add.
-pub(crate) fn in_words(ranking: &Ranking<'_>) -> String {
-    let at = at(ranking);
+/// others add. `message` is the word for one message.
+pub(crate) fn in_words(ranking: &Ranking<'_>, message: &str) -> String {
+    let at = at(ranking, message);
     let mut left = MOST_DIFFERENCES;
     let mut answer = match ranking.leaders.as_slice() {
         [winner] => won(winner, ranking, &at),
@@ -45,13 +45,13 @@ pub(crate) fn in_words(ranking: &Ranking<'_>) -> String {
     answer
 }
 
-/// The order of the gateways, without amounts.
-pub(crate) fn order_in_words(ranking: &Ranking<'_>) -> String {
+/// The order of the gateways, without amounts. `message` as in [`in_words`].
+pub(crate) fn order_in_words(ranking: &Ranking<'_>, message: &str) -> String {
     let names =
         |gateways: &[Ranked<'_>]| gateways.iter().map(|one| one.gateway.to_owned()).collect::<Vec<_>>();
     let more =
         |gateways: &[Ranked<'_>]| format!(" {} {} more", listed(&names(gateways)), add(gateways.len()));
-    let at = at(ranking);
+    let at = at(ranking, message);
     let mut answer = match ranking.leaders.as_slice() {
         [winner] => format!("Only the order is known: {} adds least {at}.", winner.gateway),
         leaders => {
@@ -73,8 +73,11 @@ pub(crate) fn order_in_words(ranking: &Ranking<'_>) -> String {
 }
 
 /// The figure and the load point that the answer is about.
-fn at(ranking: &Ranking<'_>) -> String {
-    let each = if ranking.metric == Metric::AddedP50 { "" } else { "per message " };
+fn at(ranking: &Ranking<'_>, message: &str) -> String {
+    let each = match ranking.metric {
+        Metric::AddedP50 => String::new(),
+        _ => format!("per {message} "),
+    };
     format!("{each}at the median {}", place(ranking.load))
 }
 

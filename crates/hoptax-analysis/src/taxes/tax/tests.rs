@@ -200,6 +200,42 @@ fn ages_are_compared_if_only_the_server_sends_a_stream() {
 }
 
 #[test]
+fn streams_have_costs_and_times_of_their_own() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        let of = |who: &str, us: u64| {
+            let one = via(who, round).server_stream_us(us, 1000).first_byte_us(us + 1);
+            one.headers_us(us + 2).reach_us(us + 3).open_streams(50)
+        };
+        run.push(of("direct", 40).first()).push(of("direct", 40).last());
+        run.push(of("nginx", 100).gateway_cpu_us(22_000));
+    }
+    let tax = tax(&run, "nginx");
+    let estimate = |metric| tax.get(metric).expect("measured").estimate.estimate;
+    for metric in [Metric::AddedFirstByteP50, Metric::AddedHeadersP50, Metric::AddedReachP50] {
+        assert!((estimate(metric) - 60.0).abs() < 0.5, "{metric:?}: {}", estimate(metric));
+    }
+    // 22 ms of CPU time for 50 streams in one second.
+    assert!((estimate(Metric::CpuUsPerStreamSecond) - 440.0).abs() < 1e-9);
+    let floor = &run.analyse().noise_floor[0];
+    assert_eq!(floor.get(Metric::CpuUsPerStreamSecond), Some(0.0));
+}
+
+#[test]
+fn plain_responses_have_a_tax_of_the_first_byte_alone() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        let of = |who: &str, us: u64| via(who, round).first_byte_us(us);
+        run.push(of("direct", 80).first()).push(of("direct", 80).last()).push(of("nginx", 130));
+    }
+    let tax = tax(&run, "nginx");
+    let added = tax.get(Metric::AddedFirstByteP50).expect("measured");
+    assert!((added.estimate.estimate - 50.0).abs() < 0.5 && added.distinguishable, "{added:?}");
+    assert_eq!(tax.further.len(), 1);
+    assert_eq!(run.analyse().noise_floor[0].further.len(), 1);
+}
+
+#[test]
 fn cpu_time_is_not_divided_by_messages_if_there_were_other_requests_too() {
     let mut run = Run::closed(1);
     for round in 0..3 {

@@ -1,5 +1,6 @@
 //! Generates the short answer and the sentences about each gateway from the figures.
 
+use crate::sections::messages::word;
 use crate::words::answer;
 use crate::words::format::Scale;
 use crate::words::over_load;
@@ -21,6 +22,7 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
     gateways.sort_by(|one, other| tax(&one.label).total_cmp(&tax(&other.label)));
     let has_answer = answer(run, analysis).is_some();
+    let message = word(&run.plan.targets);
     gateways
         .into_iter()
         .map(|contender| {
@@ -28,7 +30,7 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
                 Some(failure) => {
                     (format!("{} was not measured: {}", contender.label, stop(&failure.message)), Vec::new())
                 }
-                None => about(&contender.label, analysis),
+                None => about(&contender.label, analysis, message),
             };
             // If there is an answer, it already says for all gateways what changes with the load.
             if !has_answer && let Some((load, _)) = median(&contender.label, analysis) {
@@ -40,7 +42,8 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
 }
 
 /// A sentence about the added latency, and further sentences as details.
-fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
+/// `message` is the word for one message.
+fn about(gateway: &str, analysis: &Analysis, message: &str) -> (String, Vec<String>) {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
     let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
     let Some(latency) = case_of(&measured, headline::for_latency) else {
@@ -58,7 +61,7 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
         return (sentence, extra.into_iter().collect());
     }
     let (added, mut details) = latency_parts(latency, analysis);
-    let added = match added_to_messages(latency, analysis) {
+    let added = match added_to_messages(latency, analysis, message) {
         Some(to_messages) => {
             details.insert(0, format!("For whole calls, it {added}."));
             to_messages
@@ -123,11 +126,12 @@ pub(crate) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     let mut void = analysis.findings.iter().filter(is_void).map(|finding| finding.concerns.figures);
     let competitors = competitors(run, &analysis.prices);
     let ranking = analysis.ranking(&competitors)?;
+    let message = word(&run.plan.targets);
     if let Some(first) = void.next() {
         let holds = first == Figures::Machine && void.all(|figures| figures == Figures::Machine);
-        return holds.then(|| answer::order_in_words(&ranking));
+        return holds.then(|| answer::order_in_words(&ranking, message));
     }
-    Some(answer::in_words(&ranking) + &over_load::in_words(analysis, ranking.load, &competitors))
+    Some(answer::in_words(&ranking, message) + &over_load::in_words(analysis, ranking.load, &competitors))
 }
 
 fn nothing(gateway: &str, cases: &[&Case]) -> String {
@@ -184,7 +188,7 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
 
 /// The time added to each message in words, if calls have streams: to its response time, or to its age if
 /// only the server sends a stream. `None` without such times.
-fn added_to_messages(case: &Case, analysis: &Analysis) -> Option<String> {
+fn added_to_messages(case: &Case, analysis: &Analysis, message: &str) -> Option<String> {
     let tax = case.tax.as_ref()?;
     let of = |p50: Metric, p99: Metric| Some((p50, tax.get(p50)?, tax.get(p99)));
     let (metric, median, p99) = of(Metric::AddedMessageP50, Metric::AddedMessageP99)
@@ -192,18 +196,18 @@ fn added_to_messages(case: &Case, analysis: &Analysis) -> Option<String> {
     let at = place(&case.load);
     if median.estimate.interval().is_none() {
         let alone = "one trial: no interval, not distinguishable from noise";
-        return Some(format!("adds {} to each message at the median, {at} ({alone})", time(median)));
+        return Some(format!("adds {} to each {message} at the median, {at} ({alone})", time(median)));
     }
     if !median.distinguishable {
         let floor = analysis.noise_floor.get(case.load.index).and_then(|floor| floor.get(metric));
         let within = within(median, floor);
         return Some(format!(
-            "adds nothing distinguishable from noise to messages at the median {at} {within}"
+            "adds nothing distinguishable from noise to {message}s at the median {at} {within}"
         ));
     }
     let p99 = p99.filter(|p99| p99.distinguishable).map(|p99| at_percentile(p99, "p99"));
     let added: Vec<String> = std::iter::once(at_percentile(median, "the median")).chain(p99).collect();
-    Some(format!("adds {} to each message {at}", added.join(" and ")))
+    Some(format!("adds {} to each {message} {at}", added.join(" and ")))
 }
 
 /// The added time at the highest resolved percentile of the tail, in words. `None` if none is resolved.
