@@ -1,6 +1,7 @@
 //! The handshake of WebSockets that loads send (RFC 6455, section 4.1).
 
-use hoptax_wire::websocket::{DEFLATE, EXTENSIONS, KEY, VERSION};
+pub use hoptax_wire::websocket::EXTENSIONS;
+use hoptax_wire::websocket::{DEFLATE, KEY, VERSION};
 
 /// Key of all handshakes: 16 bytes in base64. A key keeps caches from answering, which need not be
 /// unpredictable for this: the bytes are `hoptax-websocket`.

@@ -164,7 +164,16 @@ impl HttpClient<'_> {
     /// # Errors
     /// As [`Self::send`].
     pub fn status(&self, request: &[u8]) -> anyhow::Result<u16> {
-        Ok(self.exchange(request, false, 0)?.0.status)
+        Ok(self.head(request)?.status)
+    }
+
+    /// Sends `request` and returns the head of the response, without waiting for the body. The status can be
+    /// 101, if the request asks for another protocol.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn head(&self, request: &[u8]) -> anyhow::Result<Answer> {
+        Ok(self.exchange(request, false, 0)?.0)
     }
 
     /// Opens a connection for requests one after the other. With TLS, the first request performs the
@@ -441,7 +450,10 @@ fn read_answer(
     mut read: impl FnMut(&mut [u8], Awaited) -> Result<usize, RequestError>,
 ) -> Result<(Answer, bool), RequestError> {
     let mut decoder = ResponseDecoder::new();
-    decoder.begin(to_head);
+    match most {
+        0 => decoder.begin_upgrade(),
+        _ => decoder.begin(to_head),
+    }
     let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new() };
     let mut begun = !input.is_empty();
     loop {

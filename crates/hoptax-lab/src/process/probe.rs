@@ -2,6 +2,7 @@
 
 use crate::features::Change;
 use hoptax_format::Address;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::{Plan, Target, units};
@@ -45,7 +46,10 @@ impl Probe {
         // The service may accept nothing else than the load's version.
         let version = if plan.is_http2_only() { HttpVersion::Http2 } else { HttpVersion::Http11 };
         let probe = Self { target: spec(&plan.targets[0]), files: files.collect(), version, timeout };
-        if target::first_request(&probe.target, &probe.files, SEED, HttpVersion::Http11).is_ok() {
+        // Over HTTP/2, the handshake of a WebSocket is another request.
+        let is_possible = version != HttpVersion::Http2 || !is_socket(&plan.targets[0]);
+        let request = target::first_request(&probe.target, &probe.files, SEED, HttpVersion::Http11);
+        if is_possible && request.is_ok() {
             return probe;
         }
         let path = &plan.targets[0].path;
@@ -82,8 +86,14 @@ impl Probe {
     }
 }
 
+fn is_socket(target: &Target) -> bool {
+    target.stream.is_some_and(|stream| stream.carrier == Carrier::WebSocket)
+}
+
 fn spec(target: &Target) -> TargetSpec {
-    let body = target.body.as_ref().and_then(|body| hoptax_servers::upstream::bytes(body).ok());
+    // The body of a WebSocket is a message, which comes after the handshake.
+    let body = target.body.as_ref().filter(|_| !is_socket(target));
+    let body = body.and_then(|body| hoptax_servers::upstream::bytes(body).ok());
     // The probe sends its request as a whole: one message of a stream.
     let single = Target { stream: None, ..target.clone() };
     let body = body.map(|content| single.body_of(content)).unwrap_or_default();

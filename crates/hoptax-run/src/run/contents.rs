@@ -3,6 +3,7 @@
 
 use anyhow::Context as _;
 use hoptax_format::grpc;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_host::probe::leg::Messages;
 use hoptax_load::target::first_request;
@@ -110,12 +111,15 @@ pub fn state_empty_body(headers: &mut Vec<(String, String)>, body: Option<&[u8]>
     }
 }
 
-/// Replaces the streams of the client by one message, for requests that are sent as a whole.
+/// Replaces the streams of the client by one message, for requests that are sent as a whole. Of a WebSocket,
+/// only the handshake remains.
 pub(super) fn with_one_message(targets: &mut [TargetSpec]) {
     for target in targets {
-        if target.stream.take().is_some() {
+        match target.stream.take().map(|stream| stream.carrier) {
             // Bodies have at most 1 GiB, so they have a prefix.
-            target.body = grpc::body(&target.body).unwrap_or_default();
+            Some(Carrier::Grpc) => target.body = grpc::body(&target.body).unwrap_or_default(),
+            Some(Carrier::WebSocket) => target.body.clear(),
+            Some(Carrier::Events) | None => {}
         }
     }
 }
@@ -156,6 +160,17 @@ mod tests {
         with_one_message(&mut specs);
         assert_eq!((specs[0].stream, &specs[0].body[..6]), (None, &[0, 0, 0, 0, 20, 7][..]));
         assert_eq!(specs[1].body, [7; 20]);
+    }
+
+    #[test]
+    fn only_the_handshake_of_a_websocket_is_sent_as_a_whole() {
+        let stream = |carrier| StreamSpec { carrier, ..StreamSpec::grpc(StreamKind::BothWays, 3, 0) };
+        let target = |carrier| Target { stream: Some(stream(carrier)), ..Target::get("/") };
+        let spec = |carrier| request(&target(carrier), vec![7; 20], "a");
+        let mut specs = [spec(Carrier::WebSocket), spec(Carrier::Events)];
+        with_one_message(&mut specs);
+        let left = specs.map(|spec| (spec.stream, spec.body.len()));
+        assert_eq!(left, [(None, 0), (None, 20)]);
     }
 
     #[test]

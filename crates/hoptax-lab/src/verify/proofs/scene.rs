@@ -1,6 +1,7 @@
 //! Sends requests for proofs through a gateway, and reads the requests that the gateway's upstream received.
 
 use crate::features::{Change, Credentials, credential};
+use crate::verify::messages::plain_headers;
 use crate::verify::{Requests, SEED};
 use hoptax_format::Address;
 use hoptax_format::spec::{HttpVersion, TargetSpec, TlsSpec};
@@ -79,7 +80,7 @@ impl Scene<'_> {
         let mut request = Request {
             method: "GET",
             path: self.change.prefix.clone() + &path,
-            headers: target.headers.clone(),
+            headers: plain_headers(&target.headers),
             tls: self.change.tls.clone(),
             from: None,
             proxy_header: self.change.proxy_protocol.map(ProxyHeader::of_client),

@@ -14,7 +14,7 @@ use super::trial::{self, load_spec};
 use super::warm_up::Settled;
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_format::grpc::Status;
-use hoptax_format::messages::StreamKind;
+use hoptax_format::messages::{Carrier, StreamKind};
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::{Check, TargetSpec};
 use hoptax_format::{Address, clock};
@@ -522,7 +522,7 @@ impl Flow<'_> {
             files: self.run.contents.files.clone(),
             versions: self.run.plan.versions(),
             varies: self.run.plan.targets.iter().map(varies).collect(),
-            ignored_headers: self.run.plan.targets.iter().map(|one| one.ignore_headers.clone()).collect(),
+            ignored_headers: self.run.plan.targets.iter().map(ignored_headers).collect(),
             direct: self.upstream.facts().change.clone(),
         }
     }
@@ -595,11 +595,23 @@ fn varies(target: &Target) -> bool {
     target.varies || target.stream.is_some_and(|stream| stream.kind == StreamKind::ServerStream)
 }
 
+/// Names of the headers that are not compared with direct's. A gateway may agree on other extensions of a
+/// WebSocket than direct does, which a finding reports.
+fn ignored_headers(target: &Target) -> Vec<String> {
+    let is_socket = target.stream.is_some_and(|stream| stream.carrier == Carrier::WebSocket);
+    let extensions = is_socket.then(|| hoptax_format::websocket::EXTENSIONS.to_owned());
+    target.ignore_headers.iter().cloned().chain(extensions).collect()
+}
+
 /// The check of the status that a target has by default.
 fn default_status(target: &TargetSpec) -> Option<Check> {
+    let statuses = match target.stream.map(|stream| stream.carrier) {
+        Some(Carrier::WebSocket) => (101, 101),
+        _ => (200, 399),
+    };
     let (own, default) = match target.grpc {
         true => (Check::Grpc(Vec::new()), Check::Grpc(vec![Status::Ok])),
-        false => (Check::Status(Vec::new()), Check::Status(vec![(200, 399)])),
+        false => (Check::Status(Vec::new()), Check::Status(vec![statuses])),
     };
     let is_own = |check: &Check| std::mem::discriminant(check) == std::mem::discriminant(&own);
     (!target.checks.iter().any(is_own)).then_some(default)
