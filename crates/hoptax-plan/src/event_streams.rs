@@ -1,5 +1,6 @@
 //! Limits of the built-in upstream's server-sent events, for plans and for `hoptax upstream`.
 
+use crate::calls::LONGEST_MESSAGE;
 use crate::units::{UnitError, show_size};
 use hoptax_format::messages::{ENDLESS, Stamp};
 use hoptax_record::plan::UpstreamEvents;
@@ -55,18 +56,19 @@ pub fn check(events: &UpstreamEvents) -> Result<(), UnitError> {
     if !is_possible(split) {
         return Err(UnitError::new(format!("an event cannot be sent in {split} writes"), limits));
     }
+    if split > bytes {
+        return Err(UnitError::new(
+            format!("an event of {bytes}B cannot be sent in {split} writes"),
+            "use fewer writes or more bytes",
+        ));
+    }
     if *split > 1 && *per_write > 1 {
         return Err(UnitError::new(
             "a write cannot have several events and also a part of one",
             "leave out the number of events of a write, or the number of writes of an event",
         ));
     }
-    if u64::from(*bytes) * u64::from(*per_write) > LONGEST_WRITE {
-        return Err(UnitError::new(
-            format!("a write of {per_write} events of {bytes}B is too long"),
-            format!("use at most {} in a write", show_size(LONGEST_WRITE)),
-        ));
-    }
+    check_write(*bytes, *per_write)?;
     if *count == ENDLESS && gap.is_zero() {
         return Err(UnitError::new(
             "endless events without a gap would fill the connection",
@@ -78,6 +80,24 @@ pub fn check(events: &UpstreamEvents) -> Result<(), UnitError> {
             "the time until a comment is zero",
             "use a time such as 15s, or leave it out",
         ));
+    }
+    Ok(())
+}
+
+/// Checks the length of a write, which the upstream keeps in memory. `bytes` is the length of the data of an
+/// event.
+///
+/// # Errors
+/// If an event or the write is too long.
+pub fn check_write(bytes: u32, per_write: u32) -> Result<(), UnitError> {
+    let (bytes, per_write) = (u64::from(bytes), u64::from(per_write));
+    for (length, most, what) in
+        [(bytes, LONGEST_MESSAGE, "an event"), (bytes * per_write, LONGEST_WRITE, "a write")]
+    {
+        if length > most {
+            let help = format!("use at most {}", show_size(most));
+            return Err(UnitError::new(format!("{what} of {length}B is too long"), help));
+        }
     }
     Ok(())
 }
@@ -114,7 +134,7 @@ mod tests {
             USUAL,
             shortest,
             UpstreamEvents { count: ENDLESS, per_write: 1000, ..USUAL },
-            UpstreamEvents { split: 1000, heartbeat: Some(Duration::from_secs(15)), ..USUAL },
+            UpstreamEvents { split: 64, heartbeat: Some(Duration::from_secs(15)), ..USUAL },
         ] {
             assert_eq!(check(&right), Ok(()), "{right:?}");
         }
@@ -124,7 +144,9 @@ mod tests {
             (UpstreamEvents { per_write: 0, ..USUAL }, "a write cannot have 0 events"),
             (UpstreamEvents { split: 1001, ..USUAL }, "an event cannot be sent in 1001 writes"),
             (UpstreamEvents { split: 2, per_write: 2, ..USUAL }, "several events and also a part"),
+            (UpstreamEvents { split: 65, ..USUAL }, "an event of 64B cannot be sent in 65 writes"),
             (UpstreamEvents { bytes: 1 << 20, per_write: 17, ..USUAL }, "use at most 16MiB"),
+            (UpstreamEvents { bytes: 5 << 20, ..USUAL }, "use at most 4MiB"),
             (UpstreamEvents { count: ENDLESS, gap: Duration::ZERO, ..USUAL }, "would fill the connection"),
             (UpstreamEvents { heartbeat: Some(Duration::ZERO), ..USUAL }, "the time until a comment"),
         ] {

@@ -2,6 +2,7 @@
 
 use super::reader::{Reader, Timed};
 use crate::calls;
+use crate::event_streams;
 use crate::raw::{Placed, RawEvents, RawUpstreamEvents, Short};
 use crate::units;
 use crate::{Upstream, UpstreamEvents};
@@ -41,6 +42,9 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamEven
     if count == ENDLESS && gap.is_zero() {
         let message = "endless events without a `gap` would be sent without a pause";
         reader.fault(count_place, message, "add `gap`, such as 100ms");
+    }
+    if let Err(error) = event_streams::check_write(bytes, per_write) {
+        reader.fault(place, error.message, error.help);
     }
     let events = UpstreamEvents { count, gap, bytes, first, per_write, split: parts, heartbeat };
     let silence = gap.max(first).min(heartbeat.unwrap_or(Duration::MAX));
