@@ -1,6 +1,6 @@
 //! `amplification`: the upstream received more or fewer requests than the clients sent.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -38,6 +38,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let fewer = |measured: Measured<'_>| {
         fewer(measured)
             .filter(|_| !subject.rejects_by_events_only(measured.1) && subject.limited(measured).is_none())
+            // Handshakes that the gateway refuses do not reach the upstream.
+            .filter(|_| !tunnel_refused::is_raised(subject, measured.0))
     };
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }

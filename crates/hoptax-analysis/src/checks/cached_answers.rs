@@ -1,6 +1,6 @@
 //! `cached-answers`: a cache answered instead of the upstream, and there is no ledger that would show it.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, tunnel_refused};
 
 const CODE: &str = "cached-answers";
 const ADVICE: &str = "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or \
@@ -33,7 +33,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    if trials.iter().any(|trial| trial.record.ledger.is_some()) {
+    let has_ledger = trials.iter().any(|trial| trial.record.ledger.is_some());
+    if has_ledger || tunnel_refused::is_raised(subject, case) {
         return None;
     }
     let contender = subject.run.contenders.iter().find(|one| one.label == case.gateway);

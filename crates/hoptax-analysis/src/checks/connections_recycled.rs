@@ -2,6 +2,7 @@
 
 use super::keepalive_lost::LOST;
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence};
+use hoptax_format::spec::HttpVersion;
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
@@ -29,7 +30,10 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
+    // Over HTTP/1, a connection ends with its WebSocket.
+    let has_websockets = subject.has_websockets();
+    let pairs = subject.pairs().filter(|(via, _)| !has_websockets || via.0.load.http == HttpVersion::Http2);
+    pairs.filter_map(|(via, direct)| of_pair(via, direct)).collect()
 }
 
 /// Connections that the server ended, in trials without events.
@@ -121,6 +125,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
+    use hoptax_format::messages::Carrier;
     use hoptax_format::record::Http2Tally;
 
     fn ended(trial: MadeTrial, goaways: u64) -> MadeTrial {
@@ -162,6 +167,13 @@ mod tests {
         let mut run = Run::closed(1);
         run.push(ended(via("direct", 0), 6).first());
         run.push(ended(via("nginx", 0), 6)).push(ended(via("haproxy", 0), 4)).push(via("older", 0));
+        assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn not_raised_by_websockets() {
+        let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
+        run.push(via("direct", 0).first()).push(via("nginx", 0).opened(10, 10));
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -81,7 +81,8 @@ fn is_possible(subject: &Subject<'_>, (case, _): Measured<'_>) -> bool {
                 | GatewayKind::Http2Hop { delay: Some(_), .. }
         )
     };
-    of_upstream.as_millis() < 10 && !subject.gateway(&case.gateway).is_some_and(is_delaying)
+    let is_delayed = of_upstream.as_millis() >= 10 || subject.has_scheduled_streams();
+    !is_delayed && !subject.gateway(&case.gateway).is_some_and(is_delaying)
 }
 
 /// Service times of a case around the delay of an acknowledgement.
@@ -153,6 +154,7 @@ mod tests {
     use super::*;
     use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
+    use hoptax_format::messages::Carrier;
 
     /// A trial with 1,000 requests on reused connections. Every `nth` request takes `slow_us`, and the others
     /// 300 µs. The first byte takes 200 µs.
@@ -196,5 +198,12 @@ mod tests {
         (0..1000u64).for_each(|index| times.record(25_000_000 + index * 35_000).expect("in range"));
         load.histograms.service_time = Encoded::new(&times);
         assert!(found(spread).is_empty(), "times from 25 to 60 ms are not a mode");
+    }
+
+    #[test]
+    fn not_raised_by_streams_that_last_as_long() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]).streams(Carrier::Events, 44);
+        run.push(made("nginx", 1, 43_000));
+        assert_eq!(raised(&run, CODE), []);
     }
 }

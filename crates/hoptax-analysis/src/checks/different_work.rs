@@ -3,11 +3,12 @@
 //! Verification compares answers before the first trial. This check compares the status and the body length
 //! under load. It does not compare header fields, because gateways add some.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
 use crate::Trial;
 use hoptax_format::grpc::Status;
+use hoptax_format::messages::Carrier;
 use hoptax_format::record::Counts;
-use hoptax_plan::{Feature, Gateway};
+use hoptax_plan::{Feature, Gateway, Target};
 use hoptax_stats::{mean, share, standard_deviation};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,9 +35,9 @@ pub(super) fn rule() -> Rule {
             "more than {0} of the gateway's answers have another status than direct's, or their mean body \
              length differs by more than {0}, and by more than {ERRORS} standard errors. Differences that a \
              feature is meant to cause do not count: shorter bodies with `gzip`, and rejections that a \
-             `rate-limit` explains. With `varies: true`, and if a body was compressed before the first \
-             trial, a length counts only if it is more than {1} outside of the lengths seen then. It is a \
-             warning",
+             `rate-limit` explains. With `varies: true`, of event streams, and if a body was compressed \
+             before the first trial, a length counts only if it is more than {1} outside of the lengths seen \
+             then. It is a warning",
             percent(DIFFERENT),
             percent(LOOSE)
         ),
@@ -59,9 +60,13 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let features = features.map_or(&[][..], Gateway::features);
     // These differences are intended: rate limits reject requests, and gzip shortens bodies.
     let is_limited = features.iter().any(|feature| feature.is_reachable_limit());
-    let statuses = statuses(via, direct, features).filter(|_| !is_limited);
+    let is_refused = tunnel_refused::is_raised(subject, via.0);
+    let statuses = statuses(via, direct, features).filter(|_| !is_limited && !is_refused);
     let expected = Expected::new(subject, &via.0.gateway);
-    let bodies = bodies(via.1, direct.1, expected).filter(|_| !features.contains(&Feature::Gzip));
+    // Streams that end with the load have as many messages as arrived until then. WebSockets have no body.
+    let has_bodies = !subject.has_open_ended_streams() && !subject.has_websockets();
+    let is_compared = has_bodies && !features.contains(&Feature::Gzip);
+    let bodies = bodies(via.1, direct.1, expected).filter(|_| is_compared);
     let certain = bodies.filter(|_| !expected.is_loose);
     let worst = statuses.into_iter().chain(certain.map(|bodies| bodies.2)).reduce(f64::max);
     let worst = worst.or(bodies.map(|_| 0.0))?;
@@ -141,7 +146,8 @@ fn compared_statuses(counts: &Counts, features: &[Feature]) -> BTreeMap<u16, u64
 struct Expected {
     /// Difference between the gateway's mean length and direct's mean length before the first trial, bytes.
     offset: f64,
-    /// True if bodies vary, or a side compresses them. Then lengths differ between responses.
+    /// True if bodies vary or are event streams, or a side compresses them. Then lengths differ between
+    /// responses.
     is_loose: bool,
     /// True if the plan has a single target.
     is_single: bool,
@@ -152,13 +158,17 @@ impl Expected {
         let targets = &subject.run.plan.targets;
         let contender = subject.run.contenders.iter().find(|one| one.label == gateway);
         let seen = contender.map_or(&[][..], |one| one.bodies.as_slice());
+        // Event streams can have comments, whose number depends on time.
+        let has_events = |target: &Target| {
+            target.stream.is_some_and(|stream| stream.carrier == Carrier::Events)
+        };
         let offset = seen.iter().filter_map(|one| {
             let target = targets.iter().find(|target| target.name == one.target)?;
             Some(target.share_of(targets) * (one.gateway as f64 - one.direct as f64))
         });
         Self {
             offset: offset.sum(),
-            is_loose: !seen.is_empty() || targets.iter().any(|target| target.varies),
+            is_loose: !seen.is_empty() || targets.iter().any(|target| target.varies || has_events(target)),
             is_single: targets.len() == 1,
         }
     }
@@ -199,6 +209,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, features, via};
+    use hoptax_format::messages::ENDLESS;
     use hoptax_format::random::Random;
 
     #[test]
@@ -296,5 +307,19 @@ mod tests {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.trials.last_mut().expect("nginx").load_record.as_mut().expect("loaded").bytes.received *= 2;
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn bodies_of_streams_may_differ() {
+        for (carrier, messages, bytes, expected) in [
+            (Carrier::Events, 10, 1020 * 1000, 0),
+            (Carrier::Events, 10, 500 * 1000, 1),
+            (Carrier::Events, ENDLESS, 500 * 1000, 0),
+            (Carrier::WebSocket, 10, 500 * 1000, 0),
+        ] {
+            let mut run = Run::closed(1).streams(carrier, messages);
+            run.push(via("direct", 0).first()).push(via("nginx", 0).body_bytes(bytes));
+            assert_eq!(raised(&run, CODE).len(), expected, "{carrier:?} {messages} {bytes}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `few-samples`: too few samples lie above a reported percentile.
 
 use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence};
+use crate::Case;
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
@@ -13,7 +14,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "note; a warning if the median is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples of a case, all trials together, lie above a reported percentile"
+            "fewer than {ABOVE} samples of a case, all trials together, lie above a reported percentile (of \
+             streams that end with the load: samples of messages)"
         ),
         seen: "The p99.9 of 500 requests is the slowest request, which depends on chance.",
         advice: "Measure more rounds (a longer `time`), or at a higher rate.",
@@ -21,7 +23,15 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.measured().filter_map(shown).collect()
+    let of_messages = subject.has_only_endless_streams();
+    subject.measured().filter_map(|measured| shown(of_messages, measured)).collect()
+}
+
+/// Number of messages that have a time.
+fn message_samples(case: &Case) -> Option<u64> {
+    let message = case.message.as_ref()?;
+    let times = [&message.age, &message.response_time, &message.gap];
+    times.into_iter().flatten().map(|times| times.samples).max()
 }
 
 /// The percentiles in `of` that need more than `samples` samples.
@@ -30,8 +40,12 @@ fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
     of.iter().copied().filter(few).collect()
 }
 
-fn shown((case, _): Measured<'_>) -> Option<Finding> {
-    let samples = case.response_time.as_ref()?.samples;
+fn shown(of_messages: bool, (case, _): Measured<'_>) -> Option<Finding> {
+    // The response times of streams that end with the load say nothing.
+    let samples = match of_messages {
+        true => message_samples(case)?,
+        false => case.response_time.as_ref()?.samples,
+    };
     let doubtful = doubtful(samples, &Statistic::ALL);
     let (least, most) = (*doubtful.first()?, needed(doubtful.last()?.quantile()?));
     let names: Vec<&str> = doubtful.iter().map(|statistic| statistic.name()).collect();
@@ -61,6 +75,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, via};
+    use hoptax_format::messages::{Carrier, ENDLESS};
 
     #[test]
     fn raised_below_ten_samples_above_a_percentile() {
@@ -94,5 +109,15 @@ mod tests {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).response_times_us((0..10_000).map(|index| 100 + index % 50)));
         assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn of_endless_streams_the_messages_count() {
+        let mut run = Run::closed(1).streams(Carrier::Events, ENDLESS);
+        run.push(via("nginx", 0).response_times_us(100..110).server_stream_us(40, 1000));
+        assert_eq!(raised(&run, CODE), []);
+        let mut run = Run::closed(1).streams(Carrier::Events, 10);
+        run.push(via("nginx", 0).response_times_us(100..110).server_stream_us(40, 1000));
+        assert_eq!(raised(&run, CODE).len(), 1);
     }
 }

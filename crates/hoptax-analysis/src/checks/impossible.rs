@@ -63,10 +63,13 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    // A stream that ends with the load is shorter if it began later.
+    let is_compared = !subject.has_open_ended_streams();
+    let pairs = subject.pairs().filter(|_| is_compared);
     subject
         .measured()
         .filter_map(|measured| contradictions(measured).or_else(|| littles_law(measured)))
-        .chain(subject.pairs().filter_map(|(via, direct)| faster(subject, via, direct)))
+        .chain(pairs.filter_map(|(via, direct)| faster(subject, via, direct)))
         .collect()
 }
 
@@ -315,6 +318,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, open_point, via};
+    use hoptax_format::messages::{Carrier, ENDLESS};
 
     fn only(made: MadeTrial) -> Finding {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
@@ -403,5 +407,15 @@ mod tests {
         assert!(findings[0].evidence["seen"]["shorter_way"]["via_us"].as_f64().expect("µs") < 101.0);
         insta::assert_snapshot!(texts(&findings));
         assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
+    }
+
+    #[test]
+    fn streams_that_end_with_the_load_may_be_shorter() {
+        let found = |messages: u32| {
+            let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]).streams(Carrier::Events, messages);
+            run.push(via("direct", 0).first().all_at_us(900)).push(via("nginx", 0).all_at_us(200));
+            raised(&run, CODE).len()
+        };
+        assert_eq!([found(10), found(ENDLESS)], [1, 0]);
     }
 }

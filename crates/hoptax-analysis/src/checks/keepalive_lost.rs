@@ -61,14 +61,19 @@ struct Lost {
 }
 
 impl Lost {
-    fn of((case, trials): Measured<'_>) -> Option<Self> {
+    fn of(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Self> {
         let counts = case.counts.as_ref()?;
         let opened = case.connections.as_ref()?.opened;
         let after_first = trials.iter().map(|trial| trial.load.connections.closed_after_first).sum();
         let on_reuse: u64 = trials.iter().map(|trial| trial.load.connections.closed_on_reuse).sum();
         // If there is a limit on requests per connection, the load requires new connections. In each trial,
         // each connection of the load may be replaced once more than this limit requires.
-        let asked = case.load.requests_per_connection.map_or(0, |limit| {
+        let per_connection = match subject.has_websockets() && case.load.http != HttpVersion::Http2 {
+            // The connection of a WebSocket is never used again.
+            true => Some(1),
+            false => case.load.requests_per_connection,
+        };
+        let asked = per_connection.map_or(0, |limit| {
             counts.sent.div_ceil(u64::from(limit.max(1)))
                 + u64::from(case.load.connections) * trials.len() as u64
         });
@@ -159,9 +164,9 @@ fn compared(case: &Case, kept_elsewhere: bool) -> &'static str {
 
 fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let case = measured.0;
-    let lost = Lost::of(measured).filter(Lost::matters)?;
+    let lost = Lost::of(subject, measured).filter(Lost::matters)?;
     let mut others = subject.measured().filter(|(other, _)| other.load.index == case.load.index);
-    let kept_elsewhere = others.any(|other| Lost::of(other).is_some_and(|lost| !lost.matters()));
+    let kept_elsewhere = others.any(|other| Lost::of(subject, other).is_some_and(|lost| !lost.matters()));
     let (counts, connections) = (case.counts.as_ref()?, case.connections.as_ref()?);
     let can_retry = subject.run.plan.targets.iter().any(|target| is_idempotent(&target.method));
     let mut evidence = evidence([
@@ -195,6 +200,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{MadeTrial, Run, closed_point, via};
+    use hoptax_format::messages::Carrier;
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -320,5 +326,12 @@ mod tests {
         let mut run = Run::with_load(vec![load]);
         run.push(via("mine", 0).opened(500, 490));
         assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_websockets() {
+        let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
+        run.push(via("direct", 0).first().opened(1000, 0)).push(via("nginx", 0).opened(1000, 1000));
+        assert_eq!(raised(&run, CODE), []);
     }
 }

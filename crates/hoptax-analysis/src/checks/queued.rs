@@ -49,6 +49,10 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    // The service time of a stream is that of its schedule, and not that of the upstream's work.
+    if subject.has_scheduled_streams() {
+        return Vec::new();
+    }
     subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct.0)).collect()
 }
 
@@ -148,6 +152,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, via};
+    use hoptax_format::messages::Carrier;
     use hoptax_format::record::Http2Tally;
     use hoptax_plan::LoadPoint;
 
@@ -222,5 +227,13 @@ mod tests {
             run.push(via("mine", 0).all_at_us(5000).throughput(700).generator_busy(20).http2(tally));
             assert_eq!(raised(&run, CODE).len(), expected, "{stream_limit:?}");
         }
+    }
+
+    #[test]
+    fn not_raised_by_streams() {
+        let mut run = Run::closed(128).streams(Carrier::Events, 10);
+        run.push(via("direct", 0).first().all_at_us(5000).throughput(25_600).generator_busy(20));
+        run.push(via("mine", 0).all_at_us(40_000).throughput(3200).generator_busy(20));
+        assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -1,7 +1,7 @@
 //! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
 use super::rate_limit::{INEXACT, Limited, TOO_MANY};
-use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
 use crate::Case;
 use crate::thresholds::{DOUBTFUL, MISDIRECTED};
 use hoptax_plan::GatewayKind;
@@ -41,6 +41,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(_, trials)| !subject.rejects_by_events_only(trials))
         .filter_map(|measured| match subject.limited(measured) {
             Some(limited) => Some(by_the_plan(measured.0, limited)),
+            None if tunnel_refused::is_raised(subject, measured.0) => None,
             None => unexplained(subject, measured.0),
         })
         .collect()

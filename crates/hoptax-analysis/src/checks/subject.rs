@@ -3,11 +3,15 @@
 use crate::hosts::vantage;
 use crate::starts::Starts;
 use crate::trials::trial::Trial;
+use hoptax_format::messages::{Carrier, StreamSpec};
 use hoptax_plan::{Gateway, Upstream};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor, SlowFigures};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{HostLook, Placement, Role, TrialRecord};
+
+/// Status of an accepted WebSocket over HTTP/1.
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// A run, and the results that the checks need.
 #[derive(Debug)]
@@ -65,8 +69,58 @@ impl<'a> Subject<'a> {
     pub(super) fn is_rejection(&self, status: u16) -> bool {
         let plan = &self.run.plan;
         let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
-        let expected = sent || plan.targets.iter().any(|target| target.expects_status(status));
+        let opened = status == SWITCHING_PROTOCOLS && self.has_websockets();
+        let expected = sent || opened || plan.targets.iter().any(|target| target.expects_status(status));
         !(200..400).contains(&status) && !expected
+    }
+
+    /// What carries the messages of the plan's streams. If targets differ, the carrier of the first stream.
+    pub(super) fn carrier(&self) -> Carrier {
+        let mut streams = self.run.plan.targets.iter().filter_map(|target| target.stream);
+        streams.next().map_or_else(Carrier::default, |stream| stream.carrier)
+    }
+
+    /// The event streams and WebSockets of the plan.
+    fn streams(&self) -> impl Iterator<Item = StreamSpec> + 'a {
+        let streams = self.run.plan.targets.iter().filter_map(|target| target.stream);
+        streams.filter(|stream| !stream.carrier.is_grpc())
+    }
+
+    /// True if a target is an event stream or a WebSocket, or a stream whose messages have a schedule. The
+    /// time of an exchange is then mainly that of its schedule.
+    pub(super) fn has_scheduled_streams(&self) -> bool {
+        let mut calls = self.run.plan.targets.iter().filter_map(|target| target.stream);
+        calls.any(|stream| !stream.carrier.is_grpc() || stream.every_ns > 0)
+    }
+
+    /// True if a target is a WebSocket. Over HTTP/1, each has a connection of its own.
+    pub(super) fn has_websockets(&self) -> bool {
+        self.streams().any(|stream| stream.carrier == Carrier::WebSocket)
+    }
+
+    /// True if an event stream or a WebSocket has no known number of messages. The length of an exchange then
+    /// says nothing about a gateway.
+    pub(super) fn has_open_ended_streams(&self) -> bool {
+        self.streams().any(|stream| stream.to_receive().is_none())
+    }
+
+    /// True if all targets are event streams or WebSockets that end with the load.
+    pub(super) fn has_only_endless_streams(&self) -> bool {
+        let endless = self.streams().filter(|stream| stream.is_endless()).count();
+        endless > 0 && endless == self.run.plan.targets.len()
+    }
+
+    /// Longest time between two messages of an event stream or a WebSocket by its schedule, ns. 0 if it is
+    /// not known.
+    pub(super) fn longest_silence_ns(&self) -> u64 {
+        self.streams().map(|stream| stream.every_ns).max().unwrap_or(0)
+    }
+
+    /// How long the longest event stream or WebSocket lasts by its schedule, ns. If one ends with the load,
+    /// `u64::MAX`.
+    pub(super) fn longest_stream_ns(&self) -> u64 {
+        let length = |stream: StreamSpec| if stream.is_endless() { u64::MAX } else { stream.length_ns() };
+        self.streams().map(length).max().unwrap_or(0)
     }
 
     /// A machine in words, by name and roles during a load: `host edge (gateway)`. If `machine` is absent, it

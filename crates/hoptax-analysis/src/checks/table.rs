@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 63] = [
+const ALL: [Registered; 68] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -32,8 +32,13 @@ const ALL: [Registered; 63] = [
     Registered { rule: connections_recycled::rule, check: connections_recycled::check, place: 54 },
     Registered { rule: grpc_failed::rule, check: grpc_failed::check, place: 59 },
     Registered { rule: trailers_lost::rule, check: trailers_lost::check, place: 60 },
+    Registered { rule: tunnel_refused::rule, check: tunnel_refused::check, place: 65 },
+    Registered { rule: tunnel_cut::rule, check: tunnel_cut::check, place: 66 },
+    Registered { rule: extension_differs::rule, check: extension_differs::check, place: 67 },
     Registered { rule: messages_differ::rule, check: messages_differ::check, place: 61 },
     Registered { rule: stream_buffered::rule, check: stream_buffered::check, place: 62 },
+    Registered { rule: events_bunched::rule, check: events_bunched::check, place: 64 },
+    Registered { rule: frames_changed::rule, check: frames_changed::check, place: 68 },
     Registered { rule: deadline_changed::rule, check: deadline_changed::check, place: 63 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },

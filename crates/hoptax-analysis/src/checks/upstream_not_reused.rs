@@ -122,6 +122,10 @@ impl Cause {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    // A WebSocket has an upstream connection of its own.
+    if subject.has_websockets() {
+        return Vec::new();
+    }
     subject.gateways().filter_map(of_case).collect()
 }
 
@@ -166,6 +170,7 @@ mod tests {
     use super::super::tests::{raised, texts};
     use super::*;
     use crate::fixture::{Run, closed_point, via};
+    use hoptax_format::messages::Carrier;
     use hoptax_plan::LoadPoint;
 
     #[test]
@@ -236,6 +241,13 @@ mod tests {
     fn not_raised_without_a_ledger() {
         let mut run = Run::closed(32);
         run.push(via("mine", 0).unwatched());
+        assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn not_raised_by_websockets() {
+        let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
+        run.push(via("nginx", 0).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -441,7 +441,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 63] = [
+const PLANTS: [(&str, Where); 68] = [
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -457,9 +457,12 @@ const PLANTS: [(&str, Where); 63] = [
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
     ("event-failed", Real("events.rs")),
+    ("events-bunched", Real("stream_findings.rs")),
+    ("extension-differs", Real("stream_findings.rs")),
     ("failed-checks", Real("findings.rs")),
     ("few-quiet-windows", Generated("only the hypervisor can cause steal")),
     ("few-samples", Real("planted.rs")),
+    ("frames-changed", Generated("no gateway here adds or removes pings or comments")),
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
     ("generators-disagree", Generated("generators on one machine have the same path to the gateway")),
@@ -495,6 +498,8 @@ const PLANTS: [(&str, Where); 63] = [
     ("tail-of-the-machine", Real("tails.rs")),
     ("throttled", Real("probes.rs")),
     ("trailers-lost", Real("grpc_runs.rs")),
+    ("tunnel-cut", Real("stream_findings.rs")),
+    ("tunnel-refused", Real("stream_findings.rs")),
     ("unasked", Generated("no current pack has such a gateway")),
     ("unpinned-version", Real("findings.rs")),
     ("unsteady", Real("planted.rs")),

@@ -1,0 +1,120 @@
+//! `frames-changed`: a gateway adds or removes what keeps streams alive: pings of WebSockets, and comments of
+//! event streams.
+//!
+//! If a gateway splits or merges messages, they lack their numbers or are lost, and `messages-differ` is
+//! raised. Clients see only whole messages, so the check cannot see that a gateway changes fragments.
+
+use super::messages_differ::is_more;
+use super::{Finding, Rule, Severity, Subject, about, evidence};
+use crate::Case;
+use hoptax_format::messages::MessageCounts;
+use hoptax_stats::share;
+
+const CODE: &str = "frames-changed";
+const ADVICE: &str = "If pings or comments are missing, idle limits behind the gateway may end streams: let \
+                      it pass them. If it adds them, report their interval with the figures.";
+/// Smallest number of pings or comments that must be missing. Fewer can be due to chance.
+const FEWEST: f64 = 10.0;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note if they are added".into(),
+        when: format!(
+            "for as many messages, clients received far more or fewer pings of WebSockets, or comments of \
+             event streams, via a gateway than directly. At least {FEWEST} must be missing"
+        ),
+        seen: "A gateway that answers pings itself hides from the server that a client is gone.",
+        advice: ADVICE,
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if subject.carrier().is_grpc() {
+        return Vec::new();
+    }
+    subject.pairs().filter_map(|(via, direct)| of_pair(via.0, direct.0)).collect()
+}
+
+/// A kind of frame that has no message.
+type Kind = (&'static str, fn(&MessageCounts) -> u64);
+
+const KINDS: [Kind; 2] = [("pings", |counts| counts.pings), ("comments", |counts| counts.comments)];
+
+fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
+    let (via, directly) = (case.messages.as_ref()?, direct.messages.as_ref()?);
+    let scale = share(via.received as f64, directly.received as f64).filter(|scale| *scale > 0.0)?;
+    let changed = |(what, of): Kind| {
+        let (arrived, expected) = (of(via), of(directly));
+        let is_added = is_more(arrived, expected, scale);
+        let missing = expected as f64 * scale - arrived as f64;
+        let is_removed = missing >= FEWEST && is_more(expected, arrived, 1.0 / scale);
+        (is_added || is_removed).then_some((what, arrived, expected, is_removed))
+    };
+    let changed: Vec<_> = KINDS.into_iter().filter_map(changed).collect();
+    let named: Vec<String> = changed
+        .iter()
+        .map(|(what, arrived, expected, _)| {
+            format!("{arrived} {what} via the gateway and {expected} directly")
+        })
+        .collect();
+    let is_removed = changed.iter().any(|(.., is_removed)| *is_removed);
+    if changed.is_empty() {
+        return None;
+    }
+    Some(Finding {
+        evidence: evidence([
+            ("received", via.received.into()),
+            ("received_directly", directly.received.into()),
+            ("pings", via.pings.into()),
+            ("pings_directly", directly.pings.into()),
+            ("comments", via.comments.into()),
+            ("comments_directly", directly.comments.into()),
+        ]),
+        message: format!(
+            "Clients received {}, with {} and {} messages. So the gateway {} some.",
+            named.join(", and "),
+            via.received,
+            directly.received,
+            if is_removed { "removes" } else { "adds" }
+        ),
+        advice: ADVICE.to_owned(),
+        ..about(CODE, if is_removed { Severity::Warning } else { Severity::Note }, &case.case)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{raised, texts};
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_format::messages::Carrier;
+
+    /// 10,000 messages of each side, with these numbers of pings and comments.
+    fn run(direct: (u64, u64), gateway: (u64, u64)) -> Run {
+        let mut run = Run::closed(1).streams(Carrier::WebSocket, 10);
+        let trial = |label: &str, (pings, comments): (u64, u64)| {
+            let trial = via(label, 0).server_stream_us(40, 1000);
+            trial.message_counts(|counts| (counts.pings, counts.comments) = (pings, comments))
+        };
+        run.push(trial("direct", direct).first()).push(trial("nginx", gateway));
+        run
+    }
+
+    #[test]
+    fn raised_if_frames_are_missing_or_added() {
+        let findings = raised(&run((100, 0), (0, 0)), CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
+        insta::assert_snapshot!(texts(&findings));
+        let findings = raised(&run((0, 0), (0, 3)), CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note));
+        assert!(findings[0].message.contains("the gateway adds some"), "{findings:?}");
+    }
+
+    #[test]
+    fn not_raised_by_chance_or_without_streams() {
+        assert_eq!(raised(&run((100, 100), (80, 130)), CODE), []);
+        assert_eq!(raised(&run((9, 0), (0, 0)), CODE), [], "nine are missing");
+        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), [], "no streams");
+    }
+}
