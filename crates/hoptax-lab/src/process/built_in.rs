@@ -12,10 +12,11 @@ use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
 use hoptax_plan::calls::kind_name;
+use hoptax_plan::event_streams::show_count;
 use hoptax_plan::units::{self, show_duration};
 use hoptax_plan::{
     Body, BuiltInUpstream, Feature, HopDeadline, HopDelay, HopFaults, Listen, PathSplit, PathStream,
-    ProxyForm,
+    ProxyForm, UpstreamEvents,
 };
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
@@ -404,6 +405,17 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     }
     if let Some(status) = upstream.grpc_status {
         give("--grpc-status", status.name().into());
+    }
+    if let Some(events) = &upstream.events {
+        let UpstreamEvents { count, gap, bytes, first, per_write, split, heartbeat } = events;
+        let time = |time: Duration| format!("{}ns", time.as_nanos());
+        give("--events", format!("{},{},{bytes}B", show_count(*count), time(*gap)).into());
+        give("--events-first", time(*first).into());
+        give("--events-per-write", per_write.to_string().into());
+        give("--events-split", split.to_string().into());
+        if let Some(heartbeat) = heartbeat {
+            give("--events-heartbeat", time(*heartbeat).into());
+        }
     }
     arguments
 }

@@ -7,7 +7,9 @@ use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::StreamSpec;
 use hoptax_host::threads::{StopSignals, check_cpus};
 use hoptax_plan::calls::{self, MOST_MESSAGES, USUAL_MESSAGES};
-use hoptax_plan::{Answer, Body, BodyKind, BuiltInUpstream, Delay, Listen, PathStream, units};
+use hoptax_plan::{
+    Answer, Body, BodyKind, BuiltInUpstream, Delay, Listen, PathStream, UpstreamEvents, event_streams, units,
+};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -60,6 +62,22 @@ pub(super) struct Args {
     /// gRPC status of calls without an --answer, such as not-found [default: ok]
     #[arg(long, value_name = "STATUS", value_parser = grpc_status)]
     grpc_status: Option<Status>,
+    /// Server-sent events for requests that accept text/event-stream: the number of events, or endless; the
+    /// time between two writes; the data of an event, as in 20,100ms,64B
+    #[arg(long, value_name = "COUNT[,GAP[,BYTES]]", value_parser = events)]
+    events: Option<UpstreamEvents>,
+    /// Time from the head of the response until the first event [default: 0s]
+    #[arg(long, value_name = "TIME", requires = "events", value_parser = units::duration)]
+    events_first: Option<Duration>,
+    /// Number of events that are sent in one write [default: 1]
+    #[arg(long, value_name = "N", requires = "events")]
+    events_per_write: Option<u32>,
+    /// Number of writes that each event is sent in [default: 1]
+    #[arg(long, value_name = "N", requires = "events")]
+    events_split: Option<u32>,
+    /// Send a comment whenever nothing was sent for this time [default: never]
+    #[arg(long, value_name = "TIME", requires = "events", value_parser = units::duration)]
+    events_heartbeat: Option<Duration>,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -97,6 +115,7 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let cpus = cpus(self.cpus.as_deref())?;
         refuse_twice(&self.streams)?;
+        let events = self.server_events()?;
         let settings = BuiltInUpstream {
             instances: self.instances,
             status: self.status,
@@ -113,7 +132,7 @@ impl Args {
             listen: Listen::Ports,
             answers: self.answers,
             streams: self.streams,
-            events: None,
+            events,
             websocket_compression: false,
             grpc_status: self.grpc_status,
         };
@@ -135,6 +154,20 @@ impl Args {
         print_ready(upstream.ready())?;
         upstream.threads().wait(signals)?;
         Ok(Exit::Success)
+    }
+
+    /// The server-sent events, with all their settings.
+    fn server_events(&self) -> Result<Option<UpstreamEvents>, BadInput> {
+        let Some(events) = &self.events else { return Ok(None) };
+        let events = UpstreamEvents {
+            first: self.events_first.unwrap_or(events.first),
+            per_write: self.events_per_write.unwrap_or(events.per_write),
+            split: self.events_split.unwrap_or(events.split),
+            heartbeat: self.events_heartbeat.or(events.heartbeat),
+            ..events.clone()
+        };
+        event_streams::check(&events).map_err(|error| BadInput(format!("--events: {error}")))?;
+        Ok(Some(events))
     }
 }
 
@@ -192,6 +225,30 @@ fn grpc_stream(typed: &str) -> Result<PathStream, String> {
     Ok(PathStream { path: grpc::path(service, method), stream })
 }
 
+/// Reads server-sent events: `COUNT,GAP,BYTES`. Other options have the rest.
+fn events(typed: &str) -> Result<UpstreamEvents, String> {
+    const FORM: &str = "write COUNT,GAP,BYTES, such as 20,100ms,64B";
+    let mut parts = typed.split(',').map(str::trim);
+    let count = event_streams::count(parts.next().unwrap_or_default()).map_err(|error| error.to_string())?;
+    let gap = parts.next().map_or(Ok(Duration::ZERO), units::duration).map_err(|error| error.to_string())?;
+    let usual = u64::from(UpstreamEvents::USUAL_BYTES);
+    let bytes = parts.next().map_or(Ok(usual), units::size).map_err(|error| error.to_string())?;
+    if parts.next().is_some() {
+        return Err(FORM.to_owned());
+    }
+    let events = UpstreamEvents {
+        count,
+        gap,
+        bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        first: Duration::ZERO,
+        per_write: 1,
+        split: 1,
+        heartbeat: None,
+    };
+    event_streams::check(&events).map_err(|error| error.to_string())?;
+    Ok(events)
+}
+
 /// Refuses two kinds of streams of one method.
 fn refuse_twice(streams: &[PathStream]) -> Result<(), BadInput> {
     let mut paths: Vec<&str> = streams.iter().map(|stream| stream.path.as_str()).collect();
@@ -226,7 +283,57 @@ fn header(typed: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_format::messages::StreamKind;
+    use hoptax_format::messages::{ENDLESS, StreamKind};
+
+    #[derive(Debug, clap::Parser)]
+    struct Upstream {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn server_sent_events_are_read() {
+        use clap::Parser as _;
+        let read = |typed: &str| {
+            let words = std::iter::once("upstream").chain(typed.split_whitespace());
+            let read = Upstream::try_parse_from(words).map_err(|error| error.to_string())?;
+            read.args.server_events().map_err(|BadInput(error)| error)
+        };
+        let usual = UpstreamEvents {
+            count: 20,
+            gap: Duration::ZERO,
+            bytes: 64,
+            first: Duration::ZERO,
+            per_write: 1,
+            split: 1,
+            heartbeat: None,
+        };
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("--events 20"), Ok(Some(usual.clone())));
+        let paced = UpstreamEvents { gap: Duration::from_millis(100), ..usual.clone() };
+        let endless = UpstreamEvents { count: ENDLESS, bytes: 1024, per_write: 3, ..paced.clone() };
+        assert_eq!(read("--events endless,100ms,1KiB --events-per-write 3"), Ok(Some(endless)));
+        let (first, heartbeat) = (Duration::from_secs(1), Some(Duration::from_secs(15)));
+        let typed = "--events 20,100ms --events-first 1s --events-split 2 --events-heartbeat 15s";
+        assert_eq!(read(typed), Ok(Some(UpstreamEvents { first, split: 2, heartbeat, ..paced })));
+        for (typed, part) in [
+            ("--events 0", "`0` is not a number of events; use 1 to 1000000, or endless"),
+            ("--events many", "`many` is not a number of events"),
+            ("--events endless", "endless events without a gap"),
+            ("--events 1,20", "has no unit"),
+            ("--events 1,20ms,34B", "use at least 35B"),
+            ("--events 1,20ms,64", "has no unit"),
+            ("--events 1,20ms,64B,1", "write COUNT,GAP,BYTES"),
+            ("--events 1 --events-per-write 0", "--events: a write cannot have 0 events"),
+            ("--events 1 --events-split 0", "--events: an event cannot be sent in 0 writes"),
+            ("--events 1 --events-split 2 --events-per-write 2", "several events and also a part of one"),
+            ("--events 1 --events-heartbeat 0s", "the time until a comment is zero"),
+            ("--events-first 1s", "--events <COUNT[,GAP[,BYTES]]>"),
+        ] {
+            let error = read(typed).expect_err("wrong");
+            assert!(error.contains(part), "{typed}: {error}");
+        }
+    }
 
     #[test]
     fn streams_of_methods_are_read() {

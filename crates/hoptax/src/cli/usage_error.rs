@@ -255,6 +255,7 @@ fn value(arg: &Arg) -> Option<String> {
         Some("arrivals") => Some("poisson"),
         Some("body-kind") => Some("text"),
         Some("chart") => Some("tax"),
+        Some("events") => Some("20,100ms"),
         Some("expect-grpc") => Some("ok"),
         Some("fault-deadline") => Some("drop"),
         Some("grpc-compression") => Some("gzip"),
