@@ -31,6 +31,7 @@ mod redirect;
 mod scratch;
 mod spares;
 mod stamped;
+mod stream_head;
 pub mod target;
 mod timeouts;
 pub mod tls;

@@ -2,6 +2,7 @@
 
 use crate::spares::Spares;
 use crate::stamped::Place;
+use crate::stream_head::StreamHead;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use hoptax_wire::http2::Sections;
 
@@ -24,6 +25,12 @@ pub(crate) struct Scratch {
     pub(crate) stamps: Vec<Place>,
     /// HTTP/1: what the current read brought of a stream of messages. Empty between two reads.
     pub(crate) messages: Vec<u8>,
+    /// HTTP/1: the head of a response with a stream, if the current read completed it. Absent between two
+    /// reads.
+    pub(crate) stream_head: Option<StreamHead>,
+    /// HTTP/1: the frames that the current read brought after the head that switches to WebSocket. Empty
+    /// between two reads.
+    pub(crate) frames: Vec<u8>,
     /// Where the first redirect pointed to.
     pub(crate) redirected_to: Option<String>,
 }
@@ -39,6 +46,8 @@ impl Scratch {
             pieces: Spares::new(KEPT),
             stamps,
             messages: Vec::new(),
+            stream_head: None,
+            frames: Vec::new(),
             redirected_to: None,
         }
     }

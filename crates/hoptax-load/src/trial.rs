@@ -178,6 +178,7 @@ pub(crate) fn run<L: EventLoop, C: Codec>(
     let (ended, cpu, early) = measure(&mut worker, io, (index, shared, reports), times)?;
     let _ = reports.messages.send(Message::Measured { ended });
     worker.set_source(Source::Quiet);
+    worker.end_endless(io);
     if early.is_none() {
         drain(&mut worker, io, shared, ended)?;
     }
@@ -249,6 +250,7 @@ fn measure<L: EventLoop, C: Codec>(
             worker.recorder.turned(now - before);
         }
         if now >= times.start && cpu_at_start.is_none() {
+            worker.adopt_endless();
             cpu_at_start = Some(thread_cpu());
         }
         if now >= times.end {

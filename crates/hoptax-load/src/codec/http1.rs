@@ -4,9 +4,14 @@ use crate::exchange::Answer;
 use crate::recorder::Response;
 use crate::redirect;
 use crate::scratch::Scratch;
-use crate::target::Target;
+use crate::stream_head::StreamHead;
+use crate::target::{Answered, Target};
+use hoptax_format::messages::Carrier;
 use hoptax_format::record::is_redirect;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
+
+/// Status of a response that switches protocols (RFC 9110, section 15.2.2).
+const SWITCHES: u16 = 101;
 
 /// The reader of one connection. Between responses it owns no memory.
 #[derive(Debug, Default)]
@@ -20,6 +25,8 @@ pub(crate) struct Http1 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     More,
+    /// The server has switched to WebSocket. [`Scratch::frames`] has what followed.
+    Switched(Answered),
     /// The response is complete. `keep_alive` is true if the connection can carry another request.
     Whole {
         response: Response,
@@ -38,7 +45,10 @@ impl Http1 {
     /// Prepares for the response to a request that was just sent to `target`.
     #[inline]
     pub(crate) fn expect_response(&mut self, target: &Target) {
-        self.decoder.begin(target.is_head);
+        match target.handshake {
+            None => self.decoder.begin(target.is_head),
+            Some(_) => self.decoder.begin_upgrade(),
+        }
     }
 
     /// Reads the next bytes of the response that `target` sent.
@@ -95,6 +105,13 @@ impl Http1 {
                     if target.is_web {
                         answer.read_web_status(&input[..consumed]);
                     }
+                    if let (SWITCHES, Some(handshake)) = (head.status, &target.handshake) {
+                        scratch.frames.extend_from_slice(&input[consumed..]);
+                        return Ok(Read::Switched(handshake.read(&input[..consumed])));
+                    }
+                    if target.stream.is_some() {
+                        scratch.stream_head = Some(StreamHead::of_head(&input[..consumed]));
+                    }
                     if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
                         answer.stamped = place.find(&input[..consumed]);
                     }
@@ -103,11 +120,12 @@ impl Http1 {
                 Step::Body { consumed, data } => {
                     answer.body += data.len() as u64;
                     target.checks.body(&input[data.clone()], &mut answer.progress);
-                    if target.is_web {
-                        match target.stream {
-                            Some(_) => scratch.messages.extend_from_slice(&input[data]),
-                            None => answer.read_messages(target, &input[data]),
+                    match target.carrier() {
+                        Some(Carrier::Grpc | Carrier::Events) => {
+                            scratch.messages.extend_from_slice(&input[data]);
                         }
+                        None if target.is_web => answer.read_messages(target, &input[data]),
+                        Some(Carrier::WebSocket) | None => {}
                     }
                     consumed
                 }

@@ -168,6 +168,17 @@ impl Target {
         self.stream.as_ref().map(|stream| stream.spec.carrier)
     }
 
+    /// HTTP/2: true if the worker writes the messages of the client. Other requests contain their body.
+    #[inline]
+    pub(crate) fn has_talk(&self) -> bool {
+        matches!(self.carrier(), Some(Carrier::Grpc | Carrier::WebSocket))
+    }
+
+    /// True if the client ends the streams of this target when the measured time ends.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.spec.is_endless())
+    }
+
     #[inline]
     fn encoded(&self, last: bool) -> &Encoded {
         match &self.last {

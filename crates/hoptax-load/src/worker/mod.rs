@@ -22,6 +22,7 @@ use hoptax_format::spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
+use sockets::Sockets;
 use std::net::IpAddr;
 use talks::Messages;
 use tls_shared::TlsShared;
@@ -39,6 +40,8 @@ const SPIN: u64 = 50_000;
 /// Maximum number of attempts to open each connection before traffic begins. If the peer refuses them, there
 /// are fewer attempts.
 const OPENING_ATTEMPTS: u8 = 5;
+/// Status of a response that switches to WebSocket.
+const SWITCHES: u16 = 101;
 
 /// A load without any response gives up after this many failures per connection. With the waiting times
 /// between them, these failures take 0.3 s.
@@ -145,6 +148,8 @@ pub(crate) struct Worker<'a, C = Http1> {
     uploads: Option<Box<Uploads<'a>>>,
     /// Absent if no request has streams of messages.
     messages: Option<Box<Messages>>,
+    /// Absent if no request is the handshake of a WebSocket.
+    sockets: Option<Box<Sockets>>,
     scratch: Scratch,
     /// Connections with output that was not sent yet. Only with HTTP/2.
     unsent: Vec<ConnectionId>,
@@ -182,6 +187,7 @@ impl<'a, C: Codec> Worker<'a, C> {
             requests: Requests::new(setup.mix, (index, workers)),
             uploads: setup.mix.has_pieces().then(Box::default),
             messages: Messages::new(setup.mix, exchanges),
+            sockets: Sockets::new(setup.mix, exchanges, clock::now() ^ u64::from(index)),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
             unsent: Vec::new(),
             tls: setup.tls.map(|client| TlsShared::new(client, connections as usize)),
@@ -308,7 +314,7 @@ impl<'a, C: Codec> Worker<'a, C> {
         if self.uploads.is_some() {
             self.send_pieces(io, now);
         }
-        if C::STREAMS && self.messages.is_some() {
+        if self.messages.is_some() {
             self.send_due_messages(io, now);
         }
         if self.may_connect() || !self.starting.is_empty() {
@@ -467,6 +473,9 @@ impl<'a, C: Codec> Worker<'a, C> {
     /// Records that the request of an exchange has failed, if it has one.
     fn fail_request(&mut self, exchange: ExchangeId, now: u64, cause: Cause, text: &str) {
         self.timeouts.failed(exchange);
+        if self.messages.is_some() {
+            self.drop_talk(exchange);
+        }
         let connection = self.connection_of(exchange);
         let exchange = &mut self.exchanges[exchange.index()];
         exchange.in_flight = false;
@@ -501,6 +510,10 @@ impl<'a, C: Codec> Worker<'a, C> {
                     return self.stream_timed_out(io, exchange, now, cause, text);
                 }
                 (self.connection_of(exchange), cause, text)
+            }
+            // The time limit is for the server.
+            Expired::Total(exchange) if self.waits_for_itself(exchange, now) => {
+                return self.timeouts.sending(exchange, now);
             }
             Expired::Total(exchange) => {
                 let request = self.exchanges[exchange.index()].request;
@@ -565,7 +578,9 @@ impl<'a, C: Codec> Worker<'a, C> {
         if self.setup.stamps {
             self.recorder.stamped(times, now, exchange.answer.stamped);
         }
-        let closing = self.setup.mix.closes(times.target, connection.carried);
+        // A connection that was a WebSocket carries no other request, and nobody announces this.
+        let closing =
+            response.status == SWITCHES || self.setup.mix.closes(times.target, connection.carried);
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }
@@ -582,10 +597,14 @@ impl<'a, C: Codec> Worker<'a, C> {
 
 mod connects;
 mod drain;
+mod endless;
+mod event_reader;
 mod events;
 mod retire;
 mod retry;
 mod send;
+mod server_sent;
+mod sockets;
 mod streaming;
 mod streams;
 mod talks;
@@ -593,6 +612,7 @@ mod tls;
 mod tls_shared;
 mod tunnel;
 mod uploads;
+mod websocket;
 
 #[cfg(test)]
 mod tests;

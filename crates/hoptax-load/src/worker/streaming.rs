@@ -4,34 +4,33 @@
 //! sent. Without a time between messages, the next one is due when the answer to the one before has arrived,
 //! or at once if the server does not answer each message.
 //!
-//! With HTTP/1, only the server sends streams (gRPC-Web).
+//! With HTTP/1, only the server sends streams: gRPC-Web and server-sent events.
 
 use super::Worker;
 use super::streams::codec_of;
-use super::talks::{Latest, Messages, Place, Talk, after_turn, due, is_awaited, write_stamp};
+use super::talks::{Messages, after_turn, due, is_awaited, write_stamp};
 use crate::codec::Codec;
 use crate::event_loop::EventLoop;
 use crate::exchange::{Exchange, ExchangeId};
-use crate::recorder::{Arrival, Response};
+use crate::recorder::Response;
+use crate::stream_head::StreamHead;
 use hoptax_format::grpc::Status;
-use hoptax_format::messages::{Stamp, StreamKind};
+use hoptax_format::messages::{Carrier, Stamp, StreamKind};
 use hoptax_wire::grpc::Step;
 
 impl<C: Codec> Worker<'_, C> {
     /// Called when the head of a call with streams was written. Sends the messages that are due.
     pub(super) fn begin_talk(&mut self, id: ExchangeId, now: u64) {
         let Some(messages) = &mut self.messages else { return };
-        let talk = &mut messages.talks[id.index()];
-        talk.rest.clear();
-        *talk = Talk { rest: std::mem::take(&mut talk.rest), due: Some(now), ..Talk::default() };
+        messages.talks[id.index()].begin(0, Some(now));
         self.talk(id, now, true);
     }
 
-    /// HTTP/1: called when a gRPC-Web call with a stream was sent. The request is the client's only message,
-    /// which was due at `scheduled`.
+    /// Called when a request was sent that is the client's only message, which was due at `scheduled`: a
+    /// request for events, or with HTTP/1, a gRPC-Web call with a stream.
     pub(super) fn sent_talk(&mut self, id: ExchangeId, scheduled: u64) {
         let Some(messages) = &mut self.messages else { return };
-        messages.talks[id.index()] = Talk { sent: 1, ..Talk::default() };
+        messages.talks[id.index()].begin(1, None);
         self.recorder.message_sent(scheduled);
     }
 
@@ -110,12 +109,23 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
+    /// Called when the head of a response with a stream is whole.
+    pub(super) fn hear_head(&mut self, id: ExchangeId, now: u64, head: StreamHead) {
+        let request = self.exchanges[id.index()].request;
+        let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
+        messages.talks[id.index()].events.is_encoded = head.is_encoded;
+        self.recorder.head_arrived(times, now);
+    }
+
     /// Reads a part of the server's messages.
     pub(super) fn hear(&mut self, id: ExchangeId, now: u64, present: bool, mut data: &[u8]) {
         let exchange = &mut self.exchanges[id.index()];
         let (Some(messages), Some(times)) = (&mut self.messages, exchange.request) else { return };
         let target = self.setup.mix.target(times.target);
         let Some(stream) = &target.stream else { return };
+        if stream.spec.carrier == Carrier::Events {
+            return self.hear_events(id, now, data);
+        }
         let (spec, read) = (stream.spec, messages.reads);
         let talk = &mut messages.talks[id.index()];
         let mut arrived = false;
@@ -132,24 +142,9 @@ impl<C: Codec> Worker<'_, C> {
             data = &data[consumed..];
             if is_whole {
                 arrived = true;
-                let received = &mut talk.received;
-                let stamp = received.stamp();
-                let place = stamp.map(|stamp| received.number(stamp.number));
-                received.unnumbered += u64::from(place.is_none());
-                let due = stamp.map(|stamp| stamp.due);
-                let before = received.latest.replace(Latest { at: now, due, read });
-                self.recorder.message_arrived(
-                    times,
-                    Arrival {
-                        now,
-                        due,
-                        spec,
-                        repeated: place == Some(Place::Repeated),
-                        reordered: place == Some(Place::Late),
-                        before: before.map(|before| before.at),
-                        merged: before.is_some_and(|before| before.read == read && before.due != due),
-                    },
-                );
+                let stamp = talk.received.stamp();
+                let (place, arrival) = talk.received.message(stamp, (now, read), spec);
+                self.recorder.message_arrived(times, arrival);
                 if is_awaited(spec, place) && talk.sent < spec.to_send() {
                     talk.due = Some(now);
                 }
@@ -163,10 +158,16 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// HTTP/1: reads what the last read brought of a stream of messages. Returns the response so far. `None`
-    /// if the read brought nothing.
+    /// HTTP/1: reads what the last read brought of a response with a stream of messages. Returns the response
+    /// so far. `None` if the read brought no part of its body.
     #[inline]
     pub(super) fn hear_read(&mut self, id: ExchangeId, now: u64) -> Option<Response> {
+        if self.messages.is_none() {
+            return None;
+        }
+        if let Some(head) = self.scratch.stream_head.take() {
+            self.hear_head(id, now, head);
+        }
         if self.scratch.messages.is_empty() {
             return None;
         }
@@ -179,21 +180,49 @@ impl<C: Codec> Worker<'_, C> {
         request.map(|times| answer.response(self.setup.mix.target(times.target)))
     }
 
-    /// Called when the response to a call is complete. Returns true if some of its messages were not sent.
+    /// Called when a response with a stream is complete. Returns true if some messages of the client were not
+    /// sent.
     pub(super) fn end_talk(&mut self, id: ExchangeId, now: u64) -> bool {
         let exchange = &self.exchanges[id.index()];
         let (Some(messages), Some(times)) = (&mut self.messages, exchange.request) else { return false };
         let target = self.setup.mix.target(times.target);
         let Some(stream) = &target.stream else { return false };
+        let talk = &mut messages.talks[id.index()];
         // A call that failed loses no messages: its status says that they do not come.
-        if exchange.answer.call(target).status == Status::Ok {
-            let received = &messages.talks[id.index()].received;
-            let expected = stream.spec.to_receive().map_or(0, u64::from);
-            let lost = expected.saturating_sub(received.different());
-            // The answer to a stream of the client is one message, which needs no number.
-            let unnumbered = if target.receives_stream() { received.unnumbered } else { 0 };
+        let is_success = match stream.spec.carrier {
+            Carrier::Grpc => exchange.answer.call(target).status == Status::Ok,
+            Carrier::Events if talk.events.is_encoded => false,
+            Carrier::Events | Carrier::WebSocket => exchange.answer.response(target).failed.is_none(),
+        };
+        if is_success {
+            let received = &talk.received;
+            let lost = match stream.spec.to_receive() {
+                Some(expected) => u64::from(expected).saturating_sub(received.different()),
+                None => received.missing(),
+            };
+            let numbers = match stream.spec.carrier {
+                // Events of other servers than ours have no numbers.
+                Carrier::Events => received.has_numbers() || stream.spec.same_clock,
+                // The answer to a stream of the client is one message, which needs no number.
+                Carrier::Grpc | Carrier::WebSocket => target.receives_stream(),
+            };
+            let unnumbered = if numbers { received.unnumbered } else { 0 };
             self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
         }
+        if talk.leave_fan_out(stream.spec) {
+            self.recorder.fan_out_ended();
+        }
         messages.end(id, stream.spec)
+    }
+
+    /// Called when a request with streams has failed.
+    pub(super) fn drop_talk(&mut self, id: ExchangeId) {
+        let request = self.exchanges[id.index()].request;
+        let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
+        if let Some(stream) = &self.setup.mix.target(times.target).stream
+            && messages.talks[id.index()].leave_fan_out(stream.spec)
+        {
+            self.recorder.fan_out_ended();
+        }
     }
 }

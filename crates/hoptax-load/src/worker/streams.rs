@@ -13,6 +13,8 @@ use crate::event_loop::EventLoop;
 use crate::exchange::{ExchangeId, Rest};
 use crate::redirect;
 use crate::stamped::Stamped;
+use crate::stream_head::StreamHead;
+use hoptax_format::messages::Carrier;
 use hoptax_format::record::{Cause, is_redirect};
 use hoptax_format::stamp;
 use hoptax_wire::http2::{Code, Fault, Step, StreamRef};
@@ -87,7 +89,8 @@ impl<C: Codec> Worker<'_, C> {
         let parts = self.requests.next_parts(times.target);
         codec.prepare(&mut self.scratch.pieces);
         let (wire, out) = codec.parts().expect("a connection with room has begun");
-        let (before, has_talk) = (out.len(), target.stream.is_some());
+        let (before, scheduled) = (out.len(), times.scheduled);
+        let (has_talk, has_stream) = (target.has_talk(), target.stream.is_some());
         let ends = parts.body.is_empty() && !has_talk;
         let stream = wire.request(id.0, target.is_head, parts.block, parts.varying, ends, out);
         let stream = stream.expect("the connection has room");
@@ -110,6 +113,8 @@ impl<C: Codec> Worker<'_, C> {
         self.list(connection_id);
         if has_talk {
             self.begin_talk(id, now);
+        } else if has_stream {
+            self.sent_talk(id, scheduled);
         }
     }
 
@@ -325,7 +330,7 @@ impl<C: Codec> Worker<'_, C> {
             Step::Head { stream, end } => {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
                 self.begin_response(exchange, now, frame);
-                self.read_head(exchange, end);
+                self.read_head(exchange, now, end);
                 if end {
                     self.response_complete(io, exchange, now, present);
                 }
@@ -337,10 +342,12 @@ impl<C: Codec> Worker<'_, C> {
                 exchange.answer.bytes += frame.len() as u64;
                 exchange.answer.body += data.len() as u64;
                 target.checks.body(&frame[data.clone()], &mut exchange.answer.progress);
-                match (target.is_call, &target.stream) {
-                    (true, Some(_)) => self.hear(exchange_id, now, present, &frame[data]),
-                    (true, None) => exchange.answer.read_messages(target, &frame[data]),
-                    (false, _) => {}
+                match target.carrier() {
+                    Some(Carrier::Grpc | Carrier::Events) => {
+                        self.hear(exchange_id, now, present, &frame[data]);
+                    }
+                    None if target.is_call => exchange.answer.read_messages(target, &frame[data]),
+                    Some(Carrier::WebSocket) | None => {}
                 }
                 if end {
                     self.response_complete(io, exchange_id, now, present);
@@ -414,7 +421,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Reads the head of a response. `end` is true if the response has nothing else.
-    fn read_head(&mut self, id: ExchangeId, end: bool) {
+    fn read_head(&mut self, id: ExchangeId, now: u64, end: bool) {
         let exchange = &mut self.exchanges[id.index()];
         let target = self.setup.mix.target(exchange.request.expect("a request in flight").target);
         let head = &self.scratch.sections.head;
@@ -428,6 +435,10 @@ impl<C: Codec> Worker<'_, C> {
         }
         if self.setup.stamps {
             exchange.answer.stamped = Stamped::of_value(head.fields().get(stamp::HEADER));
+        }
+        if target.stream.is_some() {
+            let head = StreamHead::of_fields(|name| head.fields().get(name));
+            self.hear_head(id, now, head);
         }
     }
 
@@ -490,7 +501,7 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Resets a stream that is no longer needed. If the server could take this for an attack, the
     /// connection is retired instead.
-    fn cancel_stream(&mut self, id: ConnectionId, present: bool, stream: u32, now: u64) {
+    pub(super) fn cancel_stream(&mut self, id: ConnectionId, present: bool, stream: u32, now: u64) {
         let Some(codec) = codec_of(&mut self.connections, id, present) else { return };
         if !codec.may_cancel(now) {
             codec.draining = true;
@@ -519,7 +530,7 @@ impl<C: Codec> Worker<'_, C> {
         let connection = self.connection_of(id);
         let exchange = &mut self.exchanges[id.index()];
         let times = exchange.request.as_mut().expect("a request in flight");
-        if self.setup.mix.target(times.target).stream.is_some() {
+        if self.setup.mix.target(times.target).has_talk() {
             return self.talk(id, now, present);
         }
         let Some(rest) = &mut exchange.stream.rest else { return };

@@ -1,6 +1,8 @@
-//! The streams of messages of a worker's calls: when the next message is due, and what has arrived.
+//! The streams of messages of a worker's exchanges: when the next message is due, and what has arrived.
 
+use super::event_reader::EventReader;
 use crate::exchange::ExchangeId;
+use crate::recorder::Arrival;
 use crate::target::{Mix, Stream};
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec};
 use hoptax_wire::grpc::{self, PREFIX};
@@ -18,7 +20,7 @@ pub(super) struct Messages {
     pub(super) talks: Vec<Talk>,
     /// When the next message of an exchange is due. Entries of calls that have ended are skipped.
     due: BinaryHeap<Reverse<(u64, ExchangeId)>>,
-    /// A message of each target with its prefix, whose stamp is written before each use.
+    /// A gRPC message of each target with its prefix, whose stamp is written before each use.
     pub(super) frames: Vec<Vec<u8>>,
     /// Number of reads so far.
     pub(super) reads: u64,
@@ -34,6 +36,8 @@ pub(super) struct Talk {
     /// When the next message is due. Absent if that is not known yet, or if there is none.
     pub(super) due: Option<u64>,
     pub(super) received: Received,
+    /// Reads server-sent events.
+    pub(super) events: EventReader,
 }
 
 /// The messages of the server.
@@ -42,6 +46,8 @@ pub(super) struct Received {
     /// First bytes of the current message.
     start: [u8; Stamp::LENGTH],
     start_length: usize,
+    /// The smallest number so far.
+    first: u64,
     /// One more than the largest number so far.
     next: u64,
     /// Bit `n` is set if the message with the number `next - 1 - n` has arrived.
@@ -79,6 +85,42 @@ impl Received {
         self.start_length += length;
     }
 
+    /// True if a message had a number.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.distinct > 0
+    }
+
+    /// Number of messages between the first and the last one that have not arrived.
+    pub(super) fn missing(&self) -> u64 {
+        // A faulty gateway can send any number.
+        (self.next - self.first).saturating_sub(self.distinct).min(u32::MAX.into())
+    }
+
+    /// Notes that a message has arrived at `now`. `read` is the number of the read that brought it.
+    pub(super) fn message(
+        &mut self,
+        stamp: Option<Stamp>,
+        (now, read): (u64, u64),
+        spec: StreamSpec,
+    ) -> (Option<Place>, Arrival) {
+        let place = stamp.map(|stamp| self.number(stamp.number));
+        self.unnumbered += u64::from(place.is_none());
+        let due = stamp.map(|stamp| stamp.due);
+        let before = self.latest.replace(Latest { at: now, due, read });
+        let arrival = Arrival {
+            now,
+            number: stamp.map(|stamp| stamp.number),
+            due,
+            spec,
+            repeated: place == Some(Place::Repeated),
+            reordered: place == Some(Place::Late),
+            before: before.map(|before| before.at),
+            merged: before.is_some_and(|before| before.read == read && is_apart(before.due, due)),
+            merged_into_one: false,
+        };
+        (place, arrival)
+    }
+
     /// Number of messages, without those that were repeated.
     pub(super) fn different(&self) -> u64 {
         self.distinct + self.unnumbered
@@ -92,6 +134,7 @@ impl Received {
 
     /// Notes the arrival of the message with this number.
     pub(super) fn number(&mut self, number: u64) -> Place {
+        self.first = if self.distinct == 0 { number } else { self.first.min(number) };
         if number >= self.next {
             // A faulty gateway can send any number.
             let step = (number - self.next).saturating_add(1);
@@ -117,7 +160,7 @@ impl Messages {
     /// Room for the streams of `exchanges` exchanges. `None` if no target has streams.
     pub(super) fn new(mix: &Mix<'_>, exchanges: u32) -> Option<Box<Self>> {
         let frames: Vec<Vec<u8>> = mix.targets().map(|target| frame_of(target.stream.as_ref())).collect();
-        frames.iter().any(|frame| !frame.is_empty()).then(|| {
+        mix.targets().any(|target| target.stream.is_some()).then(|| {
             let talks = (0..exchanges).map(|_| Talk::default()).collect();
             let due = BinaryHeap::with_capacity(2 * exchanges as usize);
             Box::new(Self { talks, due, frames, reads: 0 })
@@ -169,15 +212,33 @@ impl Messages {
 }
 
 impl Talk {
+    /// Prepares for the next exchange, in which the client has sent this number of messages. Buffers keep
+    /// their memory.
+    pub(super) fn begin(&mut self, sent: u32, due: Option<u64>) {
+        self.rest.clear();
+        self.events.begin();
+        (self.sent, self.due, self.received) = (sent, due, Received::default());
+    }
+
+    /// Called when an exchange has its outcome. Returns true if a message of a fan-out had arrived.
+    pub(super) fn leave_fan_out(&mut self, spec: StreamSpec) -> bool {
+        self.received.latest.take().is_some() && spec.fan_out
+    }
+
     pub(super) fn has_sent_all(&self, spec: StreamSpec) -> bool {
         self.sent == spec.to_send() && self.rest.is_empty()
     }
 }
 
-/// The message of a target with its prefix. Empty if the target has no streams.
+/// True if both times are known, and differ.
+fn is_apart(before: Option<u64>, due: Option<u64>) -> bool {
+    before.zip(due).is_some_and(|(before, due)| before != due)
+}
+
+/// The message of a target with its prefix. Empty unless the target is a gRPC call with streams.
 fn frame_of(stream: Option<&Stream>) -> Vec<u8> {
     let mut frame = Vec::new();
-    if let Some(stream) = stream {
+    if let Some(stream) = stream.filter(|stream| stream.spec.carrier.is_grpc()) {
         grpc::write_message(&mut frame, &stream.message).expect("the length was checked");
     }
     frame
@@ -219,7 +280,7 @@ mod tests {
         let expected =
             [InOrder, InOrder, InOrder, Late, Repeated, Repeated, InOrder, InOrder, Late, Repeated, Late];
         assert_eq!(places, expected);
-        assert_eq!((received.next, received.distinct), (105, 8));
+        assert_eq!((received.next, received.distinct, received.missing()), (105, 8, 105 - 8));
     }
 
     #[test]
@@ -227,7 +288,36 @@ mod tests {
         let mut received = Received::default();
         let places = [u64::MAX, 0, 5].map(|number| received.number(number));
         assert_eq!(places, [Place::InOrder, Place::Late, Place::Late]);
-        assert_eq!(received.different(), 3);
+        assert_eq!((received.different(), received.missing()), (3, u64::from(u32::MAX)));
+    }
+
+    #[test]
+    fn messages_are_missing_between_the_first_and_the_last() {
+        let missing = |numbers: &[u64]| {
+            let mut received = Received::default();
+            numbers.iter().for_each(|number| _ = received.number(*number));
+            received.missing()
+        };
+        assert_eq!(missing(&[]), 0);
+        assert_eq!(missing(&[7]), 0, "a stream can begin with any number");
+        assert_eq!(missing(&[7, 10, 9, 9, 12]), 2);
+        assert_eq!(missing(&[7, 6, 5]), 0, "the first can be late");
+    }
+
+    #[test]
+    fn only_messages_that_were_due_at_different_times_are_merged() {
+        let spec = StreamSpec::grpc(StreamKind::ServerStream, 10, 1000);
+        let merged = |first: Option<u64>, second: Option<u64>, reads: (u64, u64)| {
+            let mut received = Received::default();
+            let stamp = |number, due: Option<u64>| due.map(|due| Stamp { number, due });
+            received.message(stamp(0, first), (5, reads.0), spec);
+            received.message(stamp(1, second), (5, reads.1), spec).1.merged
+        };
+        assert!(merged(Some(1), Some(2), (1, 1)));
+        assert!(!merged(Some(1), Some(2), (1, 2)));
+        assert!(!merged(Some(1), Some(1), (1, 1)));
+        assert!(!merged(None, Some(2), (1, 1)));
+        assert!(!merged(None, None, (1, 1)), "nothing is known of a foreign server");
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! Server-sent events: the messages of responses whose body is an event stream.
+//!
+//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps. Other
+//! servers than ours put no stamps into events, so these are counted, but nothing else is known of them.
+
+use super::Worker;
+use super::event_reader::Read;
+use super::talks::Talk;
+use crate::codec::Codec;
+use crate::exchange::ExchangeId;
+
+impl<C: Codec> Worker<'_, C> {
+    /// Reads a part of a response with events.
+    pub(super) fn hear_events(&mut self, id: ExchangeId, now: u64, mut data: &[u8]) {
+        let request = self.exchanges[id.index()].request;
+        let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
+        let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
+        let (spec, read) = (stream.spec, messages.reads);
+        let Talk { events, received, .. } = &mut messages.talks[id.index()];
+        if events.is_encoded {
+            return;
+        }
+        let (had_message, mut has_heard) = (received.latest.is_some(), false);
+        loop {
+            let (consumed, step) = events.advance(data);
+            data = &data[consumed..];
+            match step {
+                Read::More => break,
+                Read::Comment => self.recorder.comment_arrived(now),
+                Read::Event if events.stamps.is_empty() => {
+                    let (_, arrival) = received.message(None, (now, read), spec);
+                    self.recorder.message_arrived(times, arrival);
+                }
+                Read::Event => {
+                    for (index, stamp) in events.stamps.drain(..).enumerate() {
+                        let (_, mut arrival) = received.message(Some(stamp), (now, read), spec);
+                        arrival.merged_into_one = index > 0;
+                        self.recorder.message_arrived(times, arrival);
+                    }
+                }
+            }
+            has_heard = true;
+        }
+        let is_first = !had_message && received.latest.is_some();
+        if has_heard {
+            self.timeouts.heard(id, now);
+        }
+        if is_first {
+            self.first_message(id);
+        }
+    }
+
+    /// Called when the first message of a response has arrived. This shows that the connection is useful,
+    /// though the response may not end before the load does.
+    pub(super) fn first_message(&mut self, id: ExchangeId) {
+        self.pace.proved();
+        let connection = self.connection_of(id);
+        self.connections[connection.index()].failures = 0;
+    }
+}
