@@ -197,6 +197,12 @@ fn shown(us: f64) -> String {
 }
 
 #[cfg(test)]
+hoptax_pages::stated! {
+    METHODOLOGY "`events-bunched`): over {} of messages, and" percent(TOGETHER);
+    METHODOLOGY "buffered if the first is {} of a gap late" percent(LATE);
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::tests::{raised, texts};
     use super::*;

@@ -42,8 +42,8 @@ fn plain() -> impl Iterator<Item = Metric> {
     of_requests.into_iter().chain(Metric::further().filter_map(Metric::plain))
 }
 
-/// True for times to the first byte. Only responses with messages are compared in them, because in others they
-/// say little more than response times.
+/// True for times to the first byte. Only responses with messages are compared in them, because in others
+/// they say little more than response times.
 fn is_of_first_byte(metric: Metric) -> bool {
     metric.times() == Some(Times::FirstByte)
 }

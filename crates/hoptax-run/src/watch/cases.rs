@@ -39,16 +39,20 @@ struct Seen {
     rate: f64,
     /// Failures per second.
     failed: f64,
-    /// p50 and p99 of the response time, µs. Absent if no request was answered.
+    /// p50 and p99 of the times that [`figures`] returns, µs.
     times: Option<[f64; 2]>,
 }
 
 /// Responses per second of a trial. If there were responses, also returns p50 and p99 of the response time in
-/// µs. Returns `None` if the trial failed or measured nothing.
+/// µs. If the trial had messages of streams, they are those of the messages' response times, or of their
+/// ages. Returns `None` if the trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let record =
         trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
-    let times = record.histograms.response_time.decode().ok().filter(|times| !times.is_empty());
+    let of_messages = record.messages.iter().map(|messages| &messages.histograms);
+    let of_messages = of_messages.flat_map(|times| [&times.response_time, &times.age]);
+    let all = of_messages.chain([&record.histograms.response_time]);
+    let times = all.filter_map(|times| times.decode().ok()).find(|times| !times.is_empty());
     let times = times.map(|times| [0.5, 0.99].map(|at| times.value_at_quantile(at) as f64 / 1e3));
     Some((record.completed_in_time as f64 * SECOND as f64 / record.measured_ns as f64, times))
 }

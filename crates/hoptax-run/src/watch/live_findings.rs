@@ -69,9 +69,12 @@ impl LiveFindings {
     }
 }
 
+/// The half-widths of what gateways add at the median: to messages if there are streams, otherwise to
+/// requests.
 fn half_widths(analysis: &Analysis) -> Vec<HalfWidth> {
+    let metric = analysis.latency_metric();
     let of = |case: &hoptax_analysis::Case| {
-        let us = case.tax.as_ref()?.added_p50.as_ref()?.estimate.half_width()?;
+        let us = case.tax.as_ref()?.get(metric)?.estimate.half_width()?;
         Some(HalfWidth { load: case.load.index, gateway: case.gateway.clone(), us })
     };
     analysis.cases.iter().filter_map(of).collect()
@@ -143,5 +146,25 @@ mod tests {
         let us = tax.added_p50.and_then(|added| added.estimate.half_width()).expect("three rounds");
         assert!(us > 0.0);
         assert_eq!(found.half_widths, [HalfWidth { load: 0, gateway: "nginx".into(), us }]);
+    }
+
+    #[test]
+    fn half_widths_of_streams_are_those_of_messages() {
+        let mut run = Run::closed(4);
+        for round in 0..3 {
+            let jitter = 2 * u64::from(round);
+            let direct = || via("direct", round).all_at_us(900).server_stream_us(100, 1000);
+            run.push(direct().first()).push(direct().last());
+            let via = via("nginx", round).all_at_us(1500 + 90 * u64::from(round));
+            run.push(via.server_stream_us(150 + jitter, 1000));
+        }
+        let mut live = LiveFindings::default();
+        live.prepared(&run.record);
+        run.trials.iter().for_each(|trial| live.recorded(trial));
+        let found = live.analyse_if_due(|| 0).expect("the first analysis is always due");
+        assert!(found.half_widths.len() == 1 && found.half_widths[0].us < 50.0, "{:?}", found.half_widths);
+        let figures = run.trials.iter().filter_map(crate::watch::figures);
+        let medians: Vec<f64> = figures.filter_map(|(_, times)| Some(times?[0].round())).collect();
+        assert_eq!(medians[..3], [100.0, 100.0, 150.0]);
     }
 }
