@@ -261,6 +261,8 @@ fn value(arg: &Arg) -> Option<String> {
         Some("grpc-compression") => Some("gzip"),
         Some("grpc-kind") => Some("both-ways"),
         Some("grpc-status") => Some("not-found"),
+        Some("messages") => Some("20"),
+        Some("websocket-kind") => Some("push"),
         Some("grpc-stream") => Some("/echo.Echo/Chat=both-ways"),
         Some("server-name") => Some("api.example.org"),
         Some("gateway") => Some("nginx"),

@@ -19,7 +19,8 @@ use crate::cli::help;
 /// are pinned with --cpus then keep their CPUs busy shortly before each due time.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
+    /// URL to request: http://HOST[:PORT][/PATH] or https://…; ws:// or wss:// for WebSockets. The path can
+    /// contain templates such as {{seq}}
     #[arg(value_name = "URL", required_unless_present_any = ["spec", "watched_spec"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
@@ -93,7 +94,8 @@ pub(super) struct RequestArgs {
     /// Request method [default: GET; with a body POST]
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(super) method: Option<String>,
-    /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain templates
+    /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain templates;
+    /// for a WebSocket, its message, without them
     #[arg(short, long, value_name = "TEXT|@FILE|@-")]
     pub(super) body: Option<String>,
     /// Request body of this size, such as 64KiB
@@ -123,11 +125,22 @@ pub(super) struct RequestArgs {
     /// [default: as in --proto, or unary]
     #[arg(long, value_parser = values::call_kind, value_name = "KIND", requires = "grpc")]
     pub(super) grpc_kind: Option<values::CallKind>,
-    /// Number of messages in each stream of a gRPC call [default: 10]
-    #[arg(long, value_parser = values::messages, value_name = "N", requires = "grpc")]
+    /// Read responses as server-sent events, each with its times
+    #[arg(long, conflicts_with = "grpc")]
+    pub(super) events: bool,
+    /// Who sends the messages of a WebSocket (ws:// URL): echo (the client, and the server sends them back),
+    /// push or fan-out (the server, to each connection or to all at once) [default: echo]
+    #[arg(long, value_parser = values::socket_kind, value_name = "KIND")]
+    pub(super) websocket_kind: Option<values::SocketKind>,
+    /// Offer to compress the messages of a WebSocket (permessage-deflate)
+    #[arg(long)]
+    pub(super) websocket_compression: bool,
+    /// Number of messages of a gRPC stream, a WebSocket or --events, or endless: until the load ends; not for
+    /// gRPC [default: 10; what the server sends by itself: any number]
+    #[arg(long, value_parser = values::messages, value_name = "N|endless")]
     pub(super) messages: Option<u32>,
-    /// Time between two messages of a stream, such as 10ms [default: 0s; both ways then answer by answer]
-    #[arg(long, value_parser = units::duration, value_name = "TIME", requires = "grpc")]
+    /// Time between two messages, such as 10ms [default: 0s; both ways then answer by answer]
+    #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) every: Option<Duration>,
     /// Compression of the gRPC message: off or gzip; not with streams [default: off]
     #[arg(long, value_parser = values::compression, value_name = "HOW", requires = "grpc")]

@@ -142,11 +142,15 @@ struct MessageTimes {
     #[serde(skip_serializing_if = "Option::is_none")]
     response_time: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     first_message: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
     age: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reach: Option<Times>,
 }
 
 #[derive(Debug, Serialize)]
@@ -292,11 +296,14 @@ impl MessageTimes {
         let recorded = |encoded: &Encoded| {
             Times::new(encoded).map(|times| Some(times).filter(|times| times.samples > 0))
         };
+        let if_known = |encoded: Option<&Encoded>| encoded.map_or(Ok(None), recorded);
         Ok(Self {
             response_time: recorded(&histograms.response_time)?,
+            headers: if_known(histograms.headers.as_ref())?,
             first_message: recorded(&histograms.first_message)?,
             age: recorded(&histograms.age)?,
             gap: recorded(&histograms.gap)?,
+            reach: if_known(histograms.reach.as_ref())?,
         })
     }
 }

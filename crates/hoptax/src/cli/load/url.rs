@@ -2,11 +2,13 @@
 
 use hoptax_plan::units;
 
-/// The parts of an `http` or `https` URL.
+/// The parts of an `http`, `https`, `ws` or `wss` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
-    /// Whether the scheme is `https`.
+    /// Whether the scheme is `https` or `wss`.
     pub(super) tls: bool,
+    /// Whether the scheme is `ws` or `wss`.
+    pub(super) websocket: bool,
     /// Name or address, without brackets.
     pub(super) host: String,
     /// Port; 80 or 443 if the URL has none.
@@ -22,22 +24,27 @@ impl Url {
     /// Parses `text`. If `templates` is true, the path of the URL can contain templates.
     ///
     /// # Errors
-    /// If `text` is not a valid `http` or `https` URL. The error says what is wrong and how to fix it.
+    /// If `text` is not a valid URL of one of these schemes. The error says what is wrong and how to fix it.
     pub(super) fn parse(text: &str, templates: bool) -> Result<Self, String> {
         if let Some(path) = unix_path(text) {
             return Err(format!(
                 "{text} names a Unix socket; write http://localhost/ as the URL, and add --unix {path}"
             ));
         }
-        let (tls, rest) = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
-            Some((scheme, _)) => {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(format!("{text} has no scheme; did you mean http://{text}?"));
+        };
+        let (tls, websocket) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (false, false),
+            "https" => (true, false),
+            "ws" => (false, true),
+            "wss" => (true, true),
+            _ => {
                 return Err(format!(
-                    "{text}: the scheme {scheme:?} is not supported; use http:// or https://"
+                    "{text}: the scheme {scheme:?} is not supported; use http:// or https://, or ws:// or \
+                     wss:// for WebSockets"
                 ));
             }
-            None => return Err(format!("{text} has no scheme; did you mean http://{text}?")),
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -60,7 +67,8 @@ impl Url {
         })?;
         let path = read_path(path, templates).map_err(|wrong| format!("{text}: {wrong}"))?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
-        Ok(Self { tls, host: host.to_owned(), port, authority: units::host_header(tls, host, port), path })
+        let authority = units::host_header(tls, host, port);
+        Ok(Self { tls, websocket, host: host.to_owned(), port, authority, path })
     }
 }
 
@@ -166,6 +174,20 @@ mod tests {
             let url = Url::parse(text, true).expect(text);
             assert_eq!((url.tls, url.host.as_str(), url.port), (tls, host, port), "{text}");
             assert_eq!((url.authority.as_str(), url.path.as_str()), (authority, path), "{text}");
+        }
+    }
+
+    #[test]
+    fn websockets_have_their_own_schemes() {
+        for (text, expected) in [
+            ("http://a/x", (false, false, 80)),
+            ("https://a/x", (true, false, 443)),
+            ("ws://a/x", (false, true, 80)),
+            ("WSS://a/x", (true, true, 443)),
+            ("wss://a:99/x", (true, true, 99)),
+        ] {
+            let url = Url::parse(text, true).expect(text);
+            assert_eq!((url.tls, url.websocket, url.port), expected, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use hoptax_format::field::is_token;
 use hoptax_format::grpc::{self, Status};
-use hoptax_format::messages::StreamKind;
+use hoptax_format::messages::{ENDLESS, StreamKind};
 use hoptax_format::spec::{Check, HttpVersion, MOST_STREAMS, ProxyProtocol, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::calls;
@@ -16,6 +16,14 @@ pub(super) struct Alpn(pub(super) Vec<String>);
 /// Kind of a gRPC call. `None` is unary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallKind(pub(super) Option<StreamKind>);
+
+/// Who sends the messages of a WebSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SocketKind {
+    Echo,
+    Push,
+    FanOut,
+}
 
 /// Compression of a gRPC message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +101,25 @@ pub(super) fn call_kind(text: &str) -> Result<CallKind, UnitError> {
     calls::kind(text).map(CallKind)
 }
 
-/// A number of messages in a stream.
+/// `echo`, `push` or `fan-out`.
+pub(super) fn socket_kind(text: &str) -> Result<SocketKind, UnitError> {
+    match text {
+        "echo" => Ok(SocketKind::Echo),
+        "push" => Ok(SocketKind::Push),
+        "fan-out" => Ok(SocketKind::FanOut),
+        _ => wrong(format!("`{text}` is not a kind of WebSocket"), "use echo, push or fan-out"),
+    }
+}
+
+/// A number of messages in a stream, or `endless`.
 pub(super) fn messages(text: &str) -> Result<u32, UnitError> {
+    if text == "endless" {
+        return Ok(ENDLESS);
+    }
     match count32(text)? {
         messages if messages > calls::MOST_MESSAGES => wrong(
-            format!("{messages} messages are too many for a call"),
-            format!("use at most {}", calls::MOST_MESSAGES),
+            format!("{messages} messages are too many for a stream"),
+            format!("use at most {}, or endless", calls::MOST_MESSAGES),
         ),
         messages => Ok(messages),
     }
@@ -300,6 +321,9 @@ mod tests {
         assert_eq!((messages("1M"), compression("gzip")), (Ok(1_000_000), Ok(Compression::Gzip)));
         refused(messages, &[("0", "use at least 1"), ("2M", "use at most 1000000")]);
         refused(compression, &[("br", "use off or gzip")]);
+        assert_eq!((messages("endless"), socket_kind("fan-out")), (Ok(ENDLESS), Ok(SocketKind::FanOut)));
+        assert_eq!((socket_kind("echo"), socket_kind("push")), (Ok(SocketKind::Echo), Ok(SocketKind::Push)));
+        refused(socket_kind, &[("stream", "use echo, push or fan-out")]);
     }
 
     #[test]

@@ -16,12 +16,15 @@ impl Messages {
     pub(super) fn new(record: &MessagesRecord) -> Result<Self, DecodeError> {
         let histograms = &record.histograms;
         let mut times = Vec::new();
-        for (name, encoded) in [
-            ("response time", &histograms.response_time),
-            ("first message", &histograms.first_message),
-            ("age", &histograms.age),
-            ("gap", &histograms.gap),
-        ] {
+        let parts = [
+            ("response time", Some(&histograms.response_time)),
+            ("headers", histograms.headers.as_ref()),
+            ("first message", Some(&histograms.first_message)),
+            ("age", Some(&histograms.age)),
+            ("gap", Some(&histograms.gap)),
+            ("reach", histograms.reach.as_ref()),
+        ];
+        for (name, encoded) in parts.into_iter().filter_map(|(name, encoded)| Some((name, encoded?))) {
             let histogram = encoded.decode()?;
             if !histogram.is_empty() {
                 times.push((name, [0.5, 0.99].map(|quantile| histogram.value_at_quantile(quantile))));
@@ -32,14 +35,33 @@ impl Messages {
 
     /// The lines: the numbers of messages, then each kind of times.
     pub(super) fn lines(&self) -> Vec<String> {
-        let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
-            self.counts;
+        let MessageCounts {
+            sent,
+            received,
+            lost,
+            repeated,
+            reordered,
+            unnumbered,
+            merged_in_read,
+            merged_into_one,
+            comments,
+            pings,
+            cut,
+            refused,
+            compressed,
+        } = self.counts;
         let faults = [
             (lost, "lost"),
             (repeated, "repeated"),
             (reordered, "out of order"),
             (unnumbered, "without a number"),
             (merged_in_read, "in the same read"),
+            (merged_into_one, "merged into one"),
+            (comments, "comments"),
+            (pings, "pings"),
+            (cut, "WebSockets cut"),
+            (refused, "handshakes refused"),
+            (compressed, "WebSockets compressed"),
         ];
         let always = [(sent, "sent"), (received, "received")];
         let counts = always.into_iter().chain(faults.into_iter().filter(|(count, _)| *count > 0));

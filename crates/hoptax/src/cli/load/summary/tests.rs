@@ -169,6 +169,15 @@ fn messages_have_counts_and_times() {
     record.messages = Some(messages(counts));
     let text = flat(&summary(&closed(), &record));
     says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
+    let rare = MessageCounts { merged_into_one: 1, comments: 2, pings: 3, cut: 4, ..LOSSY };
+    let mut found = messages(MessageCounts { refused: 5, compressed: 6, ..rare });
+    found.histograms.headers = Some(histogram(TRIAL_DIGITS, vec![30_000; 100]));
+    found.histograms.reach = Some(histogram(TRIAL_DIGITS, vec![90_000; 100]));
+    record.messages = Some(found);
+    let text = flat(&summary(&closed(), &record));
+    let counted = "2 lost, 1 merged into one, 2 comments, 3 pings, 4 WebSockets cut, 5 handshakes refused, 6 \
+                   WebSockets compressed";
+    says(&text, &[counted, "headers: p50 30.0 µs", "reach: p50 90.0 µs"]);
 }
 
 #[test]

@@ -5,9 +5,8 @@ use super::super::values::{CallKind, Compression};
 use crate::cli::exit::BadInput;
 use hoptax_format::grpc;
 use hoptax_format::messages::{self, StreamKind, StreamSpec};
-use hoptax_format::spec::{HttpVersion, TargetSpec, Timeouts};
+use hoptax_format::spec::{HttpVersion, TargetSpec};
 use hoptax_plan::calls::{self, kind_name};
-use hoptax_plan::units::show_duration;
 use hoptax_plan::{Method, Proto, gzip};
 use std::time::Duration;
 
@@ -55,6 +54,10 @@ pub(super) fn stream(args: &RequestArgs, method: Option<&Method>) -> Result<Opti
     if args.grpc_compression == Some(Compression::Gzip) {
         let text = "--grpc-compression gzip would hide the number and the time in each message of a stream; \
                     leave it out";
+        return Err(BadInput(text.to_owned()));
+    }
+    if args.messages == Some(messages::ENDLESS) {
+        let text = "--messages endless is for --events and WebSockets; give gRPC calls a number of messages";
         return Err(BadInput(text.to_owned()));
     }
     let every = args.every.unwrap_or(Duration::ZERO);
@@ -126,38 +129,4 @@ pub(super) fn check_version(targets: &[TargetSpec], version: HttpVersion) -> Res
         HttpVersion::Http10 if calls.next().is_none() => Ok(()),
         HttpVersion::Http11 | HttpVersion::Http10 => Err(BadInput("gRPC needs HTTP/2; use --http 2".into())),
     }
-}
-
-/// Refuses calls that could not succeed: calls that are longer than the load, and calls whose messages are
-/// further apart than the timeout. The timeout begins again with each message.
-///
-/// # Errors
-/// The first of these problems.
-pub(super) fn check(targets: &[TargetSpec], timeouts: Timeouts, duration_ns: u64) -> Result<(), BadInput> {
-    for (target, stream) in targets.iter().filter_map(|target| Some((target, target.stream?))) {
-        let length = stream.length_ns();
-        if length == 0 {
-            continue;
-        }
-        let shown = |ns| show_duration(Duration::from_nanos(ns));
-        let long = format!("the {} messages of a call take {}", stream.messages, shown(length));
-        if stream.every_ns >= timeouts.total_ns {
-            return Err(BadInput(format!(
-                "every call to target {} would time out: its messages are {} apart, and --timeout is {}; use \
-                 a longer --timeout or a shorter time between messages",
-                target.name,
-                shown(stream.every_ns),
-                shown(timeouts.total_ns)
-            )));
-        }
-        if length >= duration_ns {
-            return Err(BadInput(format!(
-                "no call to target {} would end in the measured time: {long}, and --duration is {}; use a \
-                 longer --duration, fewer messages or a shorter time between them",
-                target.name,
-                shown(duration_ns)
-            )));
-        }
-    }
-    Ok(())
 }

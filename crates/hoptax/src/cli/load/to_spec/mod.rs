@@ -15,6 +15,7 @@ use std::time::Duration;
 mod calls;
 mod chunks;
 mod connections;
+mod messages;
 mod proxy;
 mod request;
 mod targets;
@@ -42,13 +43,15 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     let timeouts = timeouts(&args.load)?;
     let duration_ns = nanoseconds(duration(&args.load)?);
     chunks::check(&targets, args.connection.http, timeouts)?;
-    calls::check(&targets, timeouts, duration_ns)?;
+    messages::check_load(args, &targets)?;
+    messages::check(&targets, timeouts, duration_ns)?;
     connections::check_streams(args)?;
     let proxy = args.connection.proxy.as_deref().map(Proxy::parse).transpose()?;
     let tls::Settings { server, proxy: to_proxy } =
         tls::settings(&args.tls, &args.connection, &url, proxy.as_ref())?;
     let tunnel = proxy.as_ref().and_then(|proxy| {
-        let always = args.connection.proxy_tunnel;
+        // RFC 6455, section 4.1: WebSockets go through tunnels.
+        let always = args.connection.proxy_tunnel || url.websocket;
         proxy.apply(&url, always, &mut targets)
     });
     if proxy.is_some() && tunnel.is_none() && args.connection.http == HttpVersion::Http2 {

@@ -2,12 +2,13 @@
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
-use super::{calls, chunks, read, read_text};
+use super::{calls, chunks, messages, read, read_text};
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
 use hoptax_format::grpc;
 use hoptax_format::spec::{Check, TargetSpec};
 use hoptax_format::template::{self, Place, TemplateError};
+use hoptax_format::websocket;
 use hoptax_plan::Body;
 use hoptax_record::bounded;
 use hoptax_run::state_empty_body;
@@ -28,6 +29,10 @@ pub(super) fn target(
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), url.authority.clone()));
     }
+    messages::check_options(args, url)?;
+    if url.websocket {
+        return socket(args, url, headers);
+    }
     if let Some(path) = &args.grpc {
         return call(args, url, path, headers);
     }
@@ -36,12 +41,15 @@ pub(super) fn target(
     let method = args.method.as_deref().unwrap_or(default_method);
     state_empty_body(&mut headers, body.as_deref(), args.chunked);
     let chunked = chunks::given(args, body.is_some())?;
-    let mut target =
-        TargetSpec { chunked, ..TargetSpec::only(method, &url.path, headers, body.unwrap_or_default()) };
+    let stream = messages::events(args);
+    if stream.is_some() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept")) {
+        headers.push(("accept".to_owned(), "text/event-stream".to_owned()));
+    }
+    let plain = TargetSpec::only(method, &url.path, headers, body.unwrap_or_default());
+    let mut target = TargetSpec { chunked, stream, ..plain };
     target.checks = checks(args)?;
     if args.no_templates {
-        target.path = escape_templates(&target.path);
-        target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
+        escape_path_and_headers(&mut target);
         return Ok((target, BTreeMap::new()));
     }
     // A body that is not UTF-8 cannot be a template.
@@ -95,6 +103,29 @@ fn call(
     Ok((target, files))
 }
 
+/// Returns the target of a WebSocket, as [`target`] does.
+fn socket(
+    args: &RequestArgs,
+    url: &Url,
+    mut headers: Vec<(String, String)>,
+) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
+    websocket::add_headers(&mut headers, args.websocket_compression);
+    let stream = messages::socket(args);
+    let message = messages::message(args, stream, body(args)?)?;
+    let mut target = TargetSpec {
+        name: format!("WebSocket {}", url.path),
+        stream: Some(stream),
+        checks: checks(args)?,
+        ..TargetSpec::only("GET", &url.path, headers, message)
+    };
+    if args.no_templates {
+        escape_path_and_headers(&mut target);
+        return Ok((target, BTreeMap::new()));
+    }
+    let files = templates(&target, None)?;
+    Ok((target, files))
+}
+
 /// Checks the templates, and reads the files that the templates read lines from.
 fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
     let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
@@ -127,6 +158,11 @@ pub(super) fn template(
         }
     }
     template::check(text, place, files).map_err(wrong)
+}
+
+fn escape_path_and_headers(target: &mut TargetSpec) {
+    target.path = escape_templates(&target.path);
+    target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
 }
 
 /// Escapes a text, so that the escaped text, used as a template, expands to the original text.

@@ -55,6 +55,11 @@ fn check_conflicts(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), Bad
         ("--body-size", args.body_size.is_some(), "body: 64KiB"),
         ("--chunked", args.chunked, "body: { size: 64KiB, chunked: true }"),
         ("--grpc", args.grpc.is_some(), "grpc: { service: …, method: … }"),
+        ("--events", args.events, "events: true"),
+        ("--messages", args.messages.is_some(), "events: { count: 20 }, or websocket: { messages: 20 }"),
+        ("--every", args.every.is_some(), "events: { every: 1s }, or websocket: { every: 1s }"),
+        ("--websocket-kind", args.websocket_kind.is_some(), "websocket: { kind: push }"),
+        ("--websocket-compression", args.websocket_compression, "websocket: { compression: deflate }"),
         ("--no-templates", args.no_templates, "\\{{ instead of {{"),
         ("--expect-status", args.expect_status.is_some(), "expect: { status: 200 }"),
         ("--expect-body", !args.expect_body.is_empty(), "expect: { body: { contains: … } }"),
@@ -65,6 +70,12 @@ fn check_conflicts(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), Bad
     if let Some((flag, _, there)) = beside.iter().find(|(_, given, _)| *given) {
         return Err(BadInput(format!(
             "{flag} cannot be used with --targets; write this in the file, for each target: {there}"
+        )));
+    }
+    if url.websocket {
+        return Err(BadInput(format!(
+            "with --targets, the URL begins with http:// or https://; {} says which targets are WebSockets",
+            file.display()
         )));
     }
     if url.path != "/" {

@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_format::messages::{Stamp, StreamKind};
+use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsSpec, TlsVersion, Verify};
 use std::path::PathBuf;
 
@@ -376,6 +376,95 @@ fn calls_have_streams() {
             "no call to target a/B would end in the measured time: the 3 messages of a call take 2s",
         ),
     ]);
+}
+
+#[test]
+fn events_are_read_one_by_one() {
+    let target = |options: &str| {
+        let line = format!("load http://127.0.0.1/x --events {options}");
+        typed(&line).expect(&line).targets.remove(0)
+    };
+    let any = target("");
+    assert_eq!((any.name.as_str(), any.method.as_str(), any.body.len()), ("GET /x", "GET", 0));
+    assert!(any.headers.contains(&("accept".to_owned(), "text/event-stream".to_owned())), "{any:?}");
+    let stream = |options: &str| target(options).stream.expect("events");
+    let expected =
+        StreamSpec { carrier: Carrier::Events, ..StreamSpec::grpc(StreamKind::ServerStream, UNKNOWN, 0) };
+    assert_eq!(stream(""), expected);
+    let known = StreamSpec { messages: 20, every_ns: 100_000_000, ..expected };
+    assert_eq!(stream("--messages 20 --every 100ms"), known);
+    assert_eq!(stream("--messages endless").messages, ENDLESS);
+    let posted = target("-b hi -H accept:~*/*");
+    assert_eq!((posted.method.as_str(), posted.body.as_slice()), ("POST", &b"hi"[..]));
+    assert_eq!(posted.headers.iter().filter(|(name, _)| name == "accept").count(), 1);
+    refused(&[
+        ("load http://127.0.0.1 --messages 5", "--messages needs messages; use a ws:// URL, --events, or"),
+        ("load http://127.0.0.1 --every 5ms", "--every needs messages"),
+        ("load http://127.0.0.1 --events -X HEAD", "the response to HEAD has no body, and so no events"),
+        ("load http://127.0.0.1 --events --grpc a/B", "cannot be used with"),
+        ("load http://127.0.0.1 --events --messages endless -r 1/s", "--rate needs requests that end"),
+        ("load http://127.0.0.1 --events --messages endless -n 5", "--requests needs requests that end"),
+        ("load http://127.0.0.1 --grpc a/B --grpc-kind both-ways --messages endless", "give gRPC calls a nu"),
+        (
+            "load http://127.0.0.1 --events --messages 3 --every 1s -d 2s",
+            "no response of target GET / would end in the measured time: the 3 events of a response take 2s",
+        ),
+        ("load http://127.0.0.1 --websocket-kind push", "--websocket-kind needs a WebSocket; use a URL with"),
+        ("load http://127.0.0.1 --websocket-compression", "--websocket-compression needs a WebSocket"),
+    ]);
+}
+
+#[test]
+fn websockets_have_messages() {
+    let spec = |options: &str| typed(&format!("load ws://127.0.0.1/chat {options}")).expect(options);
+    let target = |options: &str| spec(options).targets.remove(0);
+    let echo = target("");
+    assert_eq!((echo.name.as_str(), echo.method.as_str()), ("WebSocket /chat", "GET"));
+    assert_eq!((echo.path.as_str(), echo.body.len()), ("/chat", 64));
+    let names: Vec<&str> = echo.headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["host", "connection", "upgrade", "sec-websocket-version", "sec-websocket-key"]);
+    let stream = |options: &str| target(options).stream.expect("messages");
+    let expected =
+        StreamSpec { carrier: Carrier::WebSocket, ..StreamSpec::grpc(StreamKind::BothWays, 10, 0) };
+    assert_eq!(stream(""), expected);
+    let push = StreamSpec { kind: StreamKind::ServerStream, messages: UNKNOWN, ..expected };
+    assert_eq!(stream("--websocket-kind push"), push);
+    assert_eq!(stream("--websocket-kind fan-out"), StreamSpec { fan_out: true, ..push });
+    let lengths = ["-b hi", "--body-size 100B", "--websocket-kind push"].map(|it| target(it).body.len());
+    assert_eq!(lengths, [Stamp::LENGTH + 2, 100, Stamp::LENGTH]);
+    let compressed = target("--websocket-compression");
+    assert!(compressed.headers.iter().any(|(name, _)| name == "sec-websocket-extensions"));
+    let many = spec("-c 15000 --messages endless --every 1s -d 30s");
+    let stream = many.targets[0].stream.expect("messages");
+    assert_eq!((many.connections, stream.messages, stream.every_ns), (15_000, ENDLESS, 1_000_000_000));
+    let tls = typed("load wss://127.0.0.1/chat -k").expect("right");
+    assert!(tls.tls.is_some());
+    refused(&[
+        ("load ws://127.0.0.1 --http 1.0", "HTTP/1.0 has no WebSockets; use --http 1.1"),
+        ("load ws://127.0.0.1 -X PUT", "the URL is that of a WebSocket, which has no --method"),
+        ("load ws://127.0.0.1 --grpc a/B", "which has no --grpc"),
+        ("load ws://127.0.0.1 --events", "which has no --events"),
+        ("load ws://127.0.0.1 --expect-status 200", "which has no --expect-status"),
+        ("load ws://127.0.0.1 --websocket-kind stream", "use echo, push or fan-out"),
+        ("load ws://127.0.0.1 --websocket-kind push -b hi", "--body needs --websocket-kind echo"),
+        ("load ws://127.0.0.1 -b {{seq}}", "cannot contain templates"),
+        ("load ws://127.0.0.1 --body-size 9B", "--body-size: a message of 9B has no room for its number"),
+        ("load ws://127.0.0.1 --messages endless -r 5/s", "--rate needs requests that end"),
+        ("load ws://127.0.0.1 -k", "the URL is ws://; use wss://127.0.0.1/"),
+        (
+            "load ws://127.0.0.1/a --messages 3 --every 10s -d 1m",
+            "every session of target WebSocket /a would time out: its messages are 10s apart, and --timeout",
+        ),
+    ]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("targets.yaml");
+    let text = "[{ path: /chat, websocket: { kind: push } }, { path: /x, events: true }]";
+    std::fs::write(&file, text).expect("written");
+    let line = |url: &str| format!("load {url} --targets {}", file.display());
+    let read = typed(&line("http://127.0.0.1")).expect("right").targets;
+    let carriers: Vec<_> = read.iter().map(|it| it.stream.map(|stream| stream.carrier)).collect();
+    assert_eq!(carriers, [Some(Carrier::WebSocket), Some(Carrier::Events)]);
+    assert!(error_of(&line("ws://127.0.0.1")).contains("the URL begins with http:// or https://"));
 }
 
 #[test]

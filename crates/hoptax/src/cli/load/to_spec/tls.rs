@@ -34,8 +34,9 @@ pub(super) fn settings(
 ) -> Result<Settings, BadInput> {
     let proxy = proxy.filter(|proxy| proxy.tls);
     if let (false, None, Some(flag)) = (url.tls, proxy, first_given(args)) {
+        let (typed, with_tls) = if url.websocket { ("ws", "wss") } else { ("http", "https") };
         return Err(BadInput(format!(
-            "{flag} needs TLS, but the URL is http://; use https://{}{}, or leave out {flag}",
+            "{flag} needs TLS, but the URL is {typed}://; use {with_tls}://{}{}, or leave out {flag}",
             url.authority, url.path
         )));
     }
