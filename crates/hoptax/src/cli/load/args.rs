@@ -94,8 +94,8 @@ pub(super) struct RequestArgs {
     /// Request method [default: GET; with a body POST]
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(super) method: Option<String>,
-    /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain templates;
-    /// for a WebSocket, its message, without them
+    /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain
+    /// templates. For a WebSocket, its message, without templates
     #[arg(short, long, value_name = "TEXT|@FILE|@-")]
     pub(super) body: Option<String>,
     /// Request body of this size, such as 64KiB
