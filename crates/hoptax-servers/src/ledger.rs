@@ -65,6 +65,24 @@ pub struct InstanceCounts {
     /// Streams of events that clients left before their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_streams_left: Option<u64>,
+    /// WebSockets. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websockets: Option<WebSocketCounts>,
+}
+
+/// Counts of WebSockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebSocketCounts {
+    /// WebSockets accepted.
+    pub opened: u64,
+    /// WebSockets that clients left without a close frame.
+    pub cut: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages to all connections of a path that were not sent to a connection, because it read too slowly.
+    pub left_out: u64,
 }
 
 impl InstanceCounts {

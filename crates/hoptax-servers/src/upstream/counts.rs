@@ -1,6 +1,6 @@
 //! The counts of one listener. The listener's thread writes them, and the control thread reads them.
 
-use crate::ledger::InstanceCounts;
+use crate::ledger::{InstanceCounts, WebSocketCounts};
 use hoptax_record::Deadlines;
 use hoptax_wire::http1::Version;
 use std::collections::BTreeMap;
@@ -56,6 +56,13 @@ pub(super) struct Counts {
     /// Server-sent events that were sent, and streams of them that the client left before their end.
     pub(super) events: Count,
     pub(super) left: Count,
+    /// WebSockets that were accepted, and those that clients left without a close frame.
+    pub(super) websockets: Count,
+    pub(super) cut: Count,
+    /// Messages of WebSockets. Those that were left out would have gone to connections that read too slowly.
+    pub(super) messages_in: Count,
+    pub(super) messages_out: Count,
+    pub(super) left_out: Count,
 }
 
 /// Maximum number of streams that a client may open at a time on one connection.
@@ -179,6 +186,14 @@ impl Counts {
             deadlines: Some(deadlines),
             events: Some(sum(|one| &one.events)).filter(|events| *events > 0),
             event_streams_left: Some(sum(|one| &one.left)).filter(|left| *left > 0),
+            websockets: Some(WebSocketCounts {
+                opened: sum(|one| &one.websockets),
+                cut: sum(|one| &one.cut),
+                received: sum(|one| &one.messages_in),
+                sent: sum(|one| &one.messages_out),
+                left_out: sum(|one| &one.left_out),
+            })
+            .filter(|websockets| websockets.opened > 0),
         }
     }
 }

@@ -20,6 +20,7 @@ mod server;
 mod sockets;
 mod special;
 mod switch;
+mod websocket;
 
 pub use answer::bytes;
 pub use control::send_order;
@@ -107,6 +108,8 @@ impl RunningUpstream {
         let mut answers = answer::Answers::new(settings, placement.stamps)?;
         let mut rules = rules::Rules::new(&settings.answers, &settings.headers, placement.stamps)?;
         let calls = calls::Calls::new(settings)?;
+        let websockets =
+            websocket::WebSockets::new(settings).context("the upstream's headers for WebSockets")?;
         let events = settings.events.as_ref();
         let mut events = events
             .map(|events| events::Events::new(events, &settings.headers, placement.stamps))
@@ -169,6 +172,7 @@ impl RunningUpstream {
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
             let (answers, calls, events) = (answers.clone(), calls.clone(), events.clone());
+            let websockets = websockets.clone();
             let mut rules = rules.clone();
             if let Some(rules) = &mut rules {
                 rules.seed(placement.seed, u64::from(instance));
@@ -186,6 +190,7 @@ impl RunningUpstream {
                     answers,
                     calls,
                     events,
+                    websockets,
                     rules,
                     behaviour,
                     counts: &seen,

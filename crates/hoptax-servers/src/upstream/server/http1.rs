@@ -4,6 +4,8 @@ use super::super::answer::{AnswerTo, BAD_REQUEST, CONTINUE, INLINE_BODY};
 use super::super::rules::Chosen;
 use super::super::sockets::Sockets;
 use super::super::special::{Special, is_special};
+use super::super::websocket::Accepted;
+use super::groups::GROUP;
 use super::state::{HIGH_WATER, MOST_DELAYED, Reply, Server, State, Timer};
 use hoptax_format::clock;
 use hoptax_format::stamp::Stamp;
@@ -40,7 +42,7 @@ impl Server<'_> {
         if connection.generation != generation {
             return;
         }
-        if consumed < input.len() && connection.state == State::Open {
+        if consumed < input.len() && matches!(connection.state, State::Open | State::WebSocket) {
             connection.kept = input[consumed..].to_vec();
         }
         if connection.state != State::Open {
@@ -140,6 +142,10 @@ impl Server<'_> {
         let rules = self.rules.as_mut();
         let chosen =
             rules.and_then(|rules| rules.choose(&input[head.method.clone()], &input[head.target.clone()]));
+        // Paths with an answer of their own get it.
+        if head.upgrade && !answer.failed && chosen.is_none() && self.upgrade(token, head, input) {
+            return;
+        }
         let web = self.web_call(head, input, chosen, answer.failed);
         let gets_answer = answer.failed || web.is_some();
         let events_from = if gets_answer { None } else { self.requested_events(input) };
@@ -213,17 +219,23 @@ impl Server<'_> {
             self.connections[token.index()].state = state;
         }
         if let Some(response) = outcome.response {
-            let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
-            if free == self.prepared.len() {
-                self.prepared.push(Vec::new());
-            }
-            self.prepared[free] = special.http1(&response);
-            self.reply(token, Reply::Prepared(free as u32), outcome.delay_ns);
+            let place = self.prepare(special.http1(&response));
+            self.reply(token, Reply::Prepared(place), outcome.delay_ns);
         }
     }
 
+    /// Stores a response until it is sent. Returns its place.
+    pub(super) fn prepare(&mut self, response: Vec<u8>) -> u32 {
+        let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
+        if free == self.prepared.len() {
+            self.prepared.push(Vec::new());
+        }
+        self.prepared[free] = response;
+        free as u32
+    }
+
     /// Queues a response after the earlier responses of the connection.
-    fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
+    pub(super) fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
         let connection = &mut self.connections[token.index()];
         let generation = connection.generation;
         let is_next = delay == 0 && connection.line.is_empty() && connection.events.is_none();
@@ -254,6 +266,10 @@ impl Server<'_> {
                 break;
             }
             self.timers.pop();
+            if token == GROUP {
+                self.send_to_group(io, generation, now);
+                continue;
+            }
             if self.connections[token.index()].generation != generation {
                 continue;
             }
@@ -273,7 +289,7 @@ impl Server<'_> {
             Reply::Events(to, ..) => {
                 self.events.as_ref().map_or((&[], &[]), |events| events.answers().get(to))
             }
-            Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
+            Reply::Prepared(place) | Reply::Handshake(place, _) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
         }
@@ -339,6 +355,11 @@ impl Server<'_> {
             Reply::Events(to, received, _) => {
                 if let Some(events) = &mut self.events {
                     events.answers_mut().stamp(to, Stamp { received, replied: now });
+                }
+            }
+            Reply::Handshake(place, received) => {
+                if let Some(space) = Accepted::stamp_in(&mut self.prepared[place as usize]) {
+                    Stamp { received, replied: now }.write(space);
                 }
             }
             _ => {}

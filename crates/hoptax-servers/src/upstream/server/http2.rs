@@ -84,7 +84,9 @@ impl Server<'_> {
                     }
                 }
                 Step::Body { stream, data, end } => {
-                    http2.body(named(stream), &input[at..][data]);
+                    if !self.websocket_body(http2, named(stream), &input[at..][data.clone()]) {
+                        http2.body(named(stream), &input[at..][data]);
+                    }
                     if end {
                         self.request_ended(io, token, http2, named(stream), now);
                     }
@@ -101,6 +103,7 @@ impl Server<'_> {
                     if let Some(exchange) = http2.get(named(stream)) {
                         self.counts.abandoned.add(exchange.is_delayed_special().into());
                         self.counts.left.add(exchange.has_events().into());
+                        self.counts.cut.add(exchange.has_open_websocket().into());
                     }
                     http2.end(named(stream));
                 }
@@ -127,7 +130,9 @@ impl Server<'_> {
         } else {
             exchange.to = StreamAnswerTo { head: head.method() == b"HEAD", failed: self.behaviour.fails() };
             exchange.chosen = self.rules.as_mut().and_then(|rules| rules.choose(head.method(), target));
-            if head.method() == b"POST"
+            if head.protocol().is_some() {
+                self.open_websocket(http2, named);
+            } else if head.method() == b"POST"
                 && let Some(content_type) = head.fields().get("content-type")
             {
                 exchange.is_web = grpc::is_grpc_web(content_type);
@@ -161,7 +166,7 @@ impl Server<'_> {
 
     /// Called when the whole request has been read.
     fn request_ended(&mut self, io: &impl Sockets, token: Token, http2: &mut Http2, named: Named, now: u64) {
-        if !http2.ended_conversation(named) {
+        if !http2.ended_conversation(named) && !self.ended_websocket(http2, named) {
             self.begin_answer(io, token, http2, named, now);
         }
     }
@@ -252,7 +257,7 @@ impl Server<'_> {
     }
 
     /// Sends the responses that are ready, and returns `http2` to its connection unless that has ended.
-    fn send_ready(&mut self, io: &mut impl Sockets, token: Token, mut http2: Box<Http2>) {
+    pub(super) fn send_ready(&mut self, io: &mut impl Sockets, token: Token, mut http2: Box<Http2>) {
         if self.connections[token.index()].state != State::Http2 {
             // The client violated the protocol.
             self.counts.left.add(http2.event_streams());
@@ -292,6 +297,9 @@ impl Server<'_> {
         let stream = named.stream;
         if exchange.stream != stream {
             return;
+        }
+        if exchange.websocket.is_some() {
+            return self.send_websocket(token, http2, named, now);
         }
         if exchange.flow.is_some() || exchange.abort.is_some() {
             return self.send_messages(token, http2, named, now);

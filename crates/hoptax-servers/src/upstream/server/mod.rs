@@ -4,6 +4,7 @@
 //! * *new*: nothing has arrived, or too little to choose the protocol;
 //! * *open*: requests of HTTP/1 are read and answered;
 //! * *http2*: requests of HTTP/2 are read and answered;
+//! * *websocket*: messages are read and sent, after a request of HTTP/1.1 has changed the protocol;
 //! * *last*: the last response of HTTP/1 has been chosen; the connection closes once all bytes are sent;
 //! * *discarding*: the last bytes were chosen, such as 400 or GOAWAY; further input is discarded, because
 //!   closing at once could reset the connection before the peer has read those bytes.
@@ -12,12 +13,15 @@
 //! read until it has caught up.
 
 mod events;
+mod groups;
 mod http1;
 mod http2;
 mod messages;
 mod room;
 mod state;
 mod streams;
+mod websocket_streams;
+mod websockets;
 
 use super::secure::{SecureLoop, Sessions};
 use super::sockets::Sockets;
@@ -104,6 +108,7 @@ impl Server<'_> {
         let connection = &mut self.connections[token.index()];
         match connection.state {
             State::Http2 => self.received_http2(io, token, bytes),
+            State::WebSocket => self.received_websocket(io, token, bytes),
             // TLS has chosen the protocol. Without TLS, the first bytes do.
             State::New => {
                 let is_http2 = io.is_http2(token);
@@ -157,6 +162,7 @@ impl<L: Sockets> Handler<L> for Server<'_> {
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         self.count_abandoned(token);
+        self.count_cut(token);
         if result.is_err() {
             self.forget(token);
             return AfterEnd::Close;

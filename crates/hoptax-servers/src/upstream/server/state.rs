@@ -9,6 +9,8 @@ use super::super::rules::{Chosen, Rules};
 use super::super::sockets::Sockets;
 use super::super::special::{InstanceFacts, Outcome, Special};
 use super::super::switch::Switch;
+use super::super::websocket::{WebSocket, WebSockets};
+use super::groups::Live;
 use super::streams::{Http2, Shared};
 use crate::net::Tokens;
 use hoptax_load::event_loop::Token;
@@ -33,6 +35,7 @@ pub(in crate::upstream) struct Listening<'a> {
     pub(in crate::upstream) calls: Calls,
     /// The answer to requests that accept events.
     pub(in crate::upstream) events: Option<Events>,
+    pub(in crate::upstream) websockets: WebSockets,
     /// Answers to particular paths.
     pub(in crate::upstream) rules: Option<Rules>,
     pub(in crate::upstream) behaviour: Behaviour,
@@ -59,6 +62,9 @@ pub(super) enum Reply {
     Events(AnswerTo, u64, u64),
     /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
+    /// The answer to the handshake of a WebSocket: its index in [`Server::prepared`], and the time when the
+    /// request was read.
+    Handshake(u32, u64),
     Continue,
     BadRequest,
 }
@@ -68,6 +74,7 @@ pub(super) enum State {
     New,
     Open,
     Http2,
+    WebSocket,
     Last,
     Discarding,
 }
@@ -101,6 +108,8 @@ pub(super) struct Connection {
     pub(super) requests: u64,
     /// Present in the state *http2*.
     pub(super) http2: Option<Box<Http2>>,
+    /// Present in the state *websocket*.
+    pub(super) websocket: Option<Box<WebSocket>>,
 }
 
 impl Connection {
@@ -124,6 +133,7 @@ pub(super) struct Server<'a> {
     pub(super) answers: Answers,
     pub(super) calls: Calls,
     pub(super) events: Option<Events>,
+    pub(super) websockets: Live,
     pub(super) rules: Option<Rules>,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
@@ -153,6 +163,7 @@ impl<'a> Server<'a> {
             answers: from.answers,
             calls: from.calls,
             events: from.events,
+            websockets: Live::new(from.websockets),
             rules: from.rules,
             behaviour: from.behaviour,
             counts: from.counts,
@@ -193,6 +204,7 @@ impl<'a> Server<'a> {
             line: VecDeque::new(),
             requests: 0,
             http2: None,
+            websocket: None,
         };
         match self.connections.get_mut(token.index()) {
             Some(old) => *old = fresh(old.generation.wrapping_add(1)),
@@ -233,7 +245,7 @@ impl<'a> Server<'a> {
     }
 
     pub(super) fn free(&mut self, reply: Reply) {
-        if let Reply::Prepared(place) = reply {
+        if let Reply::Prepared(place) | Reply::Handshake(place, _) = reply {
             self.prepared[place as usize] = Vec::new();
         }
     }
@@ -242,6 +254,9 @@ impl<'a> Server<'a> {
         let connection = &self.connections[token.index()];
         if connection.state == State::Http2 {
             return self.settle_http2(io, token);
+        }
+        if connection.state == State::WebSocket {
+            return self.settle_websocket(io, token);
         }
         let is_open = matches!(connection.state, State::New | State::Open);
         let reads_on = is_open && (!connection.peer_ended || connection.blocked);
@@ -270,6 +285,7 @@ impl<'a> Server<'a> {
         connection.kept = Vec::new();
         connection.special = None;
         connection.http2 = None;
+        connection.websocket = None;
         connection.events = None;
         let line = mem::take(&mut connection.line);
         line.into_iter().for_each(|(_, reply)| self.free(reply));

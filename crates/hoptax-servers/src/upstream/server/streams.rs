@@ -20,6 +20,7 @@ use super::super::conversation::{Abort, Conversation};
 use super::super::counts::MOST_STREAMS;
 use super::super::rules::Chosen;
 use super::super::special::Special;
+use super::super::websocket::OnStream;
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_load::event_loop::Token;
 use hoptax_wire::http2::hpack::write_literal;
@@ -114,6 +115,8 @@ pub(super) struct Exchange {
     pub(super) is_web: bool,
     /// Present if the answer has many messages.
     pub(super) flow: Option<Box<Flow>>,
+    /// Present if the exchange is a WebSocket.
+    pub(super) websocket: Option<Box<OnStream>>,
     /// When the call must have ended; 0 if the client has no deadline.
     pub(super) deadline: u64,
     /// Present if the call ends now, and not with its next message.
@@ -140,6 +143,11 @@ impl Exchange {
     /// True if the response has events.
     pub(super) fn has_events(&self) -> bool {
         matches!(self.flow.as_deref(), Some(Flow::Events(_)))
+    }
+
+    /// True if the exchange is a WebSocket without a close frame of the client.
+    pub(super) fn has_open_websocket(&self) -> bool {
+        self.websocket.as_ref().is_some_and(|on_stream| !on_stream.is_over())
     }
 
     /// The messages of a call in which both sides send a stream.
@@ -183,7 +191,10 @@ impl Http2 {
     /// Begins a connection whose first bytes are `kept`.
     pub(super) fn new(kept: Vec<u8>, output: &mut Vec<u8>) -> Self {
         Self {
-            connection: Connection::server(Config { streams: MOST_STREAMS, ..Config::default() }, output),
+            connection: Connection::server(
+                Config { streams: MOST_STREAMS, connect_protocol: true, ..Config::default() },
+                output,
+            ),
             exchanges: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
@@ -239,6 +250,33 @@ impl Http2 {
     pub(super) fn get(&mut self, exchange: Named) -> Option<&mut Exchange> {
         let found = self.exchanges.get_mut(exchange.place as usize)?;
         (found.stream == exchange.stream).then_some(found)
+    }
+
+    /// The WebSocket of an exchange.
+    pub(super) fn websocket(&mut self, exchange: Named) -> Option<&mut OnStream> {
+        self.get(exchange)?.websocket.as_deref_mut()
+    }
+
+    /// Ends all WebSockets, because their connection ends. Returns how many had no close frame.
+    pub(super) fn end_websockets(&mut self) -> u64 {
+        let mut cut = 0;
+        for place in 0..self.exchanges.len() {
+            let exchange = &self.exchanges[place];
+            cut += u64::from(exchange.has_open_websocket());
+            if exchange.websocket.is_some() {
+                self.end(Named { place: place as u32, stream: exchange.stream });
+            }
+        }
+        cut
+    }
+
+    /// Queues the exchange of a WebSocket that has something to send. Without effect before the answer to the
+    /// handshake is due, and while a window is empty.
+    pub(super) fn wake(&mut self, exchange: Named) {
+        let found = self.get(exchange).filter(|found| found.has_sent_head);
+        if found.is_some_and(|found| matches!(found.stage, Stage::Reading | Stage::Delayed)) {
+            self.queue(exchange);
+        }
     }
 
     /// Queues an exchange whose next bytes can be sent.

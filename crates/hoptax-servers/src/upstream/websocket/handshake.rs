@@ -70,8 +70,8 @@ impl Accepted {
     }
 }
 
-/// Reads a handshake over HTTP/1.1. `head` is a request's head. Returns `None` if the request does not ask for
-/// a WebSocket. `compression` is true if the upstream compresses messages.
+/// Reads a handshake over HTTP/1.1. `head` is a request's head. `compression` is true if the upstream
+/// compresses messages. Returns `None` if the request does not ask for a WebSocket.
 pub(in crate::upstream) fn answer(head: &[u8], compression: bool) -> Option<Result<Accepted, Refusal>> {
     let (mut is_websocket, mut version, mut keys, mut accept_value) = (false, None, 0, None);
     let mut extension = None;
@@ -224,7 +224,7 @@ mod tests {
         for (offers, expected) in [
             ("permessage-deflate", Some(OFFERED_DEFLATE)),
             ("permessage-deflate; client_max_window_bits", Some(OFFERED_DEFLATE)),
-            ("permessage-deflate;client_max_window_bits=10;server_no_context_takeover", Some(OFFERED_DEFLATE)),
+            ("permessage-deflate;client_max_window_bits=9;server_no_context_takeover", Some(OFFERED_DEFLATE)),
             ("x-other, Permessage-Deflate", Some(OFFERED_DEFLATE)),
             ("permessage-deflate; server_max_window_bits=\"15\"", Some(WITH_WINDOW)),
             ("permessage-deflate; server_max_window_bits=9, permessage-deflate", Some(OFFERED_DEFLATE)),

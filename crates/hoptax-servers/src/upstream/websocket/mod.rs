@@ -22,6 +22,8 @@ use std::mem;
 const MOST_MESSAGE: usize = 16 << 20;
 /// Largest buffer that is kept for the next message, bytes.
 pub(super) const MOST_SPARE: usize = 1 << 20;
+/// Largest buffer that a stream keeps for its next frames, bytes.
+const MOST_KEPT: usize = 16 * 1024;
 
 /// How an instance answers WebSockets.
 #[derive(Debug, Clone)]
@@ -166,6 +168,48 @@ impl WebSocket {
             extension,
             has_begun: false,
         }
+    }
+}
+
+/// A WebSocket over HTTP/2.
+#[derive(Debug)]
+pub(super) struct OnStream {
+    pub(super) websocket: WebSocket,
+    /// Frames for the client. The first `sent` bytes were sent.
+    pub(super) unsent: Vec<u8>,
+    sent: usize,
+    /// True if the client has ended its side of the stream.
+    pub(super) has_ended: bool,
+}
+
+impl OnStream {
+    pub(super) fn new(websocket: WebSocket) -> Self {
+        Self { websocket, unsent: Vec::new(), sent: 0, has_ended: false }
+    }
+
+    /// The frames that were not sent yet.
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.unsent[self.sent..]
+    }
+
+    /// Removes the first bytes of those frames.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent == self.unsent.len() {
+            self.sent = 0;
+            self.unsent.clear();
+            self.unsent.shrink_to(MOST_KEPT);
+        }
+    }
+
+    /// True if messages can be sent.
+    pub(super) fn is_open(&self) -> bool {
+        self.websocket.talk.is_open() && !self.has_ended
+    }
+
+    /// True if the stream ends once everything is sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.websocket.talk.is_over() || self.has_ended
     }
 }
 
