@@ -16,6 +16,9 @@ pub const SHORTEST_WARMING: Duration = Duration::from_micros(1);
 /// Longest accepted extra time of a warm-up. A longer time is probably a typing error.
 pub const LONGEST_WARMING: Duration = Duration::from_secs(1);
 
+/// Largest accepted number of events that a hop collects. A larger number is probably a typing error.
+const MOST_BUNCHED: u32 = 1000;
+
 /// Checks that the share, the delays, the warm-up and the faults are in range.
 ///
 /// # Errors
@@ -47,7 +50,11 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
     if *faults == HopFaults::default() {
         return Err((
             "the faults have no effect".to_owned(),
-            "write at least one of `drop`, `repeat`, `hold` and `deadline`".to_owned(),
+            format!(
+                "write at least one of `drop`, `repeat`, `hold`, {}, {}",
+                HopFaults::OF_CALLS,
+                HopFaults::OF_STREAMS
+            ),
         ));
     }
     let deadline = match faults.deadline {
@@ -57,7 +64,19 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
     if faults.deadline == Some(HopDeadline::Replace(Duration::ZERO)) {
         return Err(("the deadline is zero".to_owned(), "write a time such as 100ms, or drop".to_owned()));
     }
-    let longest = faults.hold.max(deadline);
+    if faults.bunch == 1 || faults.bunch > MOST_BUNCHED {
+        return Err((
+            format!("a bunch of {} is out of range", faults.bunch),
+            format!("write 2 to {MOST_BUNCHED} events"),
+        ));
+    }
+    if let Some(status) = faults.refuse.filter(|status| !(400..=599).contains(status)) {
+        return Err((
+            format!("{status} is not the status of a failure"),
+            "write a status such as 400 or 502".to_owned(),
+        ));
+    }
+    let longest = faults.hold.max(deadline).max(faults.cut);
     if longest > LONGEST_HOP_DELAY {
         return Err((
             format!("{} is too long", show_duration(longest)),

@@ -15,7 +15,7 @@ use hoptax_plan::calls::kind_name;
 use hoptax_plan::event_streams::show_count;
 use hoptax_plan::units::{self, show_duration};
 use hoptax_plan::{
-    Body, BuiltInUpstream, Feature, HopDeadline, HopDelay, HopFaults, Listen, PathSplit, PathStream,
+    Body, BuiltInUpstream, Feature, HopDeadline, HopDeflate, HopDelay, HopFaults, Listen, PathSplit, PathStream,
     ProxyForm, UpstreamEvents,
 };
 use hoptax_record::{Failure, Setting};
@@ -330,15 +330,27 @@ fn free_address(address: IpAddr) -> std::io::Result<SocketAddr> {
 fn fault_arguments(faults: &HopFaults) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut give = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    for (option, share) in [("--fault-drop", faults.drop), ("--fault-repeat", faults.repeat)] {
+    let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate } = *faults;
+    for (option, share) in [("--fault-drop", drop), ("--fault-repeat", repeat), ("--fault-merge", merge)] {
         if share > 0.0 {
             give(option, share.to_string());
         }
     }
-    if !faults.hold.is_zero() {
-        give("--fault-hold", show_duration(faults.hold));
+    for (option, time) in [("--fault-hold", hold), ("--fault-cut", cut)] {
+        if !time.is_zero() {
+            give(option, show_duration(time));
+        }
     }
-    match faults.deadline {
+    if bunch > 0 {
+        give("--fault-bunch", bunch.to_string());
+    }
+    if let Some(status) = refuse {
+        give("--fault-refuse", status.to_string());
+    }
+    if let Some(HopDeflate::Drop) = deflate {
+        give("--fault-deflate", "drop".to_owned());
+    }
+    match deadline {
         Some(HopDeadline::Drop) => give("--fault-deadline", "drop".to_owned()),
         Some(HopDeadline::Replace(time)) => give("--fault-deadline", show_duration(time)),
         None => {}

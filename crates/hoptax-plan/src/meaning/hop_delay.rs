@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Adds the plan's delay, warm-up and faults to `hop-l7` or `hop-h2`. Those of any other gateway are reported
 /// as an error. Without any, or after an error, returns `kind` unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
-    refuse_parts_of_grpc(reader, typed, &kind);
+    refuse_message_delay(reader, typed, &kind);
+    let can_have_faults = check_faults_of_kind(reader, typed, &kind);
     let can_delay = matches!(
         kind,
         GatewayKind::Hop(HopKind::L7) | GatewayKind::ForwardingHop { .. } | GatewayKind::Http2Hop { .. }
@@ -27,7 +28,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
     }
     let delay = typed.delay.clone().and_then(|delay| read_delay(reader, delay));
     let warming = typed.warming.clone().and_then(|warming| read_warming(reader, warming));
-    let faults = typed.faults.clone().and_then(|faults| read_faults(reader, faults));
+    let faults = typed.faults.clone().filter(|_| can_have_faults);
+    let faults = faults.and_then(|faults| read_faults(reader, faults));
     if delay.is_none() && warming.is_none() && faults.is_none() {
         return kind;
     }
@@ -47,22 +49,59 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKin
     }
 }
 
-/// Refuses faults, and delays of messages, unless the hop forwards gRPC calls.
-fn refuse_parts_of_grpc(reader: &mut Reader<'_>, typed: &RawGateway, kind: &GatewayKind) {
-    let delay = typed.delay.as_ref().and_then(|delay| delay.value.message.as_ref());
-    let delay = delay.map(|message| ("`message` in `delay`", message.place));
-    let faults = typed.faults.as_ref().map(|faults| ("`faults`", faults.place));
-    for (what, place) in delay.into_iter().chain(faults) {
-        let name = &typed.name.value;
-        let (message, help) = match kind {
-            GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } => continue,
-            GatewayKind::Http2Hop { .. } => {
-                (format!("{what} needs HTTP/2 to the upstream"), "remove `upstream_http`")
-            }
-            _ => (format!("`{name}` cannot have {what}, only `hop-h2` can"), "write name: hop-h2"),
-        };
-        reader.fault(place, message, format!("{help}, or remove {what}"));
-    }
+/// Refuses delays of messages, unless the hop forwards gRPC calls.
+fn refuse_message_delay(reader: &mut Reader<'_>, typed: &RawGateway, kind: &GatewayKind) {
+    let Some(message) = typed.delay.as_ref().and_then(|delay| delay.value.message.as_ref()) else { return };
+    let what = "`message` in `delay`";
+    let name = &typed.name.value;
+    let (fault, help) = match kind {
+        GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } => return,
+        GatewayKind::Http2Hop { .. } => {
+            (format!("{what} needs HTTP/2 to the upstream"), "remove `upstream_http`")
+        }
+        _ => (format!("`{name}` cannot have {what}, only `hop-h2` can"), "write name: hop-h2"),
+    };
+    reader.fault(message.place, fault, format!("{help}, or remove {what}"));
+}
+
+/// Refuses faults that the hop cannot plant. Returns false if it can plant none.
+fn check_faults_of_kind(reader: &mut Reader<'_>, typed: &RawGateway, kind: &GatewayKind) -> bool {
+    let Some(Placed { place, value: faults }) = &typed.faults else { return true };
+    let of_streams = faults.merge.is_some()
+        || faults.bunch.is_some()
+        || faults.refuse.is_some()
+        || faults.cut.is_some()
+        || faults.deflate.is_some();
+    let name = &typed.name.value;
+    let (message, help) = match kind {
+        GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } if of_streams => (
+            format!("`{name}` cannot plant {}, only `hop-l7` can", HopFaults::OF_STREAMS),
+            "write name: hop-l7, or remove them".to_owned(),
+        ),
+        GatewayKind::Hop(HopKind::L7) if faults.deadline.is_some() => (
+            format!("`{name}` cannot plant {}, only `hop-h2` can", HopFaults::OF_CALLS),
+            "write name: hop-h2, or remove it".to_owned(),
+        ),
+        GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } | GatewayKind::Hop(HopKind::L7) => {
+            return true;
+        }
+        GatewayKind::Http2Hop { .. } => (
+            "`faults` needs HTTP/2 to the upstream".to_owned(),
+            "remove `upstream_http`, or remove `faults`".to_owned(),
+        ),
+        GatewayKind::ForwardingHop { .. } => (
+            "`hop-l7` with `proxy` cannot have `faults`".to_owned(),
+            "remove `proxy`, or remove `faults`".to_owned(),
+        ),
+        _ => (
+            format!("`{name}` cannot have `faults`, only `hop-l7` and `hop-h2` can"),
+            "write name: hop-h2 for gRPC calls or name: hop-l7 for event streams and WebSockets, or remove \
+             `faults`"
+                .to_owned(),
+        ),
+    };
+    reader.fault(*place, message, help);
+    false
 }
 
 fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<HopDelay> {
@@ -102,7 +141,8 @@ fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option
 }
 
 fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<HopFaults> {
-    let Placed { place, value: RawHopFaults { drop, repeat, hold, deadline } } = typed;
+    let Placed { place, value } = typed;
+    let RawHopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate } = value;
     let deadline = match deadline {
         Some(deadline) => Some(read_deadline(reader, &deadline)?),
         None => None,
@@ -113,6 +153,12 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         repeat: repeat.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         hold: reader.time(hold, Duration::ZERO),
         deadline,
+        merge: merge.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
+        // A bunch of 0 is none, so it is refused like a bunch of 1.
+        bunch: bunch.map_or(0, |count| count.value.max(1)),
+        refuse: refuse.map(|status| status.value),
+        cut: reader.time(cut, Duration::ZERO),
+        deflate,
     };
     // A value that cannot be read was reported.
     if reader.faults.len() == faults_before

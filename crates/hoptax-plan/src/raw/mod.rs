@@ -36,7 +36,8 @@ pub(crate) use texts::{
 
 use super::selector::SelectorKind;
 use super::{
-    AccessLog, BodyKind, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile, ProxyForm, Resolve,
+    AccessLog, BodyKind, HopDeflate, HopDelayHow, HopWarmingFall, Idle, Metric, PathSplit, Profile,
+    ProxyForm, Resolve,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -558,20 +559,33 @@ pub(crate) struct RawHopWarming {
     pub(crate) fall: Option<HopWarmingFall>,
 }
 
-/// Faults in gRPC calls. Give at least one. The seed determines which messages are dropped and repeated.
+/// Faults in gRPC calls (`hop-h2`), or in event streams and WebSockets (`hop-l7`). Give at least one. The
+/// seed determines which messages are dropped, repeated and merged.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-faults")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawHopFaults {
-    /// Share of the messages of responses to drop. Default: 0%.
+    /// Share of the messages or events of responses to drop. Default: 0%.
     pub(crate) drop: Option<Placed<Share>>,
-    /// Share of the messages of responses to send twice. Default: 0%.
+    /// Share of the messages or events of responses to send twice. Default: 0%.
     pub(crate) repeat: Option<Placed<Share>>,
     /// How long to keep the first message of a response, and those that arrive after it. The hop then sends
-    /// them together. Default: 0ms.
+    /// them together. `hop-l7` sends them at the end of the response at the latest. Default: 0ms.
     pub(crate) hold: Option<Placed<Time>>,
-    /// Remove the `grpc-timeout` of calls (`drop`), or write this time limit instead. Default: pass it.
+    /// `hop-h2`: remove the `grpc-timeout` of calls (`drop`), or write this time limit instead. Default: pass
+    /// it.
     pub(crate) deadline: Option<Placed<DeadlineText>>,
+    /// `hop-l7`: share of the events to merge with the next one. Default: 0%.
+    pub(crate) merge: Option<Placed<Share>>,
+    /// `hop-l7`: number of events to collect and then send together, 2 to 1000. Default: send each.
+    pub(crate) bunch: Option<Placed<u32>>,
+    /// `hop-l7`: status of the answer to handshakes of WebSockets, 400 to 599. Default: pass them.
+    pub(crate) refuse: Option<Placed<u16>>,
+    /// `hop-l7`: close WebSockets without a close frame, this long after their handshake. Default: never.
+    pub(crate) cut: Option<Placed<Time>>,
+    /// `hop-l7`: remove the extensions from handshakes of WebSockets (`drop`), so that their messages are not
+    /// compressed. Default: pass them.
+    pub(crate) deflate: Option<HopDeflate>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

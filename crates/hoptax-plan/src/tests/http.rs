@@ -261,6 +261,44 @@ fn hop_h2_has_faults() {
 }
 
 #[test]
+fn hop_l7_has_faults() {
+    let first = "{ name: hop-l7, faults: { drop: 1%, hold: 1m, merge: 10%, bunch: 5 } }";
+    let hops =
+        format!("{first}, {{ name: hop-l7, label: b, faults: {{ refuse: 502, cut: 1s, deflate: drop }} }}");
+    let plan = on(&hops, "1.1").expect("valid");
+    let faults = plan.gateways.iter().map(|gateway| match &gateway.kind {
+        GatewayKind::DelayingHop(HopDelay { faults: Some(faults), .. }) => *faults,
+        kind => panic!("{kind:?}"),
+    });
+    let faults: Vec<HopFaults> = faults.collect();
+    let of_events = HopFaults {
+        drop: 0.01,
+        hold: Duration::from_secs(60),
+        merge: 0.1,
+        bunch: 5,
+        ..HopFaults::default()
+    };
+    let of_websockets = HopFaults {
+        refuse: Some(502),
+        cut: Duration::from_secs(1),
+        deflate: Some(HopDeflate::Drop),
+        ..HopFaults::default()
+    };
+    assert_eq!(faults, [of_events, of_websockets]);
+    assert_eq!(
+        faults.iter().map(HopFaults::to_string).collect::<Vec<_>>(),
+        [
+            "1% of messages dropped, messages kept for 1m, 10% of messages merged with the next, 5 messages \
+             at once",
+            "WebSockets refused with 502, WebSockets cut after 1s, extensions of WebSockets dropped",
+        ]
+    );
+    assert!(faults.iter().all(HopFaults::is_of_streams) && !faults.iter().any(HopFaults::is_of_calls));
+    let json = serde_json::to_string(&plan.gateways).expect("plain data");
+    assert_eq!(serde_json::from_str::<Vec<Gateway>>(&json).expect("it was written"), plan.gateways);
+}
+
+#[test]
 fn packs_that_can_have_an_http2_upstream() {
     let pack = |name: &str, upstream_http2, reasons: &[(&str, &str)]| PackInfo {
         name: name.into(),

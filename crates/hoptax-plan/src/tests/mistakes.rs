@@ -168,7 +168,8 @@ fn delays_of_hops() {
 #[test]
 fn faults_of_hops() {
     for (gateway, expected) in [
-        ("{ name: hop-l4, faults: { drop: 1% } }", "1:36 `hop-l4` cannot have `faults`, only `hop-h2` can;"),
+        ("{ name: hop-l4, faults: { drop: 1% } }", "1:36 `hop-l4` cannot have `faults`, only `hop-l7` and"),
+        ("{ name: hop-h2, faults: { cut: 1s } }", "1:36 `hop-h2` cannot plant `merge`, `bunch`, `refuse`,"),
         (
             "{ name: hop-h2, upstream_http: 1.1, faults: { drop: 1% } }",
             "1:56 `faults` needs HTTP/2 to the upstream; remove `upstream_http`, or remove `faults`",
@@ -184,6 +185,24 @@ fn faults_of_hops() {
         let text = format!("gateways: [{gateway}]\nload: [{load}]\n");
         let shown = mistake(&text);
         assert!(shown.contains(expected), "{gateway}: {shown}");
+    }
+}
+
+#[test]
+fn faults_in_event_streams_and_websockets() {
+    for (faults, expected) in [
+        ("deadline: drop", "1:36 `hop-l7` cannot plant `deadline`, only `hop-h2` can; write name: hop-h2,"),
+        ("bunch: 1", "1:36 a bunch of 1 is out of range; write 2 to 1000 events"),
+        ("bunch: 0", "1:36 a bunch of 1 is out of range; write 2 to 1000 events"),
+        ("refuse: 200", "1:36 200 is not the status of a failure; write a status such as 400 or 502"),
+        ("cut: 2m", "1:36 2m is too long; write 1m or less"),
+        ("deflate: keep", "`keep`"),
+        ("merge: 0%", "1:36 the faults have no effect; write at least one of"),
+    ] {
+        let load = "{ loop: closed, connections: 1, duration: 1s }";
+        let text = format!("gateways: [{{ name: hop-l7, faults: {{ {faults} }} }}]\nload: [{load}]\n");
+        let shown = mistake(&text);
+        assert!(shown.contains(expected), "{faults}: {shown}");
     }
 }
 

@@ -25,23 +25,81 @@ pub struct HopDelay {
     /// Delay of each gRPC message of a response, for `hop-h2` only.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub message: Duration,
-    /// Faults in gRPC calls, for `hop-h2` only.
+    /// Faults in gRPC calls (`hop-h2`), or in event streams and WebSockets (`hop-l7`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<HopFaults>,
 }
 
-/// Faults that `hop-h2` plants in gRPC calls.
+/// Faults that `hop-h2` plants in gRPC calls, and `hop-l7` in event streams and WebSockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct HopFaults {
-    /// Share of the messages of responses that are dropped, 0 to 1.
+    /// Share of the messages of responses that are dropped, 0 to 1. Of `hop-l7`: events.
     pub drop: f64,
     /// Share of the messages of responses that are sent twice, 0 to 1.
     pub repeat: f64,
     /// How long the hop keeps the first message of a response, and those that arrive after it. It then sends
-    /// them together. Zero if it keeps none.
+    /// them together. Zero if it keeps none. The end of a response of `hop-l7` does not wait.
     pub hold: Duration,
-    /// What the hop does with `grpc-timeout`. Absent if it passes it unchanged.
+    /// What `hop-h2` does with `grpc-timeout`. Absent if it passes it unchanged.
     pub deadline: Option<HopDeadline>,
+    /// Share of the events that `hop-l7` merges with the next event into one, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero_share")]
+    pub merge: f64,
+    /// Number of events that `hop-l7` collects and then sends together. 0 if it collects none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bunch: u32,
+    /// Status of `hop-l7`'s answer to handshakes of WebSockets. Absent if it passes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuse: Option<u16>,
+    /// Time after the handshake at which `hop-l7` closes a WebSocket, without a close frame. Zero if it does
+    /// not.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub cut: Duration,
+    /// What `hop-l7` does with the extensions that handshakes offer. Absent if it passes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deflate: Option<HopDeflate>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero_share(share: &f64) -> bool {
+    *share <= 0.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl HopFaults {
+    /// The keys of a plan for faults that only `hop-h2` can plant.
+    pub const OF_CALLS: &str = "`deadline`";
+    /// The keys of a plan for faults that only `hop-l7` can plant.
+    pub const OF_STREAMS: &str = "`merge`, `bunch`, `refuse`, `cut` and `deflate`";
+
+    /// True if a fault is one of gRPC calls, which only `hop-h2` can plant.
+    pub fn is_of_calls(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    /// True if a fault is one of event streams or WebSockets, which only `hop-l7` can plant.
+    pub fn is_of_streams(&self) -> bool {
+        let Self { drop, repeat, hold, deadline, .. } = *self;
+        *self != Self { drop, repeat, hold, deadline, ..Self::default() }
+    }
+
+    /// True if the hop changes or delays the messages of responses.
+    pub fn changes_messages(&self) -> bool {
+        self.drop > 0.0 || self.repeat > 0.0 || self.merge > 0.0 || self.bunch > 0 || !self.hold.is_zero()
+    }
+}
+
+/// What `hop-l7` does with the header `sec-websocket-extensions` of handshakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "hop-deflate")]
+#[serde(rename_all = "lowercase")]
+pub enum HopDeflate {
+    /// The hop removes it, so that messages are not compressed.
+    Drop,
 }
 
 /// What `hop-h2` does with the `grpc-timeout` of calls.
@@ -158,7 +216,13 @@ impl fmt::Display for HopFaults {
             HopDeadline::Drop => "deadlines dropped".to_owned(),
             HopDeadline::Replace(time) => format!("deadlines replaced by {}", show_duration(time)),
         });
-        let parts = [of_share(self.drop, "dropped"), of_share(self.repeat, "repeated"), hold, deadline];
+        let merge = of_share(self.merge, "merged with the next");
+        let bunch = (self.bunch > 0).then(|| format!("{} messages at once", self.bunch));
+        let refuse = self.refuse.map(|status| format!("WebSockets refused with {status}"));
+        let cut = (!self.cut.is_zero()).then(|| format!("WebSockets cut after {}", show_duration(self.cut)));
+        let deflate = self.deflate.map(|HopDeflate::Drop| "extensions of WebSockets dropped".to_owned());
+        let [drop, repeat] = [of_share(self.drop, "dropped"), of_share(self.repeat, "repeated")];
+        let parts = [drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 }

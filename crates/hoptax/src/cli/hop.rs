@@ -9,7 +9,7 @@ use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{
-    HopDeadline, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall, check_hop_delay,
+    HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall, check_hop_delay,
 };
 use hoptax_servers::hop::{self, ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -78,18 +78,34 @@ struct DelayArgs {
     /// How the extra time falls to zero [default: linear]
     #[arg(long, value_name = "HOW", requires = "warming_requests")]
     warming_fall: Option<Fall>,
-    /// Drop this share of the gRPC messages of responses (h2 only) [default: 0%]
+    /// Drop this share of the gRPC messages (h2) or events (l7) of responses [default: 0%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     fault_drop: Option<f64>,
-    /// Send this share of the gRPC messages of responses twice (h2 only) [default: 0%]
+    /// Send this share of the gRPC messages (h2) or events (l7) of responses twice [default: 0%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     fault_repeat: Option<f64>,
-    /// Keep the gRPC messages of a response for this long, and send them together (h2 only) [default: 0ms]
+    /// Keep the gRPC messages (h2) or events (l7) of a response for this long, and send them together; l7
+    /// sends them at the end of the response at the latest [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     fault_hold: Option<Duration>,
     /// Drop the deadline of gRPC calls (drop), or replace it by this time limit (h2 only)
     #[arg(long, value_name = "drop|TIME", value_parser = deadline)]
     fault_deadline: Option<HopDeadline>,
+    /// Merge this share of the events of responses with the next one (l7 only) [default: 0%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    fault_merge: Option<f64>,
+    /// Collect this many events of a response, and send them together (l7 only)
+    #[arg(long, value_name = "N")]
+    fault_bunch: Option<u32>,
+    /// Answer handshakes of WebSockets with this status (l7 only)
+    #[arg(long, value_name = "STATUS")]
+    fault_refuse: Option<u16>,
+    /// Close WebSockets this long after their handshake, without a close frame (l7 only)
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    fault_cut: Option<Duration>,
+    /// Remove the extensions from handshakes of WebSockets, so that messages are not compressed (l7 only)
+    #[arg(long, value_name = "HOW")]
+    fault_deflate: Option<Deflate>,
 }
 
 fn deadline(typed: &str) -> Result<HopDeadline, UnitError> {
@@ -106,10 +122,21 @@ impl DelayArgs {
         }
         let (warming, faults) = (self.warming(), self.faults());
         let forwards_calls = kind == hop::Kind::H2(hop::UpstreamHttp::Http2);
-        if !forwards_calls && (self.delay_message.is_some() || faults.is_some()) {
+        let of_calls = self.delay_message.is_some() || faults.is_some_and(|faults| faults.is_of_calls());
+        if !forwards_calls && of_calls {
             return Err(BadInput(
-                "--delay-message and --fault-… are for gRPC calls; use h2 without --upstream-http".into(),
+                "--delay-message and --fault-deadline are for gRPC calls; use h2 without --upstream-http".into(),
             ));
+        }
+        if kind != hop::Kind::L7 && faults.is_some_and(|faults| faults.is_of_streams()) {
+            return Err(BadInput(
+                "--fault-merge, --fault-bunch, --fault-refuse, --fault-cut and --fault-deflate are for event \
+                 streams and WebSockets; use l7"
+                    .into(),
+            ));
+        }
+        if !forwards_calls && kind != hop::Kind::L7 && faults.is_some() {
+            return Err(BadInput("--fault-… needs l7, or h2 without --upstream-http".into()));
         }
         if !is_delayed && warming.is_none() && faults.is_none() {
             return Ok(None);
@@ -138,17 +165,25 @@ impl DelayArgs {
 
     /// The faults, if an option plants one.
     fn faults(&self) -> Option<HopFaults> {
-        let Self {
-            fault_drop: drop, fault_repeat: repeat, fault_hold: hold, fault_deadline: deadline, ..
-        } = *self;
-        if drop.is_none() && repeat.is_none() && hold.is_none() && deadline.is_none() {
-            return None;
-        }
-        Some(HopFaults {
-            drop: drop.unwrap_or_default(),
-            repeat: repeat.unwrap_or_default(),
-            hold: hold.unwrap_or_default(),
-            deadline,
+        let is_given = self.fault_drop.is_some()
+            || self.fault_repeat.is_some()
+            || self.fault_hold.is_some()
+            || self.fault_deadline.is_some()
+            || self.fault_merge.is_some()
+            || self.fault_bunch.is_some()
+            || self.fault_refuse.is_some()
+            || self.fault_cut.is_some()
+            || self.fault_deflate.is_some();
+        is_given.then(|| HopFaults {
+            drop: self.fault_drop.unwrap_or_default(),
+            repeat: self.fault_repeat.unwrap_or_default(),
+            hold: self.fault_hold.unwrap_or_default(),
+            deadline: self.fault_deadline,
+            merge: self.fault_merge.unwrap_or_default(),
+            bunch: self.fault_bunch.unwrap_or_default(),
+            refuse: self.fault_refuse,
+            cut: self.fault_cut.unwrap_or_default(),
+            deflate: self.fault_deflate.map(Deflate::meaning),
         })
     }
 }
@@ -203,6 +238,20 @@ impl Fall {
         match self {
             Self::Linear => HopWarmingFall::Linear,
             Self::Step => HopWarmingFall::Step,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Deflate {
+    /// Remove them
+    Drop,
+}
+
+impl Deflate {
+    fn meaning(self) -> HopDeflate {
+        match self {
+            Self::Drop => HopDeflate::Drop,
         }
     }
 }
