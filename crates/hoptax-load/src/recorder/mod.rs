@@ -13,6 +13,7 @@ mod streams;
 mod tally;
 mod targets;
 mod times;
+mod tunnels;
 mod windows;
 
 pub(crate) use messages::Arrival;

@@ -208,7 +208,7 @@ impl<C: Codec> Worker<'_, C> {
                 Ok(()) => Ok(()),
                 Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
             };
-            let (cause, text) = cause::of_end(result, begun);
+            let (cause, text) = self.cause_of_end(exchange_id, now, cause::of_end(result, begun));
             self.exchanges[exchange_id.index()].stream.clear();
             self.fail_request(exchange_id, now, cause, &text);
             failed = Some(cause);

@@ -44,6 +44,8 @@ impl<C: Codec> Worker<'_, C> {
                     self.close_endless(io, id, now);
                     self.leave_unfinished(id);
                 }
+                // It is complete when the server has answered the close frame.
+                (true, _) if self.is_socket(id) => self.close_socket(io, id, now),
                 (true, _) => self.complete_endless(io, id, now),
             }
         }
@@ -51,7 +53,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Counts an endless stream as complete, and ends it.
-    fn complete_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
+    pub(super) fn complete_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
         self.end_talk(id, now);
         self.close_endless(io, id, now);
         let connection = self.connection_of(id);

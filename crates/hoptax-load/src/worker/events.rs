@@ -122,12 +122,18 @@ impl<C: Codec> Worker<'_, C> {
             times.first_byte = Some(now);
             self.timeouts.responding(exchange_id);
         }
+        if self.sockets.as_ref().is_some_and(|sockets| sockets.is_accepted(exchange_id)) {
+            exchange.answer.bytes += bytes.len() as u64;
+            self.messages_read();
+            return self.hear_frames(io, exchange_id, now, true, bytes);
+        }
         let target = self.setup.mix.target(times.target);
         let codec = self.connections[id.index()].codec.one().expect("only HTTP/1 comes here");
         let read = codec.read(&mut exchange.answer, &mut self.scratch, target, bytes);
         let heard = self.hear_read(exchange_id, now);
         match read {
             Ok(Read::More) => {}
+            Ok(Read::Switched(answered)) => self.switched(io, exchange_id, now, answered),
             Ok(Read::Whole { response, keep_alive }) => {
                 let response = heard.unwrap_or(response);
                 self.complete(io, exchange_id, now, response, keep_alive);
@@ -159,6 +165,9 @@ impl<C: Codec> Worker<'_, C> {
         if !exchange.in_flight {
             io.close(self.token(id));
             return self.lost(id, now);
+        }
+        if self.sockets.as_ref().is_some_and(|sockets| sockets.is_accepted(exchange_id)) {
+            return self.socket_cut(io, exchange_id, now, result);
         }
         // With TLS, only a close_notify is a valid end of the data, because anyone on the network path can
         // close a TCP connection.

@@ -22,7 +22,10 @@ impl<C: Codec> Worker<'_, C> {
             io.reset(former);
             self.retired(id);
         }
-        if self.peer_waits || self.leaving >= self.setup.most_leaving {
+        // A server closes a WebSocket's connection once the client's close frame has passed the gateway. A
+        // reset at once could overtake the frame.
+        let may_reset = self.peer_waits && self.sockets.is_none();
+        if may_reset || self.leaving >= self.setup.most_leaving {
             io.reset(token);
         }
         // If the connection ended together with the response, it is already closed.

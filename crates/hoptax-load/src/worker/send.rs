@@ -40,6 +40,9 @@ impl<C: Codec> Worker<'_, C> {
         let target = self.setup.mix.target(times.target);
         connection.codec.one().expect("only HTTP/1 comes here").expect_response(target);
         exchange.sent(target);
+        if self.sockets.is_some() {
+            self.begin_socket(id);
+        }
         if more_follow {
             self.timeouts.sending(id, now);
         } else {
@@ -48,7 +51,7 @@ impl<C: Codec> Worker<'_, C> {
         if !is_retry {
             self.recorder.sent(scheduled, now, reused);
         }
-        if target.stream.is_some() {
+        if target.stream.is_some() && target.handshake.is_none() {
             self.sent_talk(id, scheduled);
         }
     }

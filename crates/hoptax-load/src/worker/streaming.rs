@@ -38,7 +38,9 @@ impl<C: Codec> Worker<'_, C> {
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
             let exchange = &self.exchanges[id.index()];
-            if exchange.in_flight && exchange.stream.id != 0 {
+            if exchange.in_flight && self.is_socket(id) {
+                self.send_due_frames(io, id, now);
+            } else if exchange.in_flight && exchange.stream.id != 0 {
                 let present = self.is_present(id);
                 self.talk(id, now, present);
                 if !present {
@@ -197,8 +199,10 @@ impl<C: Codec> Worker<'_, C> {
         if is_success {
             let received = &talk.received;
             let lost = match stream.spec.to_receive() {
-                Some(expected) => u64::from(expected).saturating_sub(received.different()),
-                None => received.missing(),
+                Some(expected) if !stream.spec.fan_out => {
+                    u64::from(expected).saturating_sub(received.different())
+                }
+                _ => received.missing(),
             };
             let numbers = match stream.spec.carrier {
                 // Events of other servers than ours have no numbers.
@@ -212,7 +216,11 @@ impl<C: Codec> Worker<'_, C> {
         if talk.leave_fan_out(stream.spec) {
             self.recorder.fan_out_ended();
         }
-        messages.end(id, stream.spec)
+        let has_rest = messages.end(id, stream.spec);
+        if target.handshake.is_some() {
+            return self.end_socket(id, now);
+        }
+        has_rest
     }
 
     /// Called when a request with streams has failed.

@@ -111,9 +111,13 @@ impl<C: Codec> Worker<'_, C> {
         self.recorder.streams_open(codec.in_flight);
         codec.draining |= self.setup.mix.is_last(connection.carried);
         self.list(connection_id);
-        if has_talk {
+        if self.sockets.is_some() {
+            self.begin_socket(id);
+        }
+        // The messages of a WebSocket follow the answer to its handshake.
+        if has_talk && target.handshake.is_none() {
             self.begin_talk(id, now);
-        } else if has_stream {
+        } else if has_stream && !has_talk {
             self.sent_talk(id, scheduled);
         }
     }
@@ -333,10 +337,20 @@ impl<C: Codec> Worker<'_, C> {
                 self.read_head(exchange, now, end);
                 if end {
                     self.response_complete(io, exchange, now, present);
+                } else {
+                    self.body_begins(io, exchange, now, present);
                 }
             }
             Step::Body { stream, data, end } => {
                 let Some(exchange_id) = self.exchange_of(id, present, stream) else { return };
+                if self.is_socket(exchange_id) {
+                    self.exchanges[exchange_id.index()].answer.bytes += frame.len() as u64;
+                    self.hear_frames(io, exchange_id, now, present, &frame[data]);
+                    if end && self.exchange_of(id, present, stream).is_some() {
+                        self.socket_cut(io, exchange_id, now, Ok(()));
+                    }
+                    return;
+                }
                 let exchange = &mut self.exchanges[exchange_id.index()];
                 let target = self.setup.mix.target(exchange.request.expect("a request in flight").target);
                 exchange.answer.bytes += frame.len() as u64;
@@ -355,6 +369,9 @@ impl<C: Codec> Worker<'_, C> {
             }
             Step::Trailers { stream } => {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
+                if self.is_socket(exchange) {
+                    return self.socket_cut(io, exchange, now, Ok(()));
+                }
                 let of = &mut self.exchanges[exchange.index()];
                 let times = of.request.expect("a request in flight");
                 of.answer.bytes += frame.len() as u64;
@@ -527,6 +544,9 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Sends more of a body, as far as the windows allow.
     fn send_rest(&mut self, id: ExchangeId, now: u64, present: bool) {
+        if self.is_socket(id) {
+            return self.send_waiting_frames(id, now, present);
+        }
         let connection = self.connection_of(id);
         let exchange = &mut self.exchanges[id.index()];
         let times = exchange.request.as_mut().expect("a request in flight");
@@ -572,6 +592,7 @@ impl<C: Codec> Worker<'_, C> {
             }
             (false, false) => (Cause::StreamReset, format!("HTTP/2: the server reset the stream ({code})")),
         };
+        let (cause, text) = self.cause_of_end(id, now, (cause, text));
         self.fail_request(id, now, cause, &text);
         self.freed(io, id, now);
     }
