@@ -7,7 +7,7 @@
 
 use hoptax_format::Address;
 use hoptax_format::messages::{StreamKind, StreamSpec};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, PathStream};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, PathStream, UpstreamEvents};
 use hoptax_servers::upstream::{Placement, RunningUpstream};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -65,6 +65,7 @@ const LARGEST_YET: u64 = 20;
 /// Names of the cases with gRPC calls.
 const CALLS: &str = "calls of gRPC";
 const STREAMS: &str = "streams of gRPC";
+const EVENTS: &str = "server-sent events";
 /// Number of messages of a stream.
 const MESSAGES: u32 = 200;
 
@@ -125,12 +126,24 @@ fn requests_allocate_nothing() {
         (CALLS, 1024, 0, true, 1 << 20),
         (STREAMS, 100, 0, false, 1 << 20),
         (STREAMS, 100, 0, false, 10_000),
+        (EVENTS, 100, 0, false, 1 << 20),
+        (EVENTS, 100, 0, true, 10_000),
     ] {
         let stream =
             StreamSpec { same_clock: true, ..StreamSpec::grpc(StreamKind::ServerStream, MESSAGES, 0) };
         let of_path = PathStream { path: "/x".into(), stream };
         // A stream takes memory once, and not for each message.
-        let (warm, measured, per_request) = if name == STREAMS { (200, 200, 1) } else { (2000, 10_000, 0) };
+        let is_stream = [STREAMS, EVENTS].contains(&name);
+        let (warm, measured, per_request) = if is_stream { (200, 200, 1) } else { (2000, 10_000, 0) };
+        let events = UpstreamEvents {
+            count: MESSAGES,
+            gap: Duration::ZERO,
+            bytes: 100,
+            first: Duration::ZERO,
+            per_write: 1,
+            split: 1,
+            heartbeat: None,
+        };
         let settings = BuiltInUpstream {
             instances: 1,
             status: 200,
@@ -142,7 +155,7 @@ fn requests_allocate_nothing() {
             listen: Listen::Ports,
             answers: Vec::new(),
             streams: if name == STREAMS { vec![of_path] } else { Vec::new() },
-            events: None,
+            events: (name == EVENTS).then_some(events),
             websocket_compression: false,
             grpc_status: None,
         };
@@ -164,7 +177,8 @@ fn requests_allocate_nothing() {
         };
         let is_call = [CALLS, STREAMS].contains(&name);
         let content_type = if is_call { "application/grpc" } else { "text/plain" };
-        let headers = [("accept", "*/*"), ("content-type", content_type)];
+        let accept = if name == EVENTS { "text/event-stream" } else { "*/*" };
+        let headers = [("accept", accept), ("content-type", content_type)];
         let fields = request_fields(parts, headers).expect("valid");
         let post = Block::shared(&[&fields]).remove(0);
         let (sections, input) = (Sections::new(), Vec::new());

@@ -207,6 +207,7 @@ impl Calls {
             streams: settings
                 .streams
                 .iter()
+                .filter(|method| method.stream.carrier.is_grpc())
                 .map(|method| (method.path.clone().into_bytes(), method.stream))
                 .collect(),
             made: Vec::new(),
@@ -385,7 +386,7 @@ fn is_own(path: &[u8]) -> bool {
 /// The services that reflection lists.
 fn services(settings: &BuiltInUpstream) -> Vec<String> {
     let mut services = vec![HEALTH_SERVICE.to_owned()];
-    for method in &settings.streams {
+    for method in settings.streams.iter().filter(|method| method.stream.carrier.is_grpc()) {
         if let Some((service, _)) = grpc::split(&method.path)
             && !services.iter().any(|known| known == service)
         {

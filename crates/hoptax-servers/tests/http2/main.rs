@@ -1,7 +1,8 @@
-//! HTTP/2 of the built-in upstream and of `hop-h2`, over real sockets.
+//! HTTP/2 of the built-in upstream and of `hop-h2`, and the upstream's server-sent events, over real sockets.
 
 mod calls;
 mod client;
+mod events;
 mod hop;
 mod messages;
 

@@ -8,7 +8,6 @@ mod handshake;
 mod talk;
 
 pub(super) use handshake::{Accepted, Refusal, accept_stream, answer};
-pub(super) use talk::{Passed, Talk};
 
 use deflate::Deflate;
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, with_room};
@@ -17,6 +16,7 @@ use hoptax_wire::http2::{Block, response_fields};
 use hoptax_wire::websocket::{Frame, Opcode, write_frame};
 use std::collections::HashMap;
 use std::mem;
+use talk::Talk;
 
 /// Largest message that is accepted, bytes.
 const MOST_MESSAGE: usize = 16 << 20;
