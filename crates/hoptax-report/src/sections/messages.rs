@@ -44,7 +44,7 @@ static KINDS: [Kind; 7] = [
     },
     Kind {
         times: Times::Headers,
-        name: "head",
+        name: "headers",
         meaning: "from sending the request until the head of the response arrived",
         p50: Metric::AddedHeadersP50,
         p99: None,
@@ -293,7 +293,7 @@ mod tests {
                 assert!(text.contains(word) || text.contains(&escaped), "{word} is missing: {text}");
             }
             assert!(!text.contains("· age") && !text.contains("Age:"), "{text}");
-            assert!(!text.contains("pings") && !text.contains("event"), "{text}");
+            assert!(!text.contains(" pings") && !text.contains("Events of"), "{text}");
         }
         let page = html(&model).expect("a page");
         assert!(page.contains("<h2 id=\"messages\">") && page.contains("a&lt;b · gap"), "{page}");
