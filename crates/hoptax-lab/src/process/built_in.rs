@@ -6,6 +6,7 @@ use crate::features::Change;
 use crate::login::Login;
 use crate::{Facts, Service};
 use hoptax_format::Address;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
@@ -412,6 +413,12 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
         give("--answer", answer.to_string().into());
     }
     for PathStream { path, stream } in &upstream.streams {
+        if stream.carrier == Carrier::WebSocket {
+            let kind = if stream.fan_out { "fan-out" } else { "push" };
+            let (messages, every) = (show_count(stream.messages), stream.every_ns);
+            give("--websocket", format!("{path}={kind},{messages},{every}ns").into());
+            continue;
+        }
         let (kind, messages, every) = (kind_name(Some(stream.kind)), stream.messages, stream.every_ns);
         give("--grpc-stream", format!("{path}={kind},{messages},{every}ns").into());
     }
@@ -428,6 +435,9 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
         if let Some(heartbeat) = heartbeat {
             give("--events-heartbeat", time(*heartbeat).into());
         }
+    }
+    if upstream.websocket_compression {
+        arguments.push("--websocket-compression".into());
     }
     arguments
 }

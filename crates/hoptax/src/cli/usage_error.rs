@@ -263,6 +263,7 @@ fn value(arg: &Arg) -> Option<String> {
         Some("grpc-kind") => Some("both-ways"),
         Some("grpc-status") => Some("not-found"),
         Some("messages") => Some("20"),
+        Some("websocket") => Some("/feed=fan-out,endless,100ms"),
         Some("websocket-kind") => Some("push"),
         Some("grpc-stream") => Some("/echo.Echo/Chat=both-ways"),
         Some("server-name") => Some("api.example.org"),

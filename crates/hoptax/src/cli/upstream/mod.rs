@@ -1,5 +1,7 @@
 //! `hoptax upstream`.
 
+mod websocket;
+
 use super::exit::{BadInput, Exit};
 use super::help;
 use hoptax_format::field::{is_field_value, is_token};
@@ -78,6 +80,14 @@ pub(super) struct Args {
     /// Send a comment whenever nothing was sent for this time [default: never]
     #[arg(long, value_name = "TIME", requires = "events", value_parser = units::duration)]
     events_heartbeat: Option<Duration>,
+    /// Messages that the upstream pushes on a WebSocket's path: push, or fan-out to all connections at the
+    /// same time; their number, or endless; the time between them, as in /feed=fan-out,endless,100ms; can be
+    /// repeated. WebSockets on other paths get their messages back
+    #[arg(long = "websocket", value_name = "PATH=KIND[,MESSAGES[,EVERY]]", value_parser = websocket::pushed)]
+    websockets: Vec<PathStream>,
+    /// Compress the messages of WebSockets if the client offers it
+    #[arg(long)]
+    websocket_compression: bool,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -114,7 +124,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let cpus = cpus(self.cpus.as_deref())?;
-        refuse_twice(&self.streams)?;
+        refuse_twice("--grpc-stream", &self.streams)?;
+        refuse_twice("--websocket", &self.websockets)?;
         let events = self.server_events()?;
         let settings = BuiltInUpstream {
             instances: self.instances,
@@ -131,9 +142,9 @@ impl Args {
             port: self.port,
             listen: Listen::Ports,
             answers: self.answers,
-            streams: self.streams,
+            streams: [self.streams, self.websockets].concat(),
             events,
-            websocket_compression: false,
+            websocket_compression: self.websocket_compression,
             grpc_status: self.grpc_status,
         };
         let placement = Placement {
@@ -249,12 +260,12 @@ fn events(typed: &str) -> Result<UpstreamEvents, String> {
     Ok(events)
 }
 
-/// Refuses two kinds of streams of one method.
-fn refuse_twice(streams: &[PathStream]) -> Result<(), BadInput> {
+/// Refuses two kinds of streams of one path.
+fn refuse_twice(option: &str, streams: &[PathStream]) -> Result<(), BadInput> {
     let mut paths: Vec<&str> = streams.iter().map(|stream| stream.path.as_str()).collect();
     paths.sort_unstable();
     match paths.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(BadInput(format!("--grpc-stream names {} twice; leave one out", pair[0]))),
+        Some(pair) => Err(BadInput(format!("{option} names {} twice; leave one out", pair[0]))),
         None => Ok(()),
     }
 }
@@ -359,8 +370,8 @@ mod tests {
         }
         let [one, same, other] = ["a.B/C=both-ways", "/a.B/C=server-stream", "a.B/D=both-ways"]
             .map(|typed| grpc_stream(typed).expect("right"));
-        assert!(refuse_twice(&[one.clone(), other]).is_ok());
-        let BadInput(error) = refuse_twice(&[one, same]).expect_err("twice");
+        assert!(refuse_twice("--grpc-stream", &[one.clone(), other]).is_ok());
+        let BadInput(error) = refuse_twice("--grpc-stream", &[one, same]).expect_err("twice");
         assert_eq!(error, "--grpc-stream names /a.B/C twice; leave one out");
         assert_eq!(grpc_status("not-found"), Ok(Status::NotFound));
         assert!(grpc_status("5").is_err());

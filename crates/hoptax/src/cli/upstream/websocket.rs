@@ -1,0 +1,82 @@
+//! `hoptax upstream --websocket`.
+
+use hoptax_format::messages::{Carrier, ENDLESS, StreamKind, StreamSpec};
+use hoptax_plan::calls::USUAL_MESSAGES;
+use hoptax_plan::{PathStream, event_streams, units};
+use std::time::Duration;
+
+const FORM: &str = "write PATH=KIND, such as /feed=push,10,20ms";
+
+/// Reads the messages that the upstream pushes on a path: `PATH=KIND,MESSAGES,EVERY`.
+pub(super) fn pushed(typed: &str) -> Result<PathStream, String> {
+    let (path, rest) = typed.rsplit_once('=').ok_or(FORM)?;
+    if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
+        return Err(format!("`{path}` is not a path; begin with `/`, and leave the query out"));
+    }
+    let mut parts = rest.split(',').map(str::trim);
+    let fan_out = match parts.next() {
+        Some("push") => false,
+        Some("fan-out") => true,
+        Some(kind) => return Err(format!("`{kind}` is not push or fan-out; other paths echo messages")),
+        None => return Err(FORM.to_owned()),
+    };
+    let messages = parts.next().map_or(Ok(USUAL_MESSAGES), messages)?;
+    let every = parts.next().map_or(Ok(Duration::ZERO), units::duration);
+    let every = every.map_err(|error| error.to_string())?;
+    if parts.next().is_some() {
+        return Err(FORM.to_owned());
+    }
+    if messages == ENDLESS && every.is_zero() {
+        return Err("endless messages need a time between them; write endless,100ms".to_owned());
+    }
+    let stream = StreamSpec {
+        carrier: Carrier::WebSocket,
+        kind: StreamKind::ServerStream,
+        messages,
+        every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
+        same_clock: false,
+        fan_out,
+    };
+    Ok(PathStream { path: path.to_owned(), stream })
+}
+
+fn messages(text: &str) -> Result<u32, String> {
+    let most = event_streams::MOST_EVENTS;
+    let count = event_streams::count(text);
+    count.map_err(|_| format!("`{text}` is not a number of messages; use 1 to {most}, or endless"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushed_messages_are_read() {
+        for (typed, messages, every_ns, fan_out) in [
+            ("/feed=push", USUAL_MESSAGES, 0, false),
+            ("/feed=push,7,20ms", 7, 20_000_000, false),
+            ("/feed=fan-out, endless, 1s", ENDLESS, 1_000_000_000, true),
+        ] {
+            let PathStream { path, stream } = pushed(typed).expect("right");
+            let expected = StreamSpec {
+                carrier: Carrier::WebSocket,
+                fan_out,
+                ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
+            };
+            assert_eq!((path.as_str(), stream), ("/feed", expected));
+        }
+        for (typed, part) in [
+            ("/feed", "write PATH=KIND"),
+            ("feed=push", "`feed` is not a path"),
+            ("/feed?x=push", "leave the query out"),
+            ("/feed=echo", "other paths echo"),
+            ("/feed=push,0", "use 1 to 1000000, or endless"),
+            ("/feed=push,1,20", "has no unit"),
+            ("/feed=push,endless", "need a time between them"),
+            ("/feed=push,1,20ms,3", "write PATH=KIND"),
+        ] {
+            let error = pushed(typed).expect_err("wrong");
+            assert!(error.contains(part), "{typed}: {error}");
+        }
+    }
+}
