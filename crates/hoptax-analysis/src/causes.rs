@@ -31,6 +31,7 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::StreamRefused => "were refused a stream",
         Cause::StreamReset => "had their stream reset",
         Cause::GoawayUnprocessed => "were left unprocessed when the server closed the connection (GOAWAY)",
+        Cause::NoWebSockets => "found a server that takes no WebSockets over HTTP/2",
         Cause::TunnelCut => "were WebSockets that ended without a close frame",
         Cause::TunnelClosed => "were WebSockets that the server closed with an error",
     }

@@ -418,6 +418,8 @@ pub enum Cause {
     /// The server closed the connection (GOAWAY) without processing the request, also when the request was
     /// sent again.
     GoawayUnprocessed,
+    /// The server takes no WebSockets over HTTP/2 (RFC 8441).
+    NoWebSockets,
     /// A WebSocket ended without a close frame, after its handshake.
     TunnelCut,
     /// The server closed a WebSocket with a status code that is not 1000 (normal) or 1001 (going away).
@@ -445,7 +447,8 @@ impl Cause {
             | C::TlsCertificate
             | C::TlsRefused
             | C::TlsClosed
-            | C::NotHttp2 => FailureKind::Connect,
+            | C::NotHttp2
+            | C::NoWebSockets => FailureKind::Connect,
             C::ResetBeforeResponse
             | C::ResetInResponse
             | C::ClosedBeforeResponse

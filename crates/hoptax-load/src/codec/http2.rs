@@ -82,6 +82,11 @@ impl Http2 {
         self.connection.as_ref().and_then(|connection| connection.peer().max_concurrent_streams)
     }
 
+    /// True if the server takes WebSockets (RFC 8441, section 3).
+    pub(crate) fn takes_websockets(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.peer().connect_protocol)
+    }
+
     /// True if a response was complete on this connection.
     pub(crate) fn has_answered(&self) -> bool {
         self.newest > 0

@@ -5,10 +5,12 @@ use super::body::body_program;
 use super::error::{TOKEN, TargetError, TargetPart};
 use super::length::{WITH_BODY, own_lengths, refuse_own_length};
 use hoptax_format::field::is_token;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::TargetSpec;
 use hoptax_format::template::{Files, Place, Program, Usage, Values};
 use hoptax_wire::http2::hpack::write_literal;
 use hoptax_wire::http2::{Block, OutField};
+use hoptax_wire::websocket::KEY;
 
 const PATH: &str = ":path";
 const AUTHORITY: &str = ":authority";
@@ -76,7 +78,12 @@ impl Streamed {
         let mut path = Program::default();
         path.push_template(&target.path, Place::Path, files)
             .map_err(|error| TargetError::template(target, TargetPart::Path, error))?;
-        request.add(":method", target.method.as_bytes());
+        let is_socket = target.stream.is_some_and(|stream| stream.carrier == Carrier::WebSocket);
+        let method: &str = if is_socket { "CONNECT" } else { &target.method };
+        request.add(":method", method.as_bytes());
+        if is_socket {
+            request.add(":protocol", b"websocket");
+        }
         request.add(":scheme", scheme.as_bytes());
         request.push(PATH, path);
         for (index, (name, value)) in target.headers.iter().enumerate() {
@@ -87,6 +94,8 @@ impl Streamed {
             let lower = name.to_ascii_lowercase();
             let name = match lower.as_str() {
                 LENGTH => continue,
+                // HTTP/2 has pseudo-headers instead (RFC 8441, section 5).
+                "connection" | "upgrade" | KEY if is_socket => continue,
                 "host" if request.has(AUTHORITY) => {
                     return fault(part(), "a request has only one host".into(), "keep one `host` header");
                 }
@@ -253,6 +262,7 @@ pub(super) fn share<'a>(targets: impl IntoIterator<Item = &'a mut Streamed>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::messages::{StreamKind, StreamSpec};
     use hoptax_wire::http2::{Config, Connection, Sections, Step};
     use std::collections::BTreeMap;
 
@@ -278,7 +288,8 @@ mod tests {
             let stream = client.request(tag as u32, false, parts.block, parts.varying, false, &mut out);
             client.send_data(stream.expect("there is room"), parts.body, true, &mut out);
         }
-        let (mut server, mut answers) = (Connection::server(Config::default(), &mut Vec::new()), Vec::new());
+        let config = Config { connect_protocol: true, ..Config::default() };
+        let (mut server, mut answers) = (Connection::server(config, &mut Vec::new()), Vec::new());
         let (mut sections, mut at, mut all) = (Sections::new(), 0, Vec::<Vec<String>>::new());
         loop {
             let (consumed, step) = server.advance(&out[at..], &mut sections, &mut answers).expect("valid");
@@ -343,6 +354,19 @@ mod tests {
         let type_of_web = "content-type=application/grpc-web+proto";
         assert_eq!(seen[0][4..7], ["grpc-timeout=3S", type_of_web, "x-grpc-web=1"]);
         assert_eq!(seen[0][7..], ["content-length=7", "\0\0\0\0\x02hi"], "as browsers do");
+    }
+
+    #[test]
+    fn the_handshake_of_a_websocket_is_an_extended_connect() {
+        let mut headers = vec![("host".to_owned(), "a".to_owned())];
+        hoptax_format::websocket::add_headers(&mut headers, false);
+        let stream = StreamSpec::grpc(StreamKind::ServerStream, 1, 0);
+        let stream = Some(StreamSpec { carrier: Carrier::WebSocket, ..stream });
+        let target = TargetSpec { stream, ..TargetSpec::only("GET", "/chat", headers, Vec::new()) };
+        let seen = seen(&prepared(&target).expect("valid"), 1);
+        let pseudo = [":method=CONNECT", ":protocol=websocket", ":scheme=http", ":path=/chat", ":authority=a"];
+        assert_eq!(seen[0][..5], pseudo);
+        assert_eq!(seen[0][5..], ["sec-websocket-version=13", ""], "neither a key nor an upgrade");
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl<C: Codec> Worker<'_, C> {
         if C::STREAMS && !self.greeted(id, now) {
             return;
         }
+        if C::STREAMS && self.sockets.is_some() && !self.many(id).takes_websockets() {
+            let text = "HTTP/2: the server takes no WebSockets (ENABLE_CONNECT_PROTOCOL, RFC 8441)";
+            return self.not_established(io, id, now, Cause::NoWebSockets, text);
+        }
         self.connecting -= 1;
         self.timeouts.connected(id);
         let connection = &mut self.connections[id.index()];

@@ -460,7 +460,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Called when a response is complete. The exchange gets its next request.
-    fn response_complete<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, present: bool) {
+    pub(super) fn response_complete<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, present: bool) {
         self.timeouts.completed(id);
         self.pace.proved();
         let connection_id = self.connection_of(id);

@@ -4,10 +4,10 @@
 //! messages begins when the server has accepted the handshake. The client closes when all its messages have
 //! an answer; if only the server sends messages, the server closes.
 
-use super::{Source, Worker};
 use super::sockets::{answer, is_good};
 use super::streams::codec_of;
 use super::talks::{after_turn, due, is_awaited};
+use super::{Source, Worker};
 use crate::codec::Codec;
 use crate::event_loop::EventLoop;
 use crate::exchange::ExchangeId;
@@ -125,11 +125,10 @@ impl<C: Codec> Worker<'_, C> {
         bytes: &[u8],
     ) {
         let end = self.read_frames(id, now, bytes);
-        match (&end, &mut self.sockets) {
-            (None, _) => self.write_messages(id, now),
-            (Some(End::Closed(code)), Some(sockets)) => sockets.write_close(id, answer(*code)),
-            (Some(End::Fault { code, .. }), Some(sockets)) => sockets.write_close(id, *code),
-            (Some(_), None) => {}
+        match &end {
+            None => self.write_messages(id, now),
+            Some(End::Closed(code)) => self.write_close(id, answer(*code)),
+            Some(End::Fault { code, .. }) => self.write_close(id, *code),
         }
         let sent = self.send_frames(io, id, present, end.is_some());
         match (end, sent) {
@@ -250,6 +249,14 @@ impl<C: Codec> Worker<'_, C> {
         messages.queue(id, now, due_before);
     }
 
+    /// Writes a close frame, unless there was one. No message follows it.
+    fn write_close(&mut self, id: ExchangeId, code: u16) {
+        if let (Some(messages), Some(sockets)) = (&mut self.messages, &mut self.sockets) {
+            messages.talks[id.index()].due = None;
+            sockets.write_close(id, code);
+        }
+    }
+
     /// Sends the frames that were written. `ends` is true if none follows.
     ///
     /// # Errors
@@ -333,10 +340,7 @@ impl<C: Codec> Worker<'_, C> {
     /// Closes a WebSocket, because the client sends nothing else. The server answers with a close frame.
     pub(super) fn close_socket<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
         let present = !C::STREAMS || self.is_present(id);
-        if let (Some(messages), Some(sockets)) = (&mut self.messages, &mut self.sockets) {
-            messages.talks[id.index()].due = None;
-            sockets.write_close(id, close::NORMAL);
-        }
+        self.write_close(id, close::NORMAL);
         self.send_now(io, id, now, present);
     }
 
@@ -441,7 +445,7 @@ impl<C: Codec> Worker<'_, C> {
         let Some(stream) = &self.setup.mix.target(times.target).stream else { return false };
         let talk = &messages.talks[id.index()];
         let is_answered = talk.received.different() >= u64::from(talk.sent);
-        let owes = stream.spec.kind == StreamKind::ClientStream || is_answered;
-        exchange.in_flight && owes && talk.due.is_some_and(|due| due > now)
+        let is_our_turn = stream.spec.kind == StreamKind::ClientStream || is_answered;
+        exchange.in_flight && is_our_turn && talk.due.is_some_and(|due| due > now)
     }
 }

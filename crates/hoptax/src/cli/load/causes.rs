@@ -30,6 +30,7 @@ pub(super) fn describe(cause: Cause) -> &'static str {
         Cause::StreamRefused => "stream refused by the server",
         Cause::StreamReset => "stream reset by the server",
         Cause::GoawayUnprocessed => "connection closed (GOAWAY) unprocessed",
+        Cause::NoWebSockets => "the server takes no WebSockets over HTTP/2",
         Cause::TunnelCut => "WebSocket ended without a close frame",
         Cause::TunnelClosed => "WebSocket closed by the server with an error",
     }

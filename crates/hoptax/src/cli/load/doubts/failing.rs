@@ -101,6 +101,10 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
             "The server closes connections before it processes requests: read its log. Common causes are a \
              low limit of requests (nginx: keepalive_requests), and the PROXY protocol."
         }
+        C::NoWebSockets => {
+            "Use HTTP/1.1 (leave out --http 2), or switch on WebSockets over HTTP/2 (extended CONNECT, RFC \
+             8441) in the server."
+        }
         C::TunnelCut => {
             "A gateway or the server ends WebSockets without a close frame: read its log. A common cause is \
              an idle time limit that is shorter than the time between messages."
