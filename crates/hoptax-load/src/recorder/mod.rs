@@ -253,7 +253,10 @@ impl Recorder {
         times.sent = times.sent.map(|sent| sent.max(self.start));
         times.first_byte = times.first_byte.map(|at| at.max(self.start));
         self.scheduled(times.scheduled, times.target);
-        self.tally.counts.sent += u64::from(times.sent.is_some());
+        if times.sent.is_some() {
+            self.tally.counts.sent += 1;
+            self.on_time += 1;
+        }
     }
 
     fn no_longer_in_flight(&mut self, times: Times, now: u64, response: bool) {

@@ -12,7 +12,7 @@ const WEB: Fields = &[("content-type", "application/grpc-web+proto")];
 const MESSAGES: u64 = 10;
 
 /// The bytes of a response over HTTP/1.1, in a chunk for each piece of data.
-fn chunked(reply: &Reply) -> Vec<u8> {
+pub(super) fn chunked(reply: &Reply) -> Vec<u8> {
     let push = |bytes: &mut Vec<u8>, fields: Fields| {
         for (name, value) in fields {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -36,9 +36,9 @@ fn chunked(reply: &Reply) -> Vec<u8> {
     bytes
 }
 
-/// Answers each call over HTTP/1.1 with these bytes. Closes the connection after the first answer, unless
+/// Answers each request over HTTP/1.1 with these bytes, if its body ends with `hello`. Closes the connection after the first answer, unless
 /// `keeps` is true.
-fn answering(response: Vec<u8>, keeps: bool) -> Server {
+pub(super) fn answering(response: Vec<u8>, keeps: bool) -> Server {
     Server::new(move |mut socket, requests| {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
         loop {

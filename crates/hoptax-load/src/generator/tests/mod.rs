@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod chunks;
 mod connections;
+mod events;
 mod grpc;
 mod grpc_web;
 mod http2;
@@ -193,12 +194,13 @@ fn adds_up_in_windows(record: &LoadRecord, window_ns: u64) {
     }
     let histograms = &record.histograms;
     let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
-    assert_eq!(length(&histograms.response_time), counts.completed + counts.timeouts);
+    let ended = counts.completed - counts.ended_by_client;
+    assert_eq!(length(&histograms.response_time), ended + counts.timeouts);
     assert_eq!(length(&histograms.send_lag), counts.sent);
     assert_eq!(length(&histograms.connect), record.lifetime.opened);
     if !record.windows.is_empty() {
         let completed: u64 = record.windows.iter().map(|window| window.completed).sum();
-        assert_eq!(completed, record.completed_in_time);
+        assert_eq!(completed + counts.ended_by_client, record.completed_in_time);
         assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(window_ns));
     }
     assert!(record.lifetime.completed >= counts.completed);
