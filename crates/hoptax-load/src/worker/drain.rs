@@ -1,4 +1,4 @@
-//! The end of HTTP/2 connections.
+//! The end of HTTP/2 connections, and of streams that take too long.
 //!
 //! A connection that gets no new requests, because of GOAWAY for example, is *draining*. [`Worker::make_way`]
 //! retires it, and the worker opens the next one, while responses still arrive on the retired one.
@@ -8,6 +8,7 @@ use crate::cause;
 use crate::codec::Codec;
 use crate::connection::{ConnectionId, Event, Former, State};
 use crate::event_loop::EventLoop;
+use crate::exchange::ExchangeId;
 use hoptax_format::record::Cause;
 use std::io;
 
@@ -214,5 +215,35 @@ impl<C: Codec> Worker<'_, C> {
             failed = Some(cause);
         }
         failed
+    }
+
+    /// Called when a request has been in flight, or has waited for a stream, for too long.
+    pub(super) fn stream_timed_out<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        cause: Cause,
+        text: &str,
+    ) {
+        let connection = self.connection_of(id);
+        let exchange = &self.exchanges[id.index()];
+        if !exchange.in_flight {
+            self.many(connection).waiting.retain(|waiting| *waiting != id);
+            self.exchanges[id.index()].stream.clear();
+            let text = "timeout while waiting for a stream: the server allows too few at the same time";
+            self.fail_request(id, now, Cause::NoStream, text);
+            return self.freed(io, id, now);
+        }
+        let (stream, present) = (exchange.stream.id, self.is_present(id));
+        self.leave_stream(id, now);
+        self.cancel_stream(connection, present, stream, now);
+        self.fail_request(id, now, cause, text);
+        if present {
+            self.send_waiting(connection, now);
+        } else {
+            self.finish_former(io, connection, now);
+        }
+        self.freed(io, id, now);
     }
 }

@@ -460,7 +460,13 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Called when a response is complete. The exchange gets its next request.
-    pub(super) fn response_complete<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, present: bool) {
+    pub(super) fn response_complete<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        present: bool,
+    ) {
         self.timeouts.completed(id);
         self.pace.proved();
         let connection_id = self.connection_of(id);
@@ -531,7 +537,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// Sends requests that waited for a stream.
-    fn send_waiting(&mut self, id: ConnectionId, now: u64) {
+    pub(super) fn send_waiting(&mut self, id: ConnectionId, now: u64) {
         loop {
             let codec = self.many(id);
             if codec.waiting.is_empty() || !codec.has_room() {
@@ -663,35 +669,5 @@ impl<C: Codec> Worker<'_, C> {
         for exchange in self.exchanges_on(id) {
             self.exchanges[exchange.index()].is_free = false;
         }
-    }
-
-    /// Called when a request has been in flight, or has waited for a stream, for too long.
-    pub(super) fn stream_timed_out<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        id: ExchangeId,
-        now: u64,
-        cause: Cause,
-        text: &str,
-    ) {
-        let connection = self.connection_of(id);
-        let exchange = &self.exchanges[id.index()];
-        if !exchange.in_flight {
-            self.many(connection).waiting.retain(|waiting| *waiting != id);
-            self.exchanges[id.index()].stream.clear();
-            let text = "timeout while waiting for a stream: the server allows too few at the same time";
-            self.fail_request(id, now, Cause::NoStream, text);
-            return self.freed(io, id, now);
-        }
-        let (stream, present) = (exchange.stream.id, self.is_present(id));
-        self.leave_stream(id, now);
-        self.cancel_stream(connection, present, stream, now);
-        self.fail_request(id, now, cause, text);
-        if present {
-            self.send_waiting(connection, now);
-        } else {
-            self.finish_former(io, connection, now);
-        }
-        self.freed(io, id, now);
     }
 }
