@@ -258,13 +258,15 @@ pub struct MessageCounts {
     pub received: u64,
     /// Messages that calls with the status OK should have received, and did not. Calls count that ended in
     /// the measured time or later. Calls that failed, or that had no outcome when the load ended, lose no
-    /// messages.
+    /// messages. If the number is not known, those are lost that are missing between the first and the last
+    /// one.
     pub lost: u64,
     /// Messages whose number had arrived before, in the same call.
     pub repeated: u64,
     /// Messages that arrived after one with a larger number, for the first time.
     pub reordered: u64,
-    /// Messages without a number, of the same calls. The answer to a client's stream needs none.
+    /// Messages without a number, of the same calls. The answer to a client's stream needs none, and events of
+    /// other servers than hoptax's have none.
     pub unnumbered: u64,
     /// Messages that arrived in the same read as the message before them, although they were due at
     /// different times. A busy generator causes this too, because it reads late.
@@ -343,8 +345,8 @@ pub struct MessageHistograms {
     /// the handshake. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Encoded>,
-    /// Fan-out: from when a message was due until the last connection of this generator had it. Absent unless
-    /// the stream is one.
+    /// Fan-out: from when a message was due until the last connection of this generator had it. Of several
+    /// generators, the times of all are added. Absent unless the stream is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<Encoded>,
 }

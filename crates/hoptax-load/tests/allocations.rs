@@ -9,7 +9,7 @@
 
 use hoptax_format::clock;
 use hoptax_format::grpc;
-use hoptax_format::messages::{StreamKind, StreamSpec, with_room};
+use hoptax_format::messages::{Carrier, StreamKind, StreamSpec, with_room};
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
     Arrivals, Check, Chunked, HttpVersion, LoadSpec, Rate, Shape, TargetSpec, Timeouts, TlsSpec, TlsVersion,
@@ -99,6 +99,13 @@ const STREAM_OF_WEB: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\ncontent-length: 41\r\n\r\n\0\0\0\0\x05hel",
     b"lo\0\0\0\0\x05hello\x80\0\0\0\x10grpc-status: 0\r\n",
 ];
+
+/// The bodies of the events of a response, in two pieces: events with and without a stamp, and a comment.
+const EVENTS: [&[u8]; 2] =
+    [b"data: x", b"y\n\ndata: ~hx00000000000000000000000000000001\n\n: \n\ndata: z\n\n"];
+/// A response with [`EVENTS`].
+const OF_EVENTS: &[&[u8]] =
+    &[b"HTTP/1.1 200 OK\r\ncontent-length: 66\r\n\r\n", EVENTS[0], EVENTS[1]];
 
 struct Case {
     name: &'static str,
@@ -245,6 +252,13 @@ fn cases() -> Vec<Case> {
             once: PIECES,
             ..case("gRPC-Web over HTTP/1.1, streams", Shape::Closed, STREAM_OF_WEB)
         },
+        Case { targets: events, once: PIECES, ..case("events over HTTP/1.1", Shape::Closed, OF_EVENTS) },
+        Case {
+            streams: Some(4),
+            targets: events,
+            once: PIECES + LARGEST_YET,
+            ..case("events over HTTP/2", Shape::Closed, WHOLE)
+        },
     ]
 }
 
@@ -313,6 +327,13 @@ fn web_streams() -> Vec<TargetSpec> {
     let stream = StreamSpec::grpc(StreamKind::ServerStream, 2, 0);
     let body = with_room(b"hello".to_vec(), false);
     vec![TargetSpec { body, stream: Some(stream), ..web_calls().remove(0) }]
+}
+
+fn events() -> Vec<TargetSpec> {
+    let mut target = plain();
+    target.headers.push(("accept".into(), "text/event-stream".into()));
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
+    vec![TargetSpec { stream: Some(StreamSpec { carrier: Carrier::Events, ..stream }), ..target }]
 }
 
 /// Calls with many messages, at once and one after the other.
@@ -455,7 +476,8 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     }
 }
 
-/// Answers every request on every stream. Calls of gRPC get a message and trailers.
+/// Answers every request on every stream. Calls of gRPC get a message and trailers. Requests for events get
+/// some.
 fn answer_http2(mut connection: impl Read + Write) {
     let mut out = Vec::new();
     let mut server = http2::Connection::server(http2::Config::default(), &mut out);
@@ -463,6 +485,8 @@ fn answer_http2(mut connection: impl Read + Write) {
     let block = http2::Block::plain(&fields);
     let of_call = http2::response_fields(200, [("content-type", "application/grpc")], None).expect("valid");
     let (of_call, message) = (http2::Block::plain(&of_call), grpc::body(b"hello").expect("short"));
+    let of_events = http2::response_fields(200, [("content-type", "text/event-stream")], None);
+    let of_events = http2::Block::plain(&of_events.expect("valid"));
     let trailers = [http2::OutField { name: "grpc-status".into(), value: "0".into() }];
     let trailers = http2::Block::plain(&trailers);
     let (mut sections, mut input, mut buffer) = (http2::Sections::new(), Vec::new(), vec![0; 64 * 1024]);
@@ -482,6 +506,12 @@ fn answer_http2(mut connection: impl Read + Write) {
                 server.send_head(stream, &of_call, &[], false, &mut out);
                 server.send_data(stream, &message, false, &mut out);
                 server.send_head(stream, &trailers, &[], true, &mut out);
+                continue;
+            }
+            if sections.head.fields().get("accept") == Some(&b"text/event-stream"[..]) {
+                server.send_head(stream, &of_events, &[], false, &mut out);
+                server.send_data(stream, EVENTS[0], false, &mut out);
+                server.send_data(stream, EVENTS[1], true, &mut out);
                 continue;
             }
             server.send_head(stream, &block, &[], false, &mut out);
