@@ -316,7 +316,9 @@ mod tests {
             target.stream = Some(StreamSpec { carrier: Carrier::Events, ..stream });
         }
         for round in 0..4 {
-            let of = |who: &str, us: u64| via(who, round).server_stream_us(us + u64::from(round % 2), 1000);
+            let of = |who: &str, us: u64| {
+                via(who, round).server_stream_us(us + u64::from(round % 2), 1000).first_byte_us(us)
+            };
             run.push(of("direct", 100).first()).push(of("direct", 100).last());
             run.push(of("a_b", 150).message_counts(|counts| {
                 (counts.comments, counts.merged_into_one) = (6000, 2);
@@ -332,6 +334,8 @@ mod tests {
         assert!(text.contains("a\\_b: 8 merged into one; 24,000 comments."), "{text}");
         let sentence = &model.summary[0].sentence;
         assert!(sentence.contains(" to each event at 4 connections"), "{sentence}");
+        let details = model.summary[0].details.join(" ");
+        assert!(details.contains("To the first byte of responses, it adds 50"), "{details}");
     }
 
     #[test]

@@ -63,7 +63,10 @@ fn about(gateway: &str, analysis: &Analysis, message: &str) -> (String, Vec<Stri
     let (added, mut details) = latency_parts(latency, analysis);
     let added = match added_to_messages(latency, analysis, message) {
         Some(to_messages) => {
-            details.insert(0, format!("For whole calls, it {added}."));
+            // Streams that the client ends have no response time.
+            let has_calls = latency.tax.as_ref().is_some_and(|tax| tax.added_p50.is_some());
+            let of_calls = has_calls.then(|| format!("For whole calls, it {added}."));
+            details.splice(0..0, of_calls.into_iter().chain(added_to_first_byte(latency)));
             to_messages
         }
         None => added,
@@ -208,6 +211,12 @@ fn added_to_messages(case: &Case, analysis: &Analysis, message: &str) -> Option<
     let p99 = p99.filter(|p99| p99.distinguishable).map(|p99| at_percentile(p99, "p99"));
     let added: Vec<String> = std::iter::once(at_percentile(median, "the median")).chain(p99).collect();
     Some(format!("adds {} to each {message} {at}", added.join(" and ")))
+}
+
+/// A sentence about the time added to the first byte. `None` if it is not distinguishable from noise.
+fn added_to_first_byte(case: &Case) -> Option<String> {
+    let added = case.tax.as_ref()?.get(Metric::AddedFirstByteP50).filter(|added| added.distinguishable)?;
+    Some(format!("To the first byte of responses, it adds {}.", at_percentile(added, "the median")))
 }
 
 /// The added time at the highest resolved percentile of the tail, in words. `None` if none is resolved.
