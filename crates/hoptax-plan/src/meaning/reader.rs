@@ -109,15 +109,13 @@ impl Reader<'_> {
 
     /// Reads the number of messages of a stream, which can be `endless`.
     pub(super) fn messages(&mut self, typed: &Placed<MessagesText>, key: &str) -> u32 {
-        let (place, text) = (typed.place, typed.value.0.trim());
+        let (place, text) = (typed.place, typed.value.0.as_str());
         if text == "endless" {
             self.endless = Some(place);
             return messages::ENDLESS;
         }
-        match text.parse().ok().filter(|_: &u32| text.bytes().all(|byte| byte.is_ascii_digit())) {
-            Some(value) => {
-                self.count(Some(&Placed { place, value }), key, 1, calls::MOST_MESSAGES).max(1)
-            }
+        match text.parse().ok().filter(|value: &u32| value.to_string() == text) {
+            Some(value) => self.count(Some(&Placed { place, value }), key, 1, calls::MOST_MESSAGES).max(1),
             None => {
                 let message = format!("`{text}` is not a number of messages");
                 self.fault(place, message, "write a number such as 20, or endless");

@@ -17,9 +17,11 @@ mod requests;
 mod running;
 mod schema;
 mod search;
+mod sse;
 mod start;
 mod translations;
 mod versions;
+mod websocket;
 
 fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {
