@@ -170,8 +170,8 @@ impl Stamp {
     }
 }
 
-/// Finds the stamps in a text that comes in parts. They can be anywhere in it: an AI gateway puts what a model
-/// says into JSON of its own.
+/// Finds the stamps in a text that comes in parts. They can be anywhere in it: an AI gateway puts what a
+/// model says into JSON of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextStamps {
     /// Number of bytes of a stamp that were read.
@@ -265,8 +265,8 @@ pub struct MessageCounts {
     pub repeated: u64,
     /// Messages that arrived after one with a larger number, for the first time.
     pub reordered: u64,
-    /// Messages without a number, of the same calls. The answer to a client's stream needs none, and events of
-    /// other servers than hoptax's have none.
+    /// Messages without a number, of the same calls. The answer to a client's stream needs none, and events
+    /// of other servers than hoptax's have none.
     pub unnumbered: u64,
     /// Messages that arrived in the same read as the message before them, although they were due at
     /// different times. A busy generator causes this too, because it reads late.
@@ -341,8 +341,8 @@ pub struct MessageHistograms {
     pub age: Encoded,
     /// From the arrival of a message to that of the next message of the same call.
     pub gap: Encoded,
-    /// From sending the request until the whole head of the response had arrived; for WebSockets, from sending
-    /// the handshake. Absent in older records.
+    /// From sending the request until the whole head of the response had arrived; for WebSockets, from
+    /// sending the handshake. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Encoded>,
     /// Fan-out: from when a message was due until the last connection of this generator had it. Of several

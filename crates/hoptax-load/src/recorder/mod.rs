@@ -210,9 +210,9 @@ impl Recorder {
         true
     }
 
-    /// Records that the client has ended an endless stream, because the measured time is over. This counts as a
-    /// complete response within that time, but its response time would say nothing. Returns true if its request
-    /// belongs to the measured time.
+    /// Records that the client has ended an endless stream, because the measured time is over. This counts as
+    /// a complete response within that time, but its response time would say nothing. Returns true if its
+    /// request belongs to the measured time.
     pub(crate) fn ended_by_client(&mut self, times: Times, response: Response) -> bool {
         self.tally.lifetime.completed += 1;
         self.no_longer_in_flight(times, self.end, true);
@@ -366,8 +366,8 @@ impl Recorder {
         }
     }
 
-    /// When the request was sent, if it was due and sent in the measured time. An endless stream of the warm-up
-    /// was sent before ([`Self::adopt`]).
+    /// When the request was sent, if it was due and sent in the measured time. An endless stream of the
+    /// warm-up was sent before ([`Self::adopt`]).
     fn sent_in_time(&self, times: Times) -> Option<u64> {
         times.sent.filter(|sent| self.counts(times.scheduled) && *sent > self.start)
     }

@@ -3,8 +3,8 @@
 use hoptax_format::messages::{Stamp, TextStamps};
 use hoptax_wire::events::{Decoder, Step};
 
-/// Maximum number of stamps of an event that are read, so that no server can fill the memory. No gateway makes
-/// one event of so many.
+/// Maximum number of stamps of an event that are read, so that no server can fill the memory. No gateway
+/// merges this many events into one.
 const MOST_STAMPS: usize = 4096;
 
 /// The reader of one response.

@@ -164,9 +164,7 @@ impl<C: Codec> Worker<'_, C> {
     /// so far. `None` if the read brought no part of its body.
     #[inline]
     pub(super) fn hear_read(&mut self, id: ExchangeId, now: u64) -> Option<Response> {
-        if self.messages.is_none() {
-            return None;
-        }
+        self.messages.as_ref()?;
         if let Some(head) = self.scratch.stream_head.take() {
             self.hear_head(id, now, head);
         }
