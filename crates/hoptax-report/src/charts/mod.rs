@@ -98,7 +98,8 @@ pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<Str
 /// A chart of the time added to messages at the median, like [`tax`]. `None` if there is no such tax.
 pub(super) fn messages(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some((times, ranked)) = catalogue::messages(model, load) else { return Ok(None) };
-    let described = format!("Added {times} of messages at the median with 95 % intervals, {}", load.label);
+    let (message, label) = (model.message, &load.label);
+    let described = format!("Added {times} of {message}s at the median with 95 % intervals, {label}");
     ranked_on_page(&ranked, width, &described).map(Some)
 }
 
