@@ -45,6 +45,31 @@ fn populations_are_separate_at_both_edges() {
 }
 
 #[test]
+fn an_endless_stream_of_the_warm_up_counts_from_the_start() {
+    let mut recorder = recorder();
+    let began = START - 50 * MILLISECOND;
+    recorder.scheduled(began, 0);
+    recorder.sent(began, began, false);
+    let mut times =
+        Times { sent: Some(began), first_byte: Some(began), length: REQUEST, ..Times::new(began, 0) };
+    recorder.adopt(&mut times);
+    assert_eq!((times.scheduled, times.sent, times.first_byte), (START, Some(START), Some(START)));
+    recorder.adopt(&mut times);
+    assert_eq!(recorder.outstanding(), 1, "it is adopted once");
+    let response = Response { status: 200, bytes: 100, body: 64, failed: None, call: None };
+    assert!(recorder.ended_by_client(times, response));
+    let tally = recorder.finish(END);
+    let counts = &tally.counts;
+    assert_eq!((counts.scheduled, counts.sent, counts.completed, counts.ok), (1, 1, 1, 1));
+    assert_eq!((counts.ended_by_client, tally.completed_in_time), (1, 1));
+    assert_eq!(counts.status, [(200, 1)].into());
+    assert_eq!(tally.histograms.response_time.len(), 0, "its length says nothing");
+    assert_eq!(tally.histograms.send_lag.len(), 1);
+    let occupancy = tally.busy.record(START);
+    assert_eq!((occupancy.busy_ns, occupancy.silence.for_ns), (END - START, END - START));
+}
+
+#[test]
 fn nothing_counts_as_in_time_after_an_early_end() {
     let mut recorder = recorder();
     let early = START + 20 * MILLISECOND;

@@ -36,8 +36,8 @@ pub(super) fn chunked(reply: &Reply) -> Vec<u8> {
     bytes
 }
 
-/// Sends these bytes after each request over HTTP/1.1 whose body ends with `hello`. Closes the connection after
-/// the first answer, unless `keeps` is true.
+/// Sends these bytes after each request over HTTP/1.1 whose body ends with `hello`. Closes the connection
+/// after the first answer, unless `keeps` is true.
 pub(super) fn answering(response: Vec<u8>, keeps: bool) -> Server {
     Server::new(move |mut socket, requests| {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
