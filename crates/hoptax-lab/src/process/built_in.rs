@@ -16,8 +16,8 @@ use hoptax_plan::calls::kind_name;
 use hoptax_plan::event_streams::show_count;
 use hoptax_plan::units::{self, show_duration};
 use hoptax_plan::{
-    Body, BuiltInUpstream, Feature, HopDeadline, HopDeflate, HopDelay, HopFaults, Listen, PathSplit, PathStream,
-    ProxyForm, UpstreamEvents,
+    Body, BuiltInUpstream, Feature, HopDeadline, HopDeflate, HopDelay, HopFaults, Listen, PathSplit,
+    PathStream, ProxyForm, UpstreamEvents,
 };
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;

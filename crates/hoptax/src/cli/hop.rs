@@ -125,7 +125,8 @@ impl DelayArgs {
         let of_calls = self.delay_message.is_some() || faults.is_some_and(|faults| faults.is_of_calls());
         if !forwards_calls && of_calls {
             return Err(BadInput(
-                "--delay-message and --fault-deadline are for gRPC calls; use h2 without --upstream-http".into(),
+                "--delay-message and --fault-deadline are for gRPC calls; use h2 without --upstream-http"
+                    .into(),
             ));
         }
         if kind != hop::Kind::L7 && faults.is_some_and(|faults| faults.is_of_streams()) {

@@ -45,8 +45,8 @@ impl Proxy {
         true
     }
 
-    /// Forwards all delayed requests and responses that are due. If a connection was closed meanwhile, its
-    /// timer is skipped, because the timer's id no longer matches.
+    /// Forwards all delayed requests, responses and events that are due, and closes tunnels. If a connection
+    /// was closed meanwhile, its timer is skipped, because the timer's id no longer matches.
     pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
         while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
             match self.peers.get(token) {
@@ -55,6 +55,17 @@ impl Proxy {
                         self.begin(io, token, &held.raw, &held.head);
                         self.read_on(io, token);
                     }
+                }
+                Peer::Client(client) => {
+                    let exchange = client.exchange.as_mut().filter(|exchange| exchange.waits_for(id));
+                    let Some(exchange) = exchange else { continue };
+                    exchange.release_events(&mut self.out, false);
+                    if let Some(upstream) = exchange.upstream {
+                        self.send_client(io, upstream, None);
+                    }
+                }
+                Peer::Tunnel { cut, .. } if *cut == Some(id) => {
+                    self.tunnels.close(io, &mut self.tokens, token);
                 }
                 Peer::Upstream(upstream) if upstream.held == Some(id) => {
                     upstream.held = None;

@@ -1,7 +1,9 @@
 //! `hop-l7`: parses HTTP/1.1, forwards each request over a pooled upstream connection, and streams the
 //! response back.
 //!
-//! As a forward proxy, it takes requests with the whole URL, and opens tunnels ([`tunnels`]).
+//! As a forward proxy, it takes requests with the whole URL, and opens tunnels ([`tunnels`]). A WebSocket
+//! gets a tunnel, too, from its handshake on. Parts of responses pass at once, unless the plan's faults keep
+//! events ([`events`]).
 //!
 //! A client's requests are answered one after another. An *exchange* is one request with its response:
 //!
@@ -17,12 +19,15 @@
 //!   an exchange. A call to the loop may close a connection, so the caller looks the connection up again
 //!   afterwards.
 
+mod events;
 mod held;
 mod proxy;
 mod requests;
 mod responses;
 mod rewrite;
 mod state;
+#[cfg(test)]
+mod tests;
 mod tunnels;
 
 use super::forward::ForwardProxy;
@@ -80,8 +85,8 @@ pub(super) fn serve(
 
 impl<L: EventLoop> Handler<L> for Proxy {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
-        if let Peer::Tunnel { index } = *self.peers.get(token) {
-            return self.tunnel_connected(io, token, index, result);
+        if let Peer::Tunnel { index, is_asked, .. } = *self.peers.get(token) {
+            return self.tunnel_connected(io, token, (index, is_asked), result);
         }
         let Some(upstream) = self.peers.upstream(token) else { return };
         let client = upstream.client;

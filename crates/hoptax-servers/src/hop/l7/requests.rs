@@ -4,7 +4,7 @@ use super::proxy::Proxy;
 use super::responses::Lost;
 use super::rewrite;
 use super::state::{Exchange, Peer, Upstream};
-use super::tunnels::is_connect;
+use super::tunnels::{is_connect, is_websocket};
 use crate::hop::forward::Refusal;
 use crate::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
@@ -39,6 +39,14 @@ impl Proxy {
                     if is_connect(raw, &head) {
                         at += consumed;
                         if self.begin_tunnel(io, token, raw, &head) {
+                            self.tunnels.received(io, &mut self.tokens, token, &input[at..]);
+                            return input.len();
+                        }
+                        continue;
+                    }
+                    if self.forward.is_none() && is_websocket(raw, &head) {
+                        at += consumed;
+                        if self.begin_websocket(io, token, raw, &head) {
                             self.tunnels.received(io, &mut self.tokens, token, &input[at..]);
                             return input.len();
                         }
@@ -111,6 +119,7 @@ impl Proxy {
             to_client: None,
             stays: head.keep_alive,
             response_done: false,
+            events: None,
         });
         let upstream = match self.idle[index].pop() {
             Some(idle) => idle,

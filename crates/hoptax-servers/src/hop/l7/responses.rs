@@ -1,12 +1,14 @@
 //! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream
 //! connections.
 
+use super::events::{self, Altered};
 use super::proxy::Proxy;
 use super::rewrite;
 use super::state::Peer;
 use crate::hop::turns::HIGH_WATER;
 use hoptax_format::Address;
 use hoptax_load::event_loop::{EventLoop, Token};
+use hoptax_plan::HopFaults;
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::io;
 use std::mem;
@@ -99,11 +101,14 @@ impl Proxy {
                     rewrite::response(out, raw, &head, kind)
                 })?;
                 exchange.to_client = Some(coding);
+                let faults = self.holds.faults.filter(HopFaults::changes_messages);
+                let faults = faults.filter(|_| events::can_change(raw, &head));
+                exchange.events = faults.map(|faults| Box::new(Altered::new(faults)));
                 exchange.stays = kind.stays(head.framing);
                 Passed::Part { consumed }
             }
             Step::Body { consumed, data } => {
-                exchange.write_to_client(out, &input[data]);
+                exchange.write_to_client(out, &input[data], client, &mut self.holds);
                 Passed::Part { consumed }
             }
             Step::End { consumed, keep_alive } => {

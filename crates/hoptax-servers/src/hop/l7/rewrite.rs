@@ -4,6 +4,7 @@ use crate::hop::forward::Asked;
 use hoptax_wire::http1::{
     Field, Framing, Malformed, RequestHead, ResponseHead, Version, fields, has_token, start_line_length,
 };
+use hoptax_wire::websocket::EXTENSIONS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
@@ -66,6 +67,30 @@ pub(super) fn request_for(
     write(out, Field { name: "host", value: asked.authority });
     end_to_end(out, raw, Host::Drop)?;
     Ok(end_request(out, head))
+}
+
+/// Appends the head of a WebSocket's handshake for the upstream. `host` is used if the client sent no host.
+pub(super) fn handshake(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    head: &RequestHead,
+    host: &str,
+    has_extensions: bool,
+) -> Result<(), Malformed> {
+    request_line(out, raw, head, &[&raw[head.target.clone()]]);
+    let mut has_host = false;
+    fields(raw, |field| {
+        has_host |= field.name.eq_ignore_ascii_case("host");
+        let is_dropped = !has_extensions && field.name.eq_ignore_ascii_case(EXTENSIONS);
+        if !is_dropped && !of_one_connection(field.name) {
+            write(out, field);
+        }
+    })?;
+    if !has_host {
+        write(out, Field { name: "host", value: host.as_bytes() });
+    }
+    out.extend_from_slice(b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n");
+    Ok(())
 }
 
 fn request_line(out: &mut Vec<u8>, raw: &[u8], head: &RequestHead, target: &[&[u8]]) {
@@ -298,6 +323,24 @@ mod tests {
             let mut out = Vec::new();
             request_for(&mut out, raw.as_bytes(), &head, &asked).expect("well-formed");
             let expected = format!("{method} {target} HTTP/1.1\r\nhost: A.test\r\nX: y\r\n\r\n");
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+    }
+
+    #[test]
+    fn handshakes_keep_their_upgrade() {
+        let raw = "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Key: k\r\nSec-WebSocket-Extensions: e\r\n\r\n";
+        let Ok(RequestStep::Head { head, .. }) = RequestDecoder::new().advance(raw.as_bytes()) else {
+            panic!("a head: {raw}")
+        };
+        for (has_extensions, extensions) in [(true, "Sec-WebSocket-Extensions: e\r\n"), (false, "")] {
+            let mut out = Vec::new();
+            handshake(&mut out, raw.as_bytes(), &head, "up:1", has_extensions).expect("well-formed");
+            let expected = format!(
+                "GET /a HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Key: k\r\n{extensions}connection: Upgrade\r\n\
+                 upgrade: websocket\r\n\r\n"
+            );
             assert_eq!(String::from_utf8(out).expect("text"), expected);
         }
     }

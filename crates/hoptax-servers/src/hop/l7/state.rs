@@ -1,6 +1,8 @@
 //! State of `hop-l7`'s connections.
 
+use super::events::Altered;
 use super::rewrite::Coding;
+use crate::hop::holds::Holds;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::http1::{RequestDecoder, RequestHead, ResponseDecoder, Version};
 
@@ -23,19 +25,49 @@ pub(super) struct Exchange {
     /// Whether the client's connection stays open after this exchange.
     pub(super) stays: bool,
     pub(super) response_done: bool,
+    /// Events of the response, if the hop changes or delays them.
+    pub(super) events: Option<Box<Altered>>,
 }
 
 impl Exchange {
-    pub(super) fn write_to_client(&self, out: &mut Vec<u8>, data: &[u8]) {
-        if let Some(coding) = self.to_client {
-            coding.write(out, data);
+    /// Writes a part of the body. `client` is the connection of this exchange.
+    pub(super) fn write_to_client(
+        &mut self,
+        out: &mut Vec<u8>,
+        data: &[u8],
+        client: Token,
+        holds: &mut Holds,
+    ) {
+        let Some(coding) = self.to_client else { return };
+        match &mut self.events {
+            None => coding.write(out, data),
+            Some(events) => {
+                let mut passed = Vec::new();
+                events.read(data, client, holds, &mut passed);
+                coding.write(out, &passed);
+            }
         }
     }
 
-    pub(super) fn end_to_client(&self, out: &mut Vec<u8>) {
+    /// Writes the events that waited. `is_end` is true if the response has ended.
+    pub(super) fn release_events(&mut self, out: &mut Vec<u8>, is_end: bool) {
+        if let (Some(coding), Some(events)) = (self.to_client, &mut self.events) {
+            let mut passed = Vec::new();
+            events.release(is_end, &mut passed);
+            coding.write(out, &passed);
+        }
+    }
+
+    pub(super) fn end_to_client(&mut self, out: &mut Vec<u8>) {
+        self.release_events(out, true);
         if let Some(coding) = self.to_client {
             coding.end(out);
         }
+    }
+
+    /// True if events of the response wait for this timer.
+    pub(super) fn waits_for(&self, timer: u64) -> bool {
+        self.events.as_ref().is_some_and(|events| events.waits_for(timer))
     }
 }
 
@@ -112,6 +144,11 @@ pub(super) enum Peer {
     /// One side of a tunnel to the upstream with this index.
     Tunnel {
         index: usize,
+        /// True if the client has sent CONNECT, and gets an answer from the hop. The upstream answers
+        /// handshakes of WebSockets.
+        is_asked: bool,
+        /// Id of the timer after which the hop closes the tunnel. Only the client's side can have one.
+        cut: Option<u64>,
     },
 }
 

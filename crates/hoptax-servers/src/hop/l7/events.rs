@@ -1,0 +1,196 @@
+//! The events of a response that the hop changes or delays.
+
+use crate::hop::holds::Holds;
+use hoptax_load::event_loop::Token;
+use hoptax_plan::{HopDelayHow, HopFaults};
+use hoptax_wire::events::{Decoder, MEDIA_TYPE, Step};
+use hoptax_wire::http1::{Framing, ResponseHead, fields};
+
+/// The events of one response. They pass only when they are whole. A merged event has the lines of both; the
+/// lines must end with LF.
+#[derive(Debug)]
+pub(super) struct Altered {
+    faults: HopFaults,
+    decoder: Decoder,
+    /// What has arrived of an event that is not whole, and the event that is merged with it.
+    part: Vec<u8>,
+    is_merged: bool,
+    /// Whole events that wait for the timer, or for others.
+    waiting: Vec<u8>,
+    /// Number of events that wait.
+    count: u32,
+    timer: Option<u64>,
+}
+
+/// True if a response is an event stream whose length can change.
+pub(super) fn can_change(raw: &[u8], head: &ResponseHead) -> bool {
+    let mut is_stream = false;
+    let read = fields(raw, |field| {
+        let start = field.value.get(..MEDIA_TYPE.len());
+        let has_type = start.is_some_and(|start| start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()));
+        is_stream |= has_type && field.name.eq_ignore_ascii_case("content-type");
+    });
+    read.is_ok() && is_stream && matches!(head.framing, Framing::Chunked | Framing::UntilClose)
+}
+
+impl Altered {
+    pub(super) fn new(faults: HopFaults) -> Self {
+        Self {
+            faults,
+            decoder: Decoder::default(),
+            part: Vec::new(),
+            is_merged: false,
+            waiting: Vec::new(),
+            count: 0,
+            timer: None,
+        }
+    }
+
+    /// Reads a part of the body. Appends the events that need not wait to `to`.
+    pub(super) fn read(&mut self, mut input: &[u8], client: Token, holds: &mut Holds, to: &mut Vec<u8>) {
+        while !input.is_empty() {
+            let (consumed, step) = self.decoder.advance(input);
+            let (read, rest) = input.split_at(consumed);
+            self.part.extend_from_slice(read);
+            input = rest;
+            if step == Step::Event {
+                self.pass(client, holds, to);
+            }
+        }
+    }
+
+    /// Handles a whole event.
+    fn pass(&mut self, client: Token, holds: &mut Holds, to: &mut Vec<u8>) {
+        let HopFaults { drop, repeat, hold, merge, bunch, .. } = self.faults;
+        if !self.is_merged && holds.happens(merge) {
+            // Without the empty line at its end, the event goes on in the next one.
+            self.part.pop();
+            self.is_merged = true;
+            return;
+        }
+        self.is_merged = false;
+        let copies = match (holds.happens(drop), holds.happens(repeat)) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        for _ in 0..copies {
+            self.waiting.extend_from_slice(&self.part);
+        }
+        self.part.clear();
+        self.count += 1;
+        if self.timer.is_none() {
+            self.timer = holds.spend(client, HopDelayHow::Sleep, hold);
+        }
+        let is_held = self.timer.is_some() && bunch == 0;
+        if !is_held && self.count >= bunch {
+            self.pass_waiting(to);
+        }
+    }
+
+    fn pass_waiting(&mut self, to: &mut Vec<u8>) {
+        to.append(&mut self.waiting);
+        (self.count, self.timer) = (0, None);
+    }
+
+    /// True if events wait for this timer.
+    pub(super) fn waits_for(&self, timer: u64) -> bool {
+        self.timer == Some(timer)
+    }
+
+    /// Appends the events that wait to `to`. If the response has ended, an event that is not whole passes,
+    /// too.
+    pub(super) fn release(&mut self, is_end: bool, to: &mut Vec<u8>) {
+        self.pass_waiting(to);
+        if is_end {
+            to.append(&mut self.part);
+            if self.is_merged {
+                to.push(b'\n');
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::HopDelay;
+    use hoptax_wire::events::write_event;
+    use std::time::Duration;
+
+    const CLIENT: Token = Token(7);
+
+    fn events(all: &[&str]) -> Vec<u8> {
+        let mut body = Vec::new();
+        (0..).zip(all).for_each(|(id, data)| write_event(&mut body, Some(id), data.as_bytes()));
+        body
+    }
+
+    fn altered(faults: HopFaults) -> (Altered, Holds) {
+        let delay = HopDelay { faults: Some(faults), ..HopDelay::default() };
+        (Altered::new(faults), Holds::new(Some(delay), None, 1, 0, false))
+    }
+
+    /// What passes before the end and at the end, if the body arrives in pieces of this length.
+    fn passed(faults: HopFaults, body: &[u8], piece: usize) -> [String; 2] {
+        let (mut altered, mut holds) = altered(faults);
+        let [mut before, mut at_end] = [Vec::new(), Vec::new()];
+        body.chunks(piece).for_each(|piece| altered.read(piece, CLIENT, &mut holds, &mut before));
+        altered.release(true, &mut at_end);
+        [before, at_end].map(|bytes| String::from_utf8(bytes).expect("text"))
+    }
+
+    #[test]
+    fn events_are_dropped_repeated_merged_and_bunched_at_every_split() {
+        let body = events(&["a", "b", "c"]);
+        let none = HopFaults::default();
+        let [a, b, c] = ["id: 0\ndata: a\n", "id: 1\ndata: b\n", "id: 2\ndata: c\n"];
+        let twice = format!("{a}\n{a}\n{b}\n{b}\n{c}\n{c}\n");
+        let table = [
+            (none, format!("{a}\n{b}\n{c}\n"), String::new()),
+            (HopFaults { drop: 1.0, ..none }, String::new(), String::new()),
+            (HopFaults { repeat: 1.0, ..none }, twice, String::new()),
+            (HopFaults { merge: 1.0, ..none }, format!("{a}{b}\n"), format!("{c}\n")),
+            (HopFaults { bunch: 2, ..none }, format!("{a}\n{b}\n"), format!("{c}\n")),
+        ];
+        for (faults, before, at_end) in &table {
+            for piece in 1..=body.len() {
+                let expected = [before.clone(), at_end.clone()];
+                assert_eq!(passed(*faults, &body, piece), expected, "{faults:?} {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn held_events_wait_for_the_timer_or_the_end() {
+        let faults = HopFaults { hold: Duration::from_secs(1), ..HopFaults::default() };
+        let (mut altered, mut holds) = altered(faults);
+        let (body, mut to) = (events(&["a", "b"]), Vec::new());
+        altered.read(&body, CLIENT, &mut holds, &mut to);
+        let timer = holds.over(u64::MAX).expect("one timer");
+        assert!(to.is_empty() && altered.waits_for(timer.id) && holds.next().is_none());
+        assert_eq!(timer.token, CLIENT);
+        altered.release(false, &mut to);
+        assert_eq!(to, body);
+        assert!(!altered.waits_for(timer.id));
+        assert_eq!(passed(faults, &body, 3), [String::new(), String::from_utf8(body).expect("text")]);
+    }
+
+    #[test]
+    fn only_event_streams_without_a_length_can_change() {
+        use hoptax_wire::http1::{ResponseDecoder, Step};
+        for (rest, expected) in [
+            ("content-type: text/event-stream\r\ntransfer-encoding: chunked", true),
+            ("Content-Type: Text/Event-Stream; charset=utf-8", true),
+            ("content-type: text/event-stream\r\ncontent-length: 3", false),
+            ("content-type: text/html\r\ntransfer-encoding: chunked", false),
+        ] {
+            let raw = format!("HTTP/1.1 200 OK\r\n{rest}\r\n\r\n");
+            let mut decoder = ResponseDecoder::new();
+            decoder.begin(false);
+            let step = decoder.advance(raw.as_bytes());
+            let Ok(Step::Head { head, .. }) = step else { panic!("a head: {raw}") };
+            assert_eq!(can_change(raw.as_bytes(), &head), expected, "{rest}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `hop-l7` between sockets of a test.
+
+use crate::hop::{HopSettings, Kind, RunningHop};
+use hoptax_plan::{HopDeflate, HopDelay, HopFaults};
+use hoptax_testing::wait_for;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE: &[u8] = b"GET /chat HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+    sec-websocket-key: k\r\nsec-websocket-extensions: permessage-deflate\r\n\r\n";
+const ACCEPTED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n";
+
+/// A hop with these faults, and the listener of its upstream.
+fn hop(faults: HopFaults) -> (RunningHop, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("a listener");
+    let settings = HopSettings {
+        kind: Kind::L7,
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        upstreams: vec![listener.local_addr().expect("it listens").into()],
+        workers: 1,
+        cpus: Vec::new(),
+        forward: None,
+        delay: Some(HopDelay { faults: Some(faults), ..HopDelay::default() }),
+        seed: 0,
+    };
+    (RunningHop::start(&settings).expect("it starts"), listener)
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_nonblocking(false).expect("a socket");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    stream
+}
+
+/// A client that has sent these bytes.
+fn client(hop: &RunningHop, bytes: &[u8]) -> TcpStream {
+    let mut client = patient(TcpStream::connect(hop.ready().listen).expect("it listens"));
+    client.write_all(bytes).expect("sent");
+    client
+}
+
+/// The connection that the hop opens to its upstream.
+fn upstream(listener: &TcpListener) -> TcpStream {
+    patient(wait_for("the hop's connection", PATIENCE, || Some(listener.accept().ok()?.0)))
+}
+
+fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("a head");
+        head.extend_from_slice(&byte);
+    }
+    String::from_utf8(head).expect("text")
+}
+
+fn expect(stream: &mut TcpStream, expected: &[u8]) {
+    let mut bytes = vec![0; expected.len()];
+    stream.read_exact(&mut bytes).expect("as many bytes");
+    assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(expected));
+}
+
+/// True if the connection has ended, or was reset.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    match stream.read(&mut [0]) {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn bytes_pass_both_ways_after_a_handshake() {
+    let (hop, listener) = hop(HopFaults::default());
+    let mut client = client(&hop, &[HANDSHAKE, b"early"].concat());
+    let mut upstream = upstream(&listener);
+    let request = head(&mut upstream);
+    for expected in ["connection: Upgrade\r\nupgrade: websocket\r\n", "sec-websocket-extensions: "] {
+        assert!(request.contains(expected), "{request}");
+    }
+    expect(&mut upstream, b"early");
+    let accepted = [ACCEPTED, b"\x81\x01a"].concat();
+    upstream.write_all(&accepted).expect("sent");
+    expect(&mut client, &accepted);
+    client.write_all(b"\x88\x00").expect("sent");
+    expect(&mut upstream, b"\x88\x00");
+    drop(upstream);
+    assert!(is_closed(&mut client));
+}
+
+#[test]
+fn handshakes_are_refused() {
+    let (hop, _listener) = hop(HopFaults { refuse: Some(502), ..HopFaults::default() });
+    let mut client = client(&hop, HANDSHAKE);
+    let answer = head(&mut client);
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("connection: close"), "{answer}");
+}
+
+#[test]
+fn websockets_are_cut_after_their_time() {
+    let cut = Duration::from_millis(200);
+    let (hop, listener) = hop(HopFaults { cut, ..HopFaults::default() });
+    let began = Instant::now();
+    let mut client = client(&hop, HANDSHAKE);
+    let mut upstream = upstream(&listener);
+    head(&mut upstream);
+    upstream.write_all(ACCEPTED).expect("sent");
+    expect(&mut client, ACCEPTED);
+    assert!(is_closed(&mut client) && is_closed(&mut upstream));
+    assert!((cut..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[test]
+fn extensions_are_dropped() {
+    let (hop, listener) = hop(HopFaults { deflate: Some(HopDeflate::Drop), ..HopFaults::default() });
+    let _client = client(&hop, HANDSHAKE);
+    let request = head(&mut upstream(&listener));
+    assert!(request.contains("sec-websocket-key: k\r\n"), "{request}");
+    assert!(!request.contains("sec-websocket-extensions"), "{request}");
+}
+
+#[test]
+fn events_pass_at_once_unless_a_fault_keeps_them() {
+    let event = b"9\r\ndata: a\n\n\r\n";
+    let held = HopFaults { hold: Duration::from_secs(60), ..HopFaults::default() };
+    for (faults, is_held) in [(HopFaults::default(), false), (held, true)] {
+        let (hop, listener) = hop(faults);
+        let mut client = client(&hop, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        let fields = "content-type: text/event-stream\r\ntransfer-encoding: chunked";
+        let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
+        upstream.write_all(&[answer.as_bytes(), event].concat()).expect("sent");
+        head(&mut client);
+        if is_held {
+            client.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
+            let error = client.read(&mut [0]).expect_err("the event waits");
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            client.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        } else {
+            expect(&mut client, event);
+        }
+        upstream.write_all(b"0\r\n\r\n").expect("sent");
+        if is_held {
+            expect(&mut client, event);
+        }
+        expect(&mut client, b"0\r\n\r\n");
+    }
+}
