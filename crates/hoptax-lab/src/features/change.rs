@@ -12,6 +12,7 @@ use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::Address;
 use hoptax_format::grpc;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{
     Check, ClientCertificate, HttpVersion, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
@@ -240,7 +241,10 @@ impl Change {
                     target.headers.push((name.clone(), value.clone()));
                 }
             }
-            let says_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
+            // A WebSocket is accepted with another status.
+            let is_socket = target.stream.is_some_and(|stream| stream.carrier == Carrier::WebSocket);
+            let says_status =
+                is_socket || target.checks.iter().any(|check| matches!(check, Check::Status(_)));
             if self.expects_429 && !says_status {
                 target.checks.push(Check::Status(vec![(200, 399), (429, 429)]));
             }
