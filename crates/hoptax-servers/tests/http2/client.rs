@@ -1,6 +1,7 @@
 //! A client of HTTP/2 on a real socket.
 
 use hoptax_format::Address;
+use hoptax_wire::http2::hpack::write_literal;
 use hoptax_wire::http2::{
     Block, Code, Config, Connection, FieldList, OutField, RequestParts, Sections, Step, request_fields,
 };
@@ -128,6 +129,17 @@ impl Client {
     pub(crate) fn open(&mut self, request: &Request<'_>) -> u32 {
         let block = Block::plain(&request.fields());
         let stream = self.connection.request(request.tag, false, &block, &[], false, &mut self.output);
+        let stream = stream.expect("there is room for a stream");
+        self.answers.insert(stream, Answer { tag: request.tag, ..Answer::default() });
+        stream
+    }
+
+    /// Begins an extended CONNECT (RFC 8441), as [`open`](Self::open) begins other requests.
+    pub(crate) fn open_protocol(&mut self, request: &Request<'_>, protocol: &str) -> u32 {
+        let block = Block::plain(&request.fields());
+        let mut pseudo = Vec::new();
+        write_literal(&mut pseudo, ":protocol", protocol.as_bytes());
+        let stream = self.connection.request(request.tag, false, &block, &pseudo, false, &mut self.output);
         let stream = stream.expect("there is room for a stream");
         self.answers.insert(stream, Answer { tag: request.tag, ..Answer::default() });
         stream

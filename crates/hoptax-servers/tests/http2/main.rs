@@ -5,6 +5,7 @@ mod client;
 mod events;
 mod hop;
 mod messages;
+mod websocket;
 
 use client::{Answer, Client, Request};
 use hoptax_format::Address;
