@@ -280,7 +280,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 
 /// Wrong values. The second element is true if the schema refuses the value too. The schema cannot check
 /// relations between keys, or limits of this machine.
-const MISTAKEN: [(&str, bool); 53] = [
+const MISTAKEN: [(&str, bool); 58] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),
