@@ -1,6 +1,6 @@
 //! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to
 //! direct and to the gateway, over HTTP/1.1 or HTTP/2. HTTP/2 has further cases. Calls of gRPC are tested
-//! with a scripted upstream.
+//! with a scripted upstream, and so are server-sent events and WebSockets.
 //!
 //! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except
 //! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
@@ -9,10 +9,12 @@
 mod cases;
 mod grpc;
 mod http2;
+mod messages;
 
 pub use cases::{CASES, ConformanceCase};
 pub use grpc::{GRPC_CASES, GrpcCase, GrpcUpstream};
 pub use http2::{HTTP2_CASES, Http2Case};
+pub use messages::{EVENTS_CASES, MessagesCase, MessagesUpstream, WEBSOCKET_CASES};
 
 use super::features::Change;
 use super::legs::Legs;
@@ -84,10 +86,11 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// The names of all cases, of both versions of HTTP and of gRPC.
+/// The names of all cases, of both versions of HTTP, gRPC, server-sent events and WebSockets.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let http = CASES.iter().map(|case| case.name).chain(HTTP2_CASES.iter().map(|case| case.name));
-    http.chain(GRPC_CASES.iter().map(|case| case.name))
+    let messages = EVENTS_CASES.iter().chain(&WEBSOCKET_CASES).map(|case| case.name);
+    http.chain(GRPC_CASES.iter().map(|case| case.name)).chain(messages)
 }
 
 /// The cases that do not exist in this version of HTTP although they exist in another one, with the reason.
@@ -133,6 +136,23 @@ pub fn observe_calls(
     let direct = HttpClient::plain(upstream.address(), timeout).speaking(HttpVersion::Http2);
     let gateway = change.client(gateway, timeout).speaking(HttpVersion::Http2);
     let seen = grpc::observe(upstream, &direct, &gateway)?;
+    Ok(seen.into_iter().map(Seen::of).collect())
+}
+
+/// Runs [`EVENTS_CASES`] or [`WEBSOCKET_CASES`] against `upstream` itself, and against a gateway in front of
+/// it that uses no TLS. `silence` is the time in which neither side sends in the cases of silence. For
+/// `change`, see [`observe`].
+///
+/// # Errors
+/// If the upstream itself does not keep a rule.
+pub fn observe_messages(
+    cases: &'static [MessagesCase],
+    upstream: &MessagesUpstream,
+    gateway: SocketAddr,
+    change: &Change,
+    silence: Duration,
+) -> anyhow::Result<Vec<Seen>> {
+    let seen = messages::observe(cases, upstream, gateway, &change.headers, silence)?;
     Ok(seen.into_iter().map(Seen::of).collect())
 }
 
@@ -289,7 +309,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_cases_without_http2_are_named() {
         let unique: std::collections::BTreeSet<&str> = names().collect();
-        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len() + GRPC_CASES.len());
+        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len() + GRPC_CASES.len() + 29);
         assert_eq!(left_out(HttpVersion::Http11).count(), 0);
         let left_out: Vec<_> = left_out(HttpVersion::Http2).map(|(name, _)| name).collect();
         assert_eq!(left_out, ["post-chunked-1k", "post-chunked-1m"]);

@@ -8,17 +8,19 @@ use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
 use hoptax_lab::legs::Legs;
+use hoptax_lab::packs::manifest::TlsUse;
 use hoptax_lab::packs::{Pack, PackSet, binary};
-use hoptax_plan::ClientHttp2;
+use hoptax_plan::{ClientHttp2, units};
 use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Check that packs use equal settings and answer as direct does
 ///
 /// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends it and
-/// direct 22 requests (36 with `--http 2`, 20 calls with `--grpc`). The pack must list every difference under
-/// `differences`, and each must occur.
+/// direct 22 requests (36 with `--http 2`, 20 calls with `--grpc`, 11 cases with `--events`, 18 with
+/// `--websocket`). The pack must list every difference under `differences`, and each must occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
@@ -43,6 +45,15 @@ pub(super) struct Args {
     /// Compare only answers to gRPC calls
     #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http"])]
     grpc: bool,
+    /// Compare only server-sent events
+    #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http", "grpc"])]
+    events: bool,
+    /// Compare only WebSockets
+    #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http", "grpc", "events"])]
+    websocket: bool,
+    /// With --events or --websocket: time in which nothing is sent in the case of silence
+    #[arg(long, default_value = "2s", value_parser = units::duration, value_name = "TIME")]
+    silence: Duration,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -108,6 +119,8 @@ impl Args {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         let chosen = self.chosen(&packs)?;
         let scope = match (self.grpc, self.settings, self.answers) {
+            _ if self.events => Scope::Events(self.silence),
+            _ if self.websocket => Scope::WebSockets(self.silence),
             (true, ..) => Scope::Calls,
             (_, true, _) => Scope::Settings,
             (.., true) => Scope::Answers,
@@ -151,6 +164,19 @@ impl Args {
         if self.grpc && manifest.intercept.is_some() {
             let text = "is a sidecar, but the upstream for calls is outside of its namespace";
             return Some(format!("the pack `{name}` {text}. Omit it"));
+        }
+        for (is_asked, what, passes) in
+            [(self.events, "sse", true), (self.websocket, "websocket", manifest.websocket)]
+        {
+            let reason = manifest.unsupported.get(what).map(String::as_str);
+            let reason = reason.or((!passes).then_some("its gateway.yaml has no `websocket: true`"));
+            if is_asked && let Some(reason) = reason {
+                return Some(format!("the pack `{name}` does not support `{what}`: {reason}. Omit it"));
+            }
+            if is_asked && (manifest.intercept.is_some() || manifest.tls == TlsUse::Always) {
+                let text = "cannot be reached by the cases of events and WebSockets, which use no TLS";
+                return Some(format!("the pack `{name}` {text} and no namespace. Omit it"));
+            }
         }
         let has_own_way = self.grpc && manifest.grpc;
         let upstream = if has_own_way { HttpVersion::Http11 } else { self.legs().upstream };
@@ -217,6 +243,8 @@ fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
 fn text(report: &Report) -> String {
     let over = match (report.http == HttpVersion::Http2, report.upstream_http == HttpVersion::Http2) {
         _ if report.grpc => " over gRPC",
+        _ if report.messages == Some("WebSocket") => " over WebSocket",
+        _ if report.messages.is_some() => " with server-sent events",
         (true, true) => " over HTTP/2 on both legs",
         (true, false) => " over HTTP/2",
         (false, true) => " with HTTP/2 to the upstream",
@@ -285,9 +313,11 @@ mod tests {
 
     #[test]
     fn the_number_of_cases_in_the_help_is_right() {
-        use hoptax_lab::conformance::{CASES, GRPC_CASES, HTTP2_CASES, left_out};
+        use hoptax_lab::conformance::{
+            CASES, EVENTS_CASES, GRPC_CASES, HTTP2_CASES, WEBSOCKET_CASES, left_out,
+        };
         assert_eq!(CASES.len(), 22);
         assert_eq!(CASES.len() - left_out(HttpVersion::Http2).count() + HTTP2_CASES.len(), 36);
-        assert_eq!(GRPC_CASES.len(), 20);
+        assert_eq!((GRPC_CASES.len(), EVENTS_CASES.len(), WEBSOCKET_CASES.len()), (20, 11, 18));
     }
 }

@@ -1,8 +1,11 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
 use super::observe::{RunningGateway, plan, plan_of_calls};
+use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::HttpVersion;
-use hoptax_lab::conformance::{self, GrpcUpstream, Seen};
+use hoptax_lab::conformance::{
+    self, EVENTS_CASES, GrpcUpstream, MessagesCase, MessagesUpstream, Seen, WEBSOCKET_CASES,
+};
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, manifest};
 use hoptax_record::{Failure, Stage};
@@ -87,6 +90,35 @@ pub(super) fn compare_calls(
     let facts = running.facts();
     let seen = conformance::observe_calls(&upstream, running.address(), &facts.change, PATIENCE);
     let legs = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http2 };
+    let answers = answers(pack, &seen.map_err(failed)?, legs, Vec::new());
+    Ok((answers, facts.version.clone()))
+}
+
+/// Like [`compare`], with the cases of server-sent events or of WebSockets, and an upstream for them.
+pub(super) fn compare_messages(
+    pack: &Pack,
+    carrier: Carrier,
+    silence: Duration,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<(Answers, Option<String>), Failure> {
+    let name = pack.name();
+    let legs = Legs::with_http1_upstream(HttpVersion::Http11);
+    let mut plan = plan(&format!("name: \"{name}\", workers: 1"), "", legs, packs)?;
+    let kind = StreamKind::ServerStream;
+    let stream = StreamSpec { carrier, ..StreamSpec::grpc(kind, messages::UNKNOWN, 0) };
+    plan.targets.iter_mut().for_each(|target| target.stream = Some(stream));
+    let (cases, folder): (&'static [MessagesCase], _) = match carrier {
+        Carrier::WebSocket => (&WEBSOCKET_CASES, format!("{name}-websockets")),
+        _ => (&EVENTS_CASES, format!("{name}-events")),
+    };
+    let upstream = MessagesUpstream::start().map_err(|error| failed(error.into()))?;
+    let (address, directory) = (Some(upstream.address()), directory.join(folder));
+    let running = RunningGateway::start_before(address, &plan, packs, exe, &directory)?;
+    let facts = running.facts();
+    let change = &facts.change;
+    let seen = conformance::observe_messages(cases, &upstream, running.address(), change, silence);
     let answers = answers(pack, &seen.map_err(failed)?, legs, Vec::new());
     Ok((answers, facts.version.clone()))
 }

@@ -17,12 +17,14 @@ pub use observe::{Observation, Setup};
 pub use open::Writing;
 pub use rules::{Item, Verdict};
 
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::HttpVersion;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
+use std::time::Duration;
 
 /// What to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,21 @@ pub enum Scope {
     Answers,
     /// Only the answers to gRPC calls.
     Calls,
+    /// Only server-sent events. In one case, the upstream is silent for this long.
+    Events(Duration),
+    /// Only WebSockets. In one case, both sides are silent for this long.
+    WebSockets(Duration),
+}
+
+impl Scope {
+    /// What clients and the upstream exchange instead of requests and responses, in the words of the report.
+    fn messages(self) -> Option<&'static str> {
+        match self {
+            Self::Events(_) => Some("server-sent events"),
+            Self::WebSockets(_) => Some("WebSocket"),
+            _ => None,
+        }
+    }
 }
 
 /// Result of linting one pack.
@@ -51,6 +68,9 @@ pub struct Report {
     /// True if clients made gRPC calls.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// `server-sent events` or `WebSocket`, if these were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<&'static str>,
     /// Result for the settings; absent if they were not checked.
     #[serde(flatten)]
     pub settings: Option<Settings>,
@@ -94,6 +114,7 @@ pub fn lint(pack: &Pack, scope: Scope, legs: Legs, packs: &PackSet, exe: &Path, 
         http: legs.clients,
         upstream_http: legs.upstream,
         grpc: scope == Scope::Calls,
+        messages: scope.messages(),
         settings: None,
         answers: None,
         failure: None,
@@ -114,6 +135,12 @@ pub fn lint(pack: &Pack, scope: Scope, legs: Legs, packs: &PackSet, exe: &Path, 
     if scope != Scope::Settings && has_started && report.failure.is_none() {
         let compared = match scope {
             Scope::Calls => answers::compare_calls(pack, packs, exe, directory),
+            Scope::Events(silence) => {
+                answers::compare_messages(pack, Carrier::Events, silence, packs, exe, directory)
+            }
+            Scope::WebSockets(silence) => {
+                answers::compare_messages(pack, Carrier::WebSocket, silence, packs, exe, directory)
+            }
             _ => answers::compare(pack, legs, packs, exe, directory),
         };
         match compared {

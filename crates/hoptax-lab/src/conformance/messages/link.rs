@@ -1,0 +1,267 @@
+//! What a case may use: connections to one side, and what the upstream has seen.
+
+use super::state::{Seen, Shared};
+use crate::conformance::http2::side::Deviation;
+use crate::features::SERVER_NAME;
+use hoptax_wire::websocket::{self, Decoder, Opcode, Side as Sender, Step, mask};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at what the upstream has seen, and the longest wait of a read.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The gateway or direct.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) address: SocketAddr,
+    pub(super) upstream: &'a Shared,
+    /// Headers that requests to it need.
+    pub(super) headers: &'a [(String, String)],
+    /// How long cases of silence wait.
+    pub(super) silence: Duration,
+    /// How long to wait for what a gateway may leave out.
+    pub(super) patience: Duration,
+}
+
+impl Side<'_> {
+    /// Connects, and sends a GET for a path of the upstream's script. Also returns the request's number.
+    pub(super) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<(Link, u64), Deviation> {
+        let number = self.upstream.next();
+        let mut request = format!("GET {path}?{number} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n");
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.chain(headers.iter().copied()) {
+            request += &format!("{name}: {value}\r\n");
+        }
+        let stream = TcpStream::connect(self.address).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PAUSE))?;
+            Ok(stream)
+        });
+        let stream = stream.map_err(|error| Deviation(format!("cannot connect: {error}")))?;
+        let mut link = Link { stream, input: Vec::new(), is_over: false };
+        link.send((request + "\r\n").as_bytes())?;
+        Ok((link, number))
+    }
+
+    /// Whether the upstream sees what is expected of this request within `limit`.
+    pub(super) fn sees(&self, number: u64, limit: Duration, is_expected: impl Fn(&Seen) -> bool) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            if is_expected(&self.upstream.seen(number)) {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// A connection of a client.
+pub(super) struct Link {
+    stream: TcpStream,
+    /// What has arrived and was not taken.
+    pub(super) input: Vec<u8>,
+    /// True if the other side has ended the connection.
+    pub(super) is_over: bool,
+}
+
+impl Link {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Deviation> {
+        self.stream.write_all(bytes).map_err(|_| Deviation::new("the connection ends early"))
+    }
+
+    /// Stops sending; the other direction stays open.
+    pub(super) fn stop_sending(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Reads until `is_enough` returns true, the connection ends, or the time is over. Returns whether it is
+    /// enough.
+    pub(super) fn until(&mut self, limit: Duration, mut is_enough: impl FnMut(&mut Self) -> bool) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut piece = vec![0; 64 * 1024];
+        loop {
+            if is_enough(self) {
+                return true;
+            }
+            if self.is_over || Instant::now() >= deadline {
+                return false;
+            }
+            match self.stream.read(&mut piece) {
+                Ok(0) => self.is_over = true,
+                Ok(count) => self.input.extend_from_slice(&piece[..count]),
+                Err(error) if is_temporary(error.kind()) => {}
+                Err(_) => self.is_over = true,
+            }
+        }
+    }
+}
+
+/// True if the same read can succeed later.
+pub(super) fn is_temporary(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// A head that has arrived, and its length in bytes.
+pub(super) struct Head {
+    /// The request line or the status line.
+    pub(super) first: String,
+    /// Names, in lower case, and values.
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) length: usize,
+}
+
+impl Head {
+    /// The head at the beginning of `bytes`. `None` if it is not whole.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let length = bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+        let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+        let mut lines = text.lines();
+        let first = lines.next()?.to_owned();
+        let field = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        };
+        Some(Self { first, fields: lines.filter_map(field).collect(), length })
+    }
+
+    /// The values of a header, joined by commas.
+    pub(super) fn value(&self, name: &str) -> String {
+        value_of(&self.fields, name)
+    }
+
+    /// The status of a response; 0 if it has none.
+    pub(super) fn status(&self) -> u16 {
+        self.first.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// The values of a header, joined by commas.
+pub(super) fn value_of(fields: &[(String, String)], name: &str) -> String {
+    let values = fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// What has arrived of a body.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Body {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_whole: bool,
+}
+
+impl Body {
+    /// The body after this head. Without a length, it is whole when the connection is over.
+    pub(super) fn read(head: &Head, rest: &[u8], is_over: bool) -> Self {
+        if head.value("transfer-encoding").to_ascii_lowercase().contains("chunked") {
+            return Self::chunks(rest);
+        }
+        match head.value("content-length").parse::<usize>() {
+            Ok(length) => {
+                Self { bytes: rest[..length.min(rest.len())].to_vec(), is_whole: rest.len() >= length }
+            }
+            Err(_) => Self { bytes: rest.to_vec(), is_whole: is_over },
+        }
+    }
+
+    fn chunks(mut rest: &[u8]) -> Self {
+        let mut body = Self::default();
+        while let Some(end) = rest.windows(2).position(|end| end == b"\r\n") {
+            let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+            let size = line.split(';').next().unwrap_or_default().trim();
+            let Ok(size) = usize::from_str_radix(size, 16) else { return body };
+            rest = &rest[end + 2..];
+            if size == 0 {
+                body.is_whole = rest.starts_with(b"\r\n") || rest.windows(4).any(|end| end == b"\r\n\r\n");
+                return body;
+            }
+            body.bytes.extend_from_slice(&rest[..size.min(rest.len())]);
+            let Some(next) = rest.get(size + 2..) else { return body };
+            rest = next;
+        }
+        body
+    }
+}
+
+/// A frame of a WebSocket, without its mask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) opcode: Opcode,
+    pub(super) fin: bool,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn new(opcode: Opcode, payload: impl Into<Vec<u8>>) -> Self {
+        Self { opcode, fin: true, payload: payload.into() }
+    }
+
+    /// A close frame.
+    pub(super) fn close(code: u16, reason: &str) -> Self {
+        Self::new(Opcode::Close, [&code.to_be_bytes()[..], reason.as_bytes()].concat())
+    }
+
+    /// Appends the frame. `key` masks it.
+    pub(super) fn write(&self, output: &mut Vec<u8>, key: Option<[u8; 4]>) {
+        let Self { opcode, fin, payload } = self;
+        let length = payload.len() as u64;
+        let (fin, opcode) = (*fin, *opcode);
+        websocket::Frame { fin, compressed: false, opcode, mask: key, length }.write(output);
+        let start = output.len();
+        output.extend_from_slice(payload);
+        if let Some(key) = key {
+            mask(&mut output[start..], key, 0);
+        }
+    }
+}
+
+/// Collects whole frames.
+pub(super) struct Frames {
+    decoder: Decoder,
+    /// The frame that has begun, and the length of its payload.
+    begun: Option<(Frame, u64)>,
+}
+
+impl Frames {
+    /// Collects the frames that `from` sends.
+    pub(super) fn new(from: Sender) -> Self {
+        Self { decoder: Decoder::new(from, false), begun: None }
+    }
+
+    /// The frames that end in these bytes.
+    ///
+    /// # Errors
+    /// If the bytes violate the protocol, with the reason.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<Vec<Frame>, String> {
+        let (mut whole, mut rest) = (Vec::new(), bytes);
+        loop {
+            let (consumed, step) = self.decoder.advance(rest).map_err(|fault| fault.to_string())?;
+            match step {
+                Step::NeedMore => return Ok(whole),
+                Step::Begin { opcode, fin, length, .. } => {
+                    self.begun = Some((Frame { opcode, fin, payload: Vec::new() }, length));
+                }
+                Step::Data { data, .. } => {
+                    let mut part = rest[data].to_vec();
+                    if let Some((key, offset)) = self.decoder.unmask() {
+                        mask(&mut part, key, offset);
+                    }
+                    if let Some((frame, _)) = &mut self.begun {
+                        frame.payload.extend_from_slice(&part);
+                    }
+                }
+                Step::Control(opcode) => whole.push(Frame::new(opcode, self.decoder.control())),
+            }
+            if let Some((frame, length)) = self.begun.take() {
+                if frame.payload.len() as u64 == length {
+                    whole.push(frame);
+                } else {
+                    self.begun = Some((frame, length));
+                }
+            }
+            rest = &rest[consumed..];
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Cases of server-sent events and of WebSockets, over HTTP/1.1. The upstream is scripted: it answers each
+//! path as one case needs, and keeps what it received. Each case runs against the upstream itself and against
+//! the gateway.
+
+mod events;
+mod link;
+mod script;
+mod sockets;
+mod state;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use upstream::MessagesUpstream;
+
+use super::http2::side::{Deviation, Outcome};
+use link::Side;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Time limit for what a gateway may leave out, such as the pass-on of an event. It is spent only on a
+/// difference.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Time in which the upstream must notice that a client has left.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// One rule of server-sent events or of WebSockets.
+#[derive(Clone, Copy)]
+pub struct MessagesCase {
+    /// Name of the case, as packs list it under `differences`.
+    pub name: &'static str,
+    /// Short description of the case.
+    pub about: &'static str,
+    /// Where the rule is written.
+    pub rule: &'static str,
+    test: fn(&Side<'_>) -> Outcome,
+}
+
+impl std::fmt::Debug for MessagesCase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessagesCase").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const fn case(
+    name: &'static str,
+    about: &'static str,
+    rule: &'static str,
+    test: fn(&Side<'_>) -> Outcome,
+) -> MessagesCase {
+    MessagesCase { name, about, rule, test }
+}
+
+/// Event streams in the HTML standard.
+const HTML: &str = "HTML, section 9.2";
+/// WebSocket.
+const RFC: &str = "RFC 6455";
+/// How a WebSocket ends.
+const CLOSING: &str = "RFC 6455, section 7";
+/// How a TCP connection ends.
+const TCP: &str = "RFC 9293, section 3.6";
+
+/// All cases of server-sent events, in the order of the test.
+pub const EVENTS_CASES: [MessagesCase; 11] = [
+    case("events-head", "the head of the response before the first event", HTML, events::head),
+    case("events-first", "the first event before the second is sent", HTML, events::first),
+    case("events-each", "each event by itself", HTML, events::each),
+    case("events-comment", "a comment without an event", HTML, events::comment),
+    case("events-line-ends", "lines that end with CR, LF and CRLF", HTML, events::line_ends),
+    case("events-mark", "a byte order mark", HTML, events::mark),
+    case("events-last-id", "the headers of a client that connects again", HTML, events::last_id),
+    case("events-silence", "a time without an event", HTML, events::silence),
+    case("events-end", "the end of the stream", "RFC 9112, section 7.1", events::end),
+    case("events-abort", "a stream that ends too early", "RFC 9112, section 8", events::abort),
+    case("events-leave", "a client that leaves", "RFC 9112, section 9.6", events::leave),
+];
+
+/// All cases of WebSockets, in the order of the test.
+pub const WEBSOCKET_CASES: [MessagesCase; 18] = [
+    case("websocket-handshake", "the handshake", "RFC 6455, section 4", sockets::handshake),
+    case("websocket-subprotocol", "an offered and a chosen subprotocol", RFC, sockets::subprotocol),
+    case("websocket-extension", "an offered and a chosen extension", RFC, sockets::extension),
+    case("websocket-refused", "a handshake that the upstream refuses", RFC, sockets::refused),
+    case("websocket-early", "a message together with the answer to the handshake", RFC, sockets::early),
+    case("websocket-types", "text and binary messages", RFC, sockets::types),
+    case("websocket-1m", "a message of 1 MiB", RFC, sockets::large),
+    case("websocket-fragments", "a message in three frames", RFC, sockets::fragments),
+    case("websocket-1000", "1,000 small messages", RFC, sockets::many),
+    case("websocket-client-ping", "a ping of the client", "RFC 6455, section 5.5", sockets::client_ping),
+    case("websocket-server-ping", "a ping of the upstream", "RFC 6455, section 5.5", sockets::server_ping),
+    case("websocket-client-close", "a close code of the client", CLOSING, sockets::client_close),
+    case("websocket-server-close", "a close code of the upstream", CLOSING, sockets::server_close),
+    case("websocket-silence", "a time without a message", RFC, sockets::silence),
+    case("websocket-server-end", "an upstream that leaves without close frame", RFC, sockets::server_end),
+    case("websocket-client-end", "a client that leaves without close frame", RFC, sockets::client_end),
+    case("websocket-client-half", "a client that only stops sending", TCP, sockets::client_half),
+    case("websocket-close-behind-data", "a close frame behind 256 KiB", RFC, sockets::close_behind_data),
+];
+
+/// Runs `cases` against the upstream itself and against the gateway. Returns the names of the cases, with how
+/// the gateway differs.
+///
+/// # Errors
+/// If the upstream does not keep a rule.
+pub(super) fn observe(
+    cases: &'static [MessagesCase],
+    upstream: &MessagesUpstream,
+    gateway: SocketAddr,
+    headers: &[(String, String)],
+    silence: Duration,
+) -> anyhow::Result<Vec<(&'static str, Option<String>)>> {
+    let (upstream_at, shared) = (upstream.address(), &upstream.shared);
+    let there = Side { address: upstream_at, upstream: shared, headers: &[], silence, patience: PATIENCE };
+    let here = Side { address: gateway, headers, ..there };
+    let both = |case: &'static MessagesCase| {
+        if let Err(Deviation(what)) = (case.test)(&there) {
+            anyhow::bail!(
+                "hoptax's own upstream did not keep {} in the case `{}` without a gateway: {what}",
+                case.rule,
+                case.name
+            );
+        }
+        Ok((case.name, (case.test)(&here).err().map(|Deviation(what)| what)))
+    };
+    cases.iter().map(both).collect()
+}
