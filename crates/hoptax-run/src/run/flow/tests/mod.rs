@@ -634,3 +634,16 @@ fn a_step_of_a_search_has_its_own_rate_and_duration() {
         assert_eq!((rate, spec.duration_ns), (321.0, seconds * clock::SECOND));
     }
 }
+
+#[test]
+fn a_websocket_is_verified_by_its_handshake() {
+    use hoptax_format::messages::StreamSpec;
+    let stream = StreamSpec { carrier: Carrier::WebSocket, ..StreamSpec::grpc(StreamKind::BothWays, 2, 0) };
+    let plain = || TargetSpec::only("GET", "/", Vec::new(), Vec::new());
+    let socket = TargetSpec { stream: Some(stream), ..plain() };
+    assert_eq!(default_status(&socket), Some(Check::Status(vec![(101, 101)])));
+    assert_eq!(default_status(&plain()), Some(Check::Status(vec![(200, 399)])));
+    let target = |stream| Target { stream, ignore_headers: vec!["age".into()], ..Target::get("/") };
+    assert_eq!(ignored_headers(&target(Some(stream))), ["age", "sec-websocket-extensions"]);
+    assert_eq!(ignored_headers(&target(None)), ["age"]);
+}
