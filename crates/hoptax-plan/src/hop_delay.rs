@@ -70,12 +70,6 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
             format!("write 2 to {MOST_BUNCHED} events"),
         ));
     }
-    if let Some(status) = faults.refuse.filter(|status| !(400..=599).contains(status)) {
-        return Err((
-            format!("{status} is not the status of a failure"),
-            "write a status such as 400 or 502".to_owned(),
-        ));
-    }
     let longest = faults.hold.max(deadline).max(faults.cut);
     if longest > LONGEST_HOP_DELAY {
         return Err((

@@ -54,7 +54,9 @@ impl Streams {
             let of_cause = |cause| causes.get(&cause).copied().unwrap_or(0);
             sum.all += load.counts.scheduled;
             sum.websockets += load.messages.as_ref().map_or(0, |messages| messages.counts.cut);
-            sum.responses += of_cause(Cause::ClosedInResponse) + of_cause(Cause::ResetInResponse);
+            sum.responses += of_cause(Cause::ClosedInResponse)
+                + of_cause(Cause::ResetInResponse)
+                + of_cause(Cause::StreamReset);
         }
         sum
     }

@@ -3,7 +3,7 @@
 use super::messages_differ::is_more;
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
-use hoptax_format::record::Counts;
+use hoptax_format::record::{Cause, Counts};
 use hoptax_stats::share;
 use std::cmp::Reverse;
 
@@ -17,7 +17,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "void".into(),
         when: "WebSocket handshakes via a gateway were answered with another status, or with a wrong answer \
-               to their key, and direct's were not, or far less often"
+               to their key, or over HTTP/2 it takes none, and direct's were accepted, or refused far less \
+               often"
             .into(),
         seen: "A refused handshake is a fast answer, so it makes a gateway look better. A gateway without \
                settings for upgrades asks the upstream for a page instead.",
@@ -35,6 +36,13 @@ pub(super) fn is_raised(subject: &Subject<'_>, case: &Case) -> bool {
     !case.is_direct() && direct.is_some_and(|(direct, _)| of_pair(case, direct).is_some())
 }
 
+/// Handshakes that were refused. Over HTTP/2, a server that takes no WebSockets says so before any handshake.
+fn refused(case: &Case) -> u64 {
+    let by_answer = case.messages.as_ref().map_or(0, |messages| messages.refused);
+    let causes = case.counts.as_ref().map(|counts| &counts.causes);
+    by_answer + causes.and_then(|causes| causes.get(&Cause::NoWebSockets)).copied().unwrap_or(0)
+}
+
 /// The statuses that a gateway sends, and direct does not, or far less often. The most frequent come first.
 fn statuses(via: &Counts, direct: &Counts) -> Vec<(u16, u64)> {
     let scale = share(via.completed as f64, direct.completed as f64).unwrap_or(0.0);
@@ -48,8 +56,7 @@ fn statuses(via: &Counts, direct: &Counts) -> Vec<(u16, u64)> {
 
 fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
     let (counts, of_direct) = (case.counts.as_ref()?, direct.counts.as_ref()?);
-    let [refused, refused_directly] =
-        [case, direct].map(|case| case.messages.as_ref().map_or(0, |counts| counts.refused));
+    let [refused, refused_directly] = [case, direct].map(refused);
     let scale = share(counts.sent as f64, of_direct.sent as f64)?;
     if refused == 0 || !is_more(refused, refused_directly, scale) {
         return None;

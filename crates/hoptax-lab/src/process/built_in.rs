@@ -332,7 +332,12 @@ fn fault_arguments(faults: &HopFaults) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut give = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate } = *faults;
-    for (option, share) in [("--fault-drop", drop), ("--fault-repeat", repeat), ("--fault-merge", merge)] {
+    for (option, share) in [
+        ("--fault-drop", drop),
+        ("--fault-repeat", repeat),
+        ("--fault-merge", merge),
+        ("--fault-refuse", refuse),
+    ] {
         if share > 0.0 {
             give(option, share.to_string());
         }
@@ -344,9 +349,6 @@ fn fault_arguments(faults: &HopFaults) -> Vec<String> {
     }
     if bunch > 0 {
         give("--fault-bunch", bunch.to_string());
-    }
-    if let Some(status) = refuse {
-        give("--fault-refuse", status.to_string());
     }
     if let Some(HopDeflate::Drop) = deflate {
         give("--fault-deflate", "drop".to_owned());

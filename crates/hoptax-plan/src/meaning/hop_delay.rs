@@ -156,7 +156,7 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         merge: merge.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         // A bunch of 0 is none, so it is refused like a bunch of 1.
         bunch: bunch.map_or(0, |count| count.value.max(1)),
-        refuse: refuse.map(|status| status.value),
+        refuse: refuse.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         cut: reader.time(cut, Duration::ZERO),
         deflate,
     };

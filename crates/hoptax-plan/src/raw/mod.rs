@@ -560,7 +560,7 @@ pub(crate) struct RawHopWarming {
 }
 
 /// Faults in gRPC calls (`hop-h2`), or in event streams and WebSockets (`hop-l7`). Give at least one. The
-/// seed determines which messages are dropped, repeated and merged.
+/// seed determines which messages and handshakes have a fault.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "hop-faults")]
 #[serde(deny_unknown_fields)]
@@ -577,10 +577,11 @@ pub(crate) struct RawHopFaults {
     pub(crate) deadline: Option<Placed<DeadlineText>>,
     /// `hop-l7`: share of the events to merge with the next one. Default: 0%.
     pub(crate) merge: Option<Placed<Share>>,
-    /// `hop-l7`: number of events to collect and then send together, 2 to 1000. Default: send each.
+    /// `hop-l7`: number of events to collect and then send together, 2 to 1000. The first event of a response
+    /// does not wait. Default: send each.
     pub(crate) bunch: Option<Placed<u32>>,
-    /// `hop-l7`: status of the answer to handshakes of WebSockets, 400 to 599. Default: pass them.
-    pub(crate) refuse: Option<Placed<u16>>,
+    /// `hop-l7`: share of the handshakes of WebSockets to answer with status 502. Default: 0%.
+    pub(crate) refuse: Option<Placed<Share>>,
     /// `hop-l7`: close WebSockets without a close frame, this long after their handshake. Default: never.
     pub(crate) cut: Option<Placed<Time>>,
     /// `hop-l7`: remove the extensions from handshakes of WebSockets (`drop`), so that their messages are not

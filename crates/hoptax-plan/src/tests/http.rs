@@ -264,7 +264,7 @@ fn hop_h2_has_faults() {
 fn hop_l7_has_faults() {
     let first = "{ name: hop-l7, faults: { drop: 1%, hold: 1m, merge: 10%, bunch: 5 } }";
     let hops =
-        format!("{first}, {{ name: hop-l7, label: b, faults: {{ refuse: 502, cut: 1s, deflate: drop }} }}");
+        format!("{first}, {{ name: hop-l7, label: b, faults: {{ refuse: 1%, cut: 1s, deflate: drop }} }}");
     let plan = on(&hops, "1.1").expect("valid");
     let faults = plan.gateways.iter().map(|gateway| match &gateway.kind {
         GatewayKind::DelayingHop(HopDelay { faults: Some(faults), .. }) => *faults,
@@ -279,7 +279,7 @@ fn hop_l7_has_faults() {
         ..HopFaults::default()
     };
     let of_websockets = HopFaults {
-        refuse: Some(502),
+        refuse: 0.01,
         cut: Duration::from_secs(1),
         deflate: Some(HopDeflate::Drop),
         ..HopFaults::default()
@@ -290,7 +290,7 @@ fn hop_l7_has_faults() {
         [
             "1% of messages dropped, messages kept for 1m, 10% of messages merged with the next, 5 messages \
              at once",
-            "WebSockets refused with 502, WebSockets cut after 1s, extensions of WebSockets dropped",
+            "1% of WebSockets refused, WebSockets cut after 1s, extensions of WebSockets dropped",
         ]
     );
     assert!(faults.iter().all(HopFaults::is_of_streams) && !faults.iter().any(HopFaults::is_of_calls));

@@ -194,7 +194,7 @@ fn faults_in_event_streams_and_websockets() {
         ("deadline: drop", "1:36 `hop-l7` cannot plant `deadline`, only `hop-h2` can; write name: hop-h2,"),
         ("bunch: 1", "1:36 a bunch of 1 is out of range; write 2 to 1000 events"),
         ("bunch: 0", "1:36 a bunch of 1 is out of range; write 2 to 1000 events"),
-        ("refuse: 200", "1:36 200 is not the status of a failure; write a status such as 400 or 502"),
+        ("refuse: 200%", "1:46 the share `200%` is more than 100%"),
         ("cut: 2m", "1:36 2m is too long; write 1m or less"),
         ("deflate: keep", "`keep`"),
         ("merge: 0%", "1:36 the faults have no effect; write at least one of"),

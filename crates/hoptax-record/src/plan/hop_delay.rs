@@ -45,12 +45,13 @@ pub struct HopFaults {
     /// Share of the events that `hop-l7` merges with the next event into one, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero_share")]
     pub merge: f64,
-    /// Number of events that `hop-l7` collects and then sends together. 0 if it collects none.
+    /// Number of events that `hop-l7` collects and then sends together, after the first event of a response. 0
+    /// if it collects none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bunch: u32,
-    /// Status of `hop-l7`'s answer to handshakes of WebSockets. Absent if it passes them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refuse: Option<u16>,
+    /// Share of the handshakes of WebSockets that `hop-l7` answers with status 502, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero_share")]
+    pub refuse: f64,
     /// Time after the handshake at which `hop-l7` closes a WebSocket, without a close frame. Zero if it does
     /// not.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
@@ -218,7 +219,8 @@ impl fmt::Display for HopFaults {
         });
         let merge = of_share(self.merge, "merged with the next");
         let bunch = (self.bunch > 0).then(|| format!("{} messages at once", self.bunch));
-        let refuse = self.refuse.map(|status| format!("WebSockets refused with {status}"));
+        let refuse =
+            (self.refuse > 0.0).then(|| format!("{} of WebSockets refused", show_share(self.refuse)));
         let cut = (!self.cut.is_zero()).then(|| format!("WebSockets cut after {}", show_duration(self.cut)));
         let deflate = self.deflate.map(|HopDeflate::Drop| "extensions of WebSockets dropped".to_owned());
         let [drop, repeat] = [of_share(self.drop, "dropped"), of_share(self.repeat, "repeated")];

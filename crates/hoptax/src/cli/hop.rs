@@ -94,12 +94,12 @@ struct DelayArgs {
     /// Merge this share of the events of responses with the next one (l7 only) [default: 0%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     fault_merge: Option<f64>,
-    /// Collect this many events of a response, and send them together (l7 only)
+    /// After the first event of a response, collect this many and send them together (l7 only)
     #[arg(long, value_name = "N")]
     fault_bunch: Option<u32>,
-    /// Answer handshakes of WebSockets with this status (l7 only)
-    #[arg(long, value_name = "STATUS")]
-    fault_refuse: Option<u16>,
+    /// Answer this share of the handshakes of WebSockets with status 502 (l7 only) [default: 0%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    fault_refuse: Option<f64>,
     /// Close WebSockets this long after their handshake, without a close frame (l7 only)
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     fault_cut: Option<Duration>,
@@ -182,7 +182,7 @@ impl DelayArgs {
             deadline: self.fault_deadline,
             merge: self.fault_merge.unwrap_or_default(),
             bunch: self.fault_bunch.unwrap_or_default(),
-            refuse: self.fault_refuse,
+            refuse: self.fault_refuse.unwrap_or_default(),
             cut: self.fault_cut.unwrap_or_default(),
             deflate: self.fault_deflate.map(Deflate::meaning),
         })

@@ -258,7 +258,6 @@ fn value(arg: &Arg) -> Option<String> {
         Some("events") => Some("20,100ms"),
         Some("expect-grpc") => Some("ok"),
         Some("fault-deadline") => Some("drop"),
-        Some("fault-refuse") => Some("502"),
         Some("grpc-compression") => Some("gzip"),
         Some("grpc-kind") => Some("both-ways"),
         Some("grpc-status") => Some("not-found"),

@@ -148,7 +148,7 @@ fn refuses_impossible_delays() {
         (vec!["l7", "--fault-deadline", "drop"], "are for gRPC calls; use h2 without --upstream-http"),
         (vec!["h2", "--fault-cut", "1s"], "are for event streams and WebSockets; use l7"),
         (vec!["l4", "--fault-drop", "1%"], "--fault-… needs l7, or h2 without --upstream-http"),
-        (vec!["l7", "--fault-refuse", "200"], "200 is not the status of a failure"),
+        (vec!["l7", "--fault-bunch", "1"], "a bunch of 1 is out of range"),
         (vec!["h2", "--upstream-http", "1.1", "--delay-message", "1ms"], "are for gRPC calls"),
         (vec!["h2", "--fault-drop", "0%"], "the faults have no effect"),
         (vec!["h2", "--fault-deadline", "lose"], "`lose` is not a duration"),

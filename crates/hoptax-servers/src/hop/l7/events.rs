@@ -19,6 +19,8 @@ pub(super) struct Altered {
     waiting: Vec<u8>,
     /// Number of events that wait.
     count: u32,
+    /// True until the first event has passed, which does not wait for others.
+    is_first: bool,
     timer: Option<u64>,
 }
 
@@ -42,6 +44,7 @@ impl Altered {
             is_merged: false,
             waiting: Vec::new(),
             count: 0,
+            is_first: true,
             timer: None,
         }
     }
@@ -82,8 +85,9 @@ impl Altered {
         if self.timer.is_none() {
             self.timer = holds.spend(client, HopDelayHow::Sleep, hold);
         }
-        let is_held = self.timer.is_some() && bunch == 0;
-        if !is_held && self.count >= bunch {
+        let is_bunched = self.count < bunch && !self.is_first;
+        self.is_first = false;
+        if self.timer.is_none() && !is_bunched {
             self.pass_waiting(to);
         }
     }
@@ -151,7 +155,8 @@ mod tests {
             (HopFaults { drop: 1.0, ..none }, String::new(), String::new()),
             (HopFaults { repeat: 1.0, ..none }, twice, String::new()),
             (HopFaults { merge: 1.0, ..none }, format!("{a}{b}\n"), format!("{c}\n")),
-            (HopFaults { bunch: 2, ..none }, format!("{a}\n{b}\n"), format!("{c}\n")),
+            (HopFaults { bunch: 2, ..none }, format!("{a}\n{b}\n{c}\n"), String::new()),
+            (HopFaults { bunch: 3, ..none }, format!("{a}\n"), format!("{b}\n{c}\n")),
         ];
         for (faults, before, at_end) in &table {
             for piece in 1..=body.len() {

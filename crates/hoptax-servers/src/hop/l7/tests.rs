@@ -92,7 +92,7 @@ fn bytes_pass_both_ways_after_a_handshake() {
 
 #[test]
 fn handshakes_are_refused() {
-    let (hop, _listener) = hop(HopFaults { refuse: Some(502), ..HopFaults::default() });
+    let (hop, _listener) = hop(HopFaults { refuse: 1.0, ..HopFaults::default() });
     let mut client = client(&hop, HANDSHAKE);
     let answer = head(&mut client);
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("connection: close"), "{answer}");

@@ -68,9 +68,9 @@ impl Proxy {
         head: &RequestHead,
     ) -> bool {
         let faults = self.holds.faults.unwrap_or_default();
-        if let Some(status) = faults.refuse {
+        if self.holds.happens(faults.refuse) {
             let text = "this hop refuses WebSockets, because it was started with --fault-refuse\n";
-            self.refuse(io, token, Refusal::Answer(status, text.to_owned()));
+            self.refuse(io, token, Refusal::Answer(502, text.to_owned()));
             return false;
         }
         let index = self.turns.next();
