@@ -7,7 +7,7 @@ use crate::raw::{Placed, RawGateway, Short};
 use crate::{PackInfo, ProxyForm, Target};
 use hoptax_format::messages::Carrier;
 
-/// A pack that the plan names, and the errors for targets that its gateway does not pass.
+/// A gateway that the plan names, and the errors for targets that it does not pass.
 pub(super) struct Entry {
     place: Place,
     websocket: Option<Refusal>,
@@ -19,9 +19,17 @@ type Refusal = (String, &'static str);
 
 const REMOVE: &str = "remove this gateway";
 
-/// The packs among the entries of `gateways`. The tunnel of a forward proxy passes everything.
+/// The packs among the entries of `gateways`, and `hop-h2`. The tunnel of a forward proxy passes everything.
 pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>]) -> Vec<Entry> {
     let entry = |typed: &Placed<Short<RawGateway>>| {
+        let (place, name) = match &typed.value {
+            Short::Word(name) => (typed.place, name),
+            Short::Full(gateway) => (gateway.name.place, &gateway.name.value),
+        };
+        if name == "hop-h2" {
+            let message = "`hop-h2` does not pass WebSockets".to_owned();
+            return Some(Entry { place, websocket: Some((message, "use hop-l7 or hop-l4")), sse: None });
+        }
         let (place, known) = match &typed.value {
             Short::Word(name) => {
                 (typed.place, reader.context.known.iter().find(|pack| pack.name == *name)?)

@@ -121,6 +121,8 @@ fn wrong_websockets_are_refused() {
     let both = plan("{ websocket: {}, grpc: { service: a, method: B } }");
     let both = both.replace("closed,", "closed, http: 2,").replace("[nginx]", "[]");
     one_fault(&both, "a target has either `grpc` or `websocket`; remove one of the two");
+    let hop = plan("{ websocket: {} }").replace("closed,", "closed, http: 2,").replace("[nginx]", "[hop-h2]");
+    one_fault(&hop, "`hop-h2` does not pass WebSockets; use hop-l7 or hop-l4");
     // Echoes wait for answers, so they can be endless without a pause.
     good(&plan("{ websocket: { messages: endless } }"));
 }
