@@ -1,6 +1,6 @@
 //! The messages of one WebSocket: each message from the client is sent back when it is whole, as one frame.
 
-use super::{MOST_MESSAGE, MOST_SPARE, Tools};
+use super::tools::{MOST_MESSAGE, MOST_SPARE, Tools};
 use hoptax_wire::websocket::{Decoder, Opcode, Side, Step, close, mask, write_frame};
 use std::mem;
 
