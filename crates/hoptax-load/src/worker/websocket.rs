@@ -403,6 +403,10 @@ impl<C: Codec> Worker<'_, C> {
             self.tunnel_ended(id, now, false);
         } else {
             self.recorder.handshake_refused(times.scheduled);
+            if C::STREAMS {
+                // No frame follows, so the client's side of the stream ends too.
+                self.send_frames_on_stream(id, self.is_present(id), true);
+            }
         }
         self.messages.as_ref().is_some_and(|messages| !messages.talks[id.index()].rest.is_empty())
     }

@@ -32,6 +32,8 @@ mod stamps;
 mod tls;
 mod trouble;
 mod tunnel;
+mod websocket;
+mod websocket_streams;
 mod windows;
 
 /// A test fails after this time. It is much longer than any load in these tests takes.
