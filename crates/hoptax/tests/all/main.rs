@@ -82,6 +82,7 @@ mod shell;
 mod sidecar;
 mod source_rules;
 mod starts;
+mod stream_findings;
 mod support;
 mod tails;
 mod targets;

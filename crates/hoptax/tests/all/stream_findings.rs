@@ -1,0 +1,138 @@
+//! Runs with server-sent events and WebSockets: faults that hops plant in them, and nginx's buffering.
+
+use crate::grpc_runs::{cases, measured};
+use crate::support::Json;
+use crate::world::is_missing;
+use std::collections::BTreeSet;
+
+/// Findings that are planted here. The report may contain others.
+const PLANTED: [&str; 6] = [
+    "stream-buffered", "events-bunched", "messages-differ", "tunnel-refused", "tunnel-cut",
+    "extension-differs",
+];
+
+fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
+    let case = cases(report).iter().find(|case| case["gateway"] == gateway);
+    let case = case.unwrap_or_else(|| panic!("no {gateway}"));
+    assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+    case
+}
+
+fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
+    let codes = case(report, gateway)["findings"].as_array().expect("codes").iter();
+    let codes = codes.map(|code| code.as_str().expect("a code"));
+    codes.filter(|code| PLANTED.contains(code)).map(str::to_owned).collect()
+}
+
+/// Gateways with one fault each. `expected` has the findings that it must cause.
+type Plants<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
+
+/// Measures the plan with `hop-l7`, and with one `hop-l7` for each fault.
+fn planted(rest: &str, plants: Plants<'_>) -> Json {
+    let faults = plants
+        .iter()
+        .map(|(label, fault, _)| format!("{{ name: hop-l7, label: {label}, faults: {{ {fault} }} }}"));
+    let gateways: Vec<String> =
+        ["hop-l4", "hop-l7"].map(str::to_owned).into_iter().chain(faults).collect();
+    let gateways = gateways.join(", ");
+    let report = measured(&format!("name: planted\ngateways: [{gateways}]\n{rest}\nseed: 1\ntrials: 2\n"));
+    for (label, _, expected) in plants {
+        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
+    }
+    for clean in ["direct", "hop-l4", "hop-l7"] {
+        assert_eq!(found(&report, clean), BTreeSet::new(), "{clean}: {}", report["findings"]);
+        let counts = &case(&report, clean)["counts"];
+        assert_eq!(counts["ok"], counts["scheduled"], "{clean}: {counts}");
+    }
+    report
+}
+
+fn number(value: &Json) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn faults_in_events_are_found_only_where_they_were_planted() {
+    let report = planted(
+        "upstream: { events: { count: 10, gap: 20ms } }
+load: [{ loop: closed, connections: 8, duration: 800ms }]
+warmup: 100ms",
+        &[
+            ("holds", "hold: 1m", &["stream-buffered"]),
+            ("bunches", "bunch: 3", &["events-bunched"]),
+            ("merges", "merge: 10%", &["events-bunched"]),
+            ("drops", "drop: 5%", &["messages-differ"]),
+            ("repeats", "repeat: 5%", &["messages-differ"]),
+        ],
+    );
+    let of = |label: &str| {
+        let messages = &case(&report, label)["messages"];
+        ["lost", "repeated", "merged_into_one"].map(|what| number(&messages[what]) > 0)
+    };
+    let seen = ["hop-l7", "holds", "merges", "drops", "repeats"].map(of);
+    let [clean, merged] = [[false; 3], [false, false, true]];
+    assert_eq!(seen, [clean, clean, merged, [true, false, false], [false, true, false]]);
+}
+
+#[test]
+fn faults_in_handshakes_are_found_only_where_they_were_planted() {
+    let report = planted(
+        "target: { path: /chat, websocket: { kind: echo, messages: 5, compression: deflate }, \
+         expect: { ignore_headers: [sec-websocket-extensions] } }
+load: [{ loop: closed, connections: 2, duration: 500ms }]
+warmup: 100ms",
+        &[
+            ("refuses", "refuse: 5%", &["tunnel-refused"]),
+            ("plain", "deflate: drop", &["extension-differs"]),
+        ],
+    );
+    let of = |label: &str, what: &str| number(&case(&report, label)["messages"][what]);
+    assert!(of("refuses", "refused") > 0 && of("hop-l7", "refused") == 0);
+    assert!(of("plain", "compressed") == 0 && of("hop-l7", "compressed") > 0);
+    let refused = &case(&report, "refuses")["counts"]["status"]["502"];
+    assert_eq!(refused.as_u64(), Some(of("refuses", "refused")));
+}
+
+#[test]
+fn websockets_that_are_cut_are_found_only_where_they_were_planted() {
+    let report = planted(
+        "target:
+  - { name: short, path: /short, websocket: { kind: echo, messages: 2 } }
+  - { name: long, path: /long, websocket: { kind: echo, messages: 10, every: 30ms } }
+load: [{ loop: closed, connections: 4, duration: 900ms }]
+warmup: 100ms",
+        &[("cuts", "cut: 100ms", &["tunnel-cut"])],
+    );
+    let cuts = case(&report, "cuts");
+    assert!(number(&cuts["messages"]["cut"]) > 0, "{cuts}");
+    assert!(number(&cuts["counts"]["ok"]) > 0, "the short ones end before");
+}
+
+/// nginx buffers events unless its configuration says otherwise. The first event then arrives with the last.
+#[test]
+fn buffering_of_nginx_is_named() {
+    if is_missing("nginx") {
+        return;
+    }
+    for (profile, expected) in [("stock", vec!["stream-buffered".to_owned()]), ("equalised", Vec::new())] {
+        let report = measured(&format!(
+            "name: nginx
+upstream: {{ events: {{ count: 5, gap: 100ms }} }}
+gateways: [nginx]
+profile: {profile}
+load: [{{ loop: closed, connections: 4, duration: 1s }}]
+trials: 2
+warmup: 100ms
+"
+        ));
+        assert_eq!(found(&report, "nginx"), BTreeSet::from_iter(expected), "{}", report["findings"]);
+        let finding = report["findings"].as_array().expect("findings").iter();
+        for finding in finding.filter(|finding| finding["code"] == "stream-buffered") {
+            let late = finding["evidence"]["first_message_late_us"].as_f64().expect("a number");
+            assert!((late - 400_000.0).abs() < 40_000.0, "{finding}");
+            let advice = finding["advice"].as_str().expect("a text");
+            assert!(advice.contains("X-Accel-Buffering: no"), "{advice}");
+        }
+    }
+}
