@@ -16,10 +16,12 @@ use hoptax_format::spec::{
     Verify,
 };
 use hoptax_format::stamp::{self, Stamp};
+use hoptax_format::websocket::{KEY_VALUE, add_headers};
 use hoptax_load::Progress;
 use hoptax_load::Watch;
 use hoptax_testing::own_listener;
 use hoptax_wire::http2;
+use hoptax_wire::websocket::{Decoder, Opcode, Side, Step, mask, write_frame};
 use rustls::crypto::ring;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -27,7 +29,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -152,6 +154,35 @@ fn a_request_in_steady_state_allocates_nothing() {
     for case in cases() {
         examine(&case);
     }
+    examine_websockets();
+}
+
+/// Runs two loads with a WebSocket on each connection, the second time with more messages.
+fn examine_websockets() {
+    let address = serve_websockets();
+    let allocations = [200, 5_000].map(|number| {
+        let spec = LoadSpec {
+            connections: CONNECTIONS,
+            duration_ns: 60 * clock::SECOND,
+            requests: Some(CONNECTIONS.into()),
+            timeouts: Timeouts::all(60 * clock::SECOND),
+            windows: false,
+            ..LoadSpec::closed(vec![address.into()], vec![websocket(number)])
+        };
+        let mut before = 0;
+        let record = hoptax_load::run(&spec, &AtomicBool::new(false), Watch::Phases, |progress| {
+            if matches!(progress, Progress::Phase(line) if line.phase == Phase::Measuring) {
+                before = ALLOCATIONS.load(Ordering::Relaxed);
+            }
+        });
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        let record = record.expect("a load that can run");
+        let received = record.messages.as_ref().map(|messages| messages.counts.received);
+        assert_eq!(received, Some(u64::from(number) * u64::from(CONNECTIONS)), "{:?}", record.counts);
+        allocations
+    });
+    let more = allocations[1].saturating_sub(allocations[0]);
+    assert!(more <= PIECES, "{more} allocations for 4,800 more messages on each of {CONNECTIONS} WebSockets");
 }
 
 fn large() -> &'static [&'static [u8]] {
@@ -336,6 +367,15 @@ fn events() -> Vec<TargetSpec> {
     vec![TargetSpec { stream: Some(StreamSpec { carrier: Carrier::Events, ..stream }), ..target }]
 }
 
+fn websocket(messages: u32) -> TargetSpec {
+    let mut headers = vec![("host".to_owned(), "test".to_owned())];
+    add_headers(&mut headers, false);
+    let stream = StreamSpec::grpc(StreamKind::BothWays, messages, 0);
+    let stream = Some(StreamSpec { carrier: Carrier::WebSocket, ..stream });
+    let body = with_room(b"hello".to_vec(), false);
+    TargetSpec { stream, ..TargetSpec::only("GET", "/", headers, body) }
+}
+
 /// Calls with many messages, at once and one after the other.
 fn streams() -> Vec<TargetSpec> {
     let of = |name: &str, every_ns| {
@@ -442,6 +482,60 @@ fn serve(case: &Case) -> SocketAddr {
         });
     }
     address
+}
+
+/// Accepts WebSockets, and sends each message back. The server runs until the process ends.
+fn serve_websockets() -> SocketAddr {
+    let listener = own_listener();
+    let address = listener.local_addr().expect("bound");
+    for _ in 0..CONNECTIONS {
+        let listener = listener.try_clone().expect("a descriptor");
+        thread::spawn(move || {
+            EXEMPT.set(true);
+            for connection in listener.incoming().flatten() {
+                connection.set_nodelay(true).expect("a socket");
+                send_back(connection);
+            }
+        });
+    }
+    address
+}
+
+fn send_back(mut connection: TcpStream) {
+    let mut buffer = vec![0; 64 * 1024];
+    if !request(&mut connection, &mut buffer) {
+        return;
+    }
+    let accept = hoptax_load::websocket::accept(KEY_VALUE.as_bytes());
+    let head = format!("HTTP/1.1 101 Switching Protocols\r\nsec-websocket-accept: {accept}\r\n\r\n");
+    let mut out = head.into_bytes();
+    let (mut decoder, mut message) = (Decoder::new(Side::Client, false), Vec::new());
+    loop {
+        if connection.write_all(&out).is_err() {
+            return;
+        }
+        out.clear();
+        let Ok(read @ 1..) = connection.read(&mut buffer) else { return };
+        let mut input = &buffer[..read];
+        loop {
+            let (consumed, step) = decoder.advance(input).expect("the client is right");
+            match step {
+                Step::NeedMore => break,
+                Step::Begin { .. } => message.clear(),
+                Step::Data { data, end } => {
+                    let start = message.len();
+                    message.extend_from_slice(&input[data]);
+                    let (key, offset) = decoder.unmask().expect("clients mask");
+                    mask(&mut message[start..], key, offset);
+                    if end {
+                        write_frame(&mut out, Opcode::Binary, None, &message);
+                    }
+                }
+                Step::Control(opcode) => write_frame(&mut out, opcode, None, decoder.control()),
+            }
+            input = &input[consumed..];
+        }
+    }
 }
 
 fn tls_server(is_http2: bool) -> Arc<ServerConfig> {
