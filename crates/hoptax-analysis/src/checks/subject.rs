@@ -81,7 +81,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The event streams and WebSockets of the plan.
-    fn streams(&self) -> impl Iterator<Item = StreamSpec> + 'a {
+    fn streams(&self) -> impl Iterator<Item = StreamSpec> {
         let streams = self.run.plan.targets.iter().filter_map(|target| target.stream);
         streams.filter(|stream| !stream.carrier.is_grpc())
     }
