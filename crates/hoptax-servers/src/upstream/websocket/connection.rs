@@ -5,6 +5,9 @@ use super::talk::Talk;
 
 /// Largest buffer that a stream keeps for its next frames, bytes.
 const MOST_KEPT: usize = 16 * 1024;
+/// Sent bytes are removed from the front of longer buffers only when there are this many, because that moves
+/// the others.
+const COMPACT: usize = 64 * 1024;
 
 /// A WebSocket.
 #[derive(Debug)]
@@ -58,6 +61,9 @@ impl OnStream {
             self.sent = 0;
             self.unsent.clear();
             self.unsent.shrink_to(MOST_KEPT);
+        } else if self.sent >= COMPACT && self.sent >= self.unsent.len() / 2 {
+            self.unsent.drain(..self.sent);
+            self.sent = 0;
         }
     }
 
@@ -69,5 +75,31 @@ impl OnStream {
     /// True if the stream ends once everything is sent.
     pub(in crate::upstream) fn is_over(&self) -> bool {
         self.websocket.talk.is_over() || self.has_ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sent_frames_need_no_memory() {
+        let mut on_stream = OnStream::new(WebSocket::new(None, None));
+        let mut waiting = 0;
+        // The client never catches up.
+        for _ in 0..1000 {
+            on_stream.unsent.extend_from_slice(&[7; 10_000]);
+            waiting += 10_000;
+            let sent = if waiting > 100_000 { 10_000 } else { 5000 };
+            on_stream.sent(sent);
+            waiting -= sent;
+            assert_eq!(on_stream.waiting().len(), waiting);
+        }
+        assert!(on_stream.unsent.capacity() < 1_000_000, "{}", on_stream.unsent.capacity());
+        on_stream.sent(waiting);
+        assert!(on_stream.unsent.capacity() <= MOST_KEPT);
+        assert!(on_stream.is_open() && !on_stream.is_over());
+        on_stream.has_ended = true;
+        assert!(!on_stream.is_open() && on_stream.is_over());
     }
 }
