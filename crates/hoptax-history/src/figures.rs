@@ -80,7 +80,9 @@ impl Analysed {
             figures: Metric::STARTS.into_iter().filter_map(|metric| of_start(starts, metric)).collect(),
         };
         let starts = analysis.starts.iter().filter(|one| one.is_of_process()).map(of_starts);
-        let searches = analysis.capacity.iter().map(of_capacity);
+        // Numbers of connections have no trend, because no metric has their unit.
+        let of_rates = analysis.capacity.iter().filter(|one| one.load.is_open());
+        let searches = of_rates.map(of_capacity);
         let cases = measured_cases.map(of_case).chain(starts).chain(searches);
         let cases = cases.filter(|case| !case.figures.is_empty()).collect();
         let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);

@@ -391,7 +391,7 @@ pub struct NewRoute {
 pub struct SearchStep {
     /// Number of the step in this contender's search, from 0.
     pub number: u32,
-    /// The rate tried, requests/s.
+    /// The rate tried, requests/s; in a closed loop, the number of connections.
     pub rate: f64,
     /// Purpose of the trial.
     pub purpose: StepPurpose,

@@ -16,22 +16,38 @@ pub struct SearchTrial<'a> {
     /// The generator's record.
     pub load: &'a LoadRecord,
     /// Response times (completed − scheduled), ns. If a request timed out, its response time is the time
-    /// limit.
+    /// limit. In a search for a number of connections, these are the response times or ages of messages.
     pub response_time: Histogram<u64>,
+    /// Number of these times if nothing was lost.
+    due: u64,
+    of_connections: bool,
 }
 
 impl<'a> SearchTrial<'a> {
     /// Reads a trial. `None` if the trial shows nothing about the contender's capacity. This is so if the
     /// trial failed before it sent requests, if it was interrupted, or if the contender or the upstream died.
     /// But a trial in which no request was answered shows something: the objective did not hold.
-    pub fn read(record: &'a TrialRecord) -> Option<Self> {
+    /// `of_connections` is true in a search for a number of connections with streams.
+    pub fn read(record: &'a TrialRecord, of_connections: bool) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
         if load.interrupted || load.measured_ns == 0 || (record.failed.is_some() && !unanswered) {
             return None;
         }
-        let response_time = load.histograms.response_time.decode().ok()?;
-        Some(Self { record, load, response_time })
+        let messages = load.messages.as_ref().filter(|_| of_connections);
+        let times = match messages.map(|messages| &messages.histograms) {
+            Some(messages) => [&messages.response_time, &messages.age],
+            None => [&load.histograms.response_time; 2],
+        };
+        let [first, second] = times;
+        let first = first.decode().ok().filter(|times| !times.is_empty());
+        let response_time = first.or_else(|| second.decode().ok())?;
+        let recorded = response_time.len();
+        let due = match messages {
+            Some(messages) => recorded + messages.counts.lost,
+            None => load.counts.scheduled.max(recorded),
+        };
+        Some(Self { record, load, response_time, due, of_connections })
     }
 
     /// Names of the objective's terms that failed. Empty if the objective held. If the trial did not reach
@@ -42,6 +58,10 @@ impl<'a> SearchTrial<'a> {
         let reached = Term::Throughput { least: objective.reached() };
         if !self.holds(&reached) && !broken.contains(&reached.name()) {
             broken.push(reached.name());
+        }
+        let connections = &self.load.connections;
+        if self.of_connections && connections.established < connections.asked {
+            broken.push("connections".to_owned());
         }
         broken
     }
@@ -60,7 +80,7 @@ impl<'a> SearchTrial<'a> {
     /// response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
-        let due = self.load.counts.scheduled.max(recorded);
+        let due = self.due;
         if recorded == 0 {
             return None;
         }
@@ -81,16 +101,18 @@ impl<'a> SearchTrial<'a> {
         share(bad as f64, counts.scheduled as f64).unwrap_or(0.0)
     }
 
-    /// Share of the due requests that received a successful answer.
+    /// Share of the due requests that received a successful answer. If connections are searched, streams that
+    /// were opened before the measured time are not due in it, so there may be none.
     pub fn answered(&self) -> f64 {
-        share(self.load.counts.ok as f64, self.load.counts.scheduled as f64).unwrap_or(0.0)
+        let answered = share(self.load.counts.ok as f64, self.load.counts.scheduled as f64);
+        answered.unwrap_or(if self.of_connections { 1.0 } else { 0.0 })
     }
 }
 
 /// Checks for each objective whether it held in the trial. `None` if the trial shows nothing about the
-/// capacity.
-pub fn held(record: &TrialRecord, objectives: &[Objective]) -> Option<Vec<bool>> {
-    let trial = SearchTrial::read(record)?;
+/// capacity. `of_connections` as in [`SearchTrial::read`].
+pub fn held(record: &TrialRecord, objectives: &[Objective], of_connections: bool) -> Option<Vec<bool>> {
+    let trial = SearchTrial::read(record, of_connections)?;
     Some(objectives.iter().map(|objective| trial.breaks(objective).is_empty()).collect())
 }
 
@@ -101,7 +123,23 @@ mod tests {
 
     fn broken(trial: MadeTrial, objective: &str) -> Vec<String> {
         let objective = hoptax_plan::objective(objective).expect("an objective");
-        SearchTrial::read(&trial.0).expect("it says something").breaks(&objective)
+        SearchTrial::read(&trial.0, false).expect("it says something").breaks(&objective)
+    }
+
+    #[test]
+    fn a_search_for_connections_judges_messages() {
+        let broken = |trial: MadeTrial, objective: &str| {
+            let objective = hoptax_plan::objective(objective).expect("an objective");
+            SearchTrial::read(&trial.0, true).expect("it says something").breaks(&objective)
+        };
+        let trial = || via("nginx", 0).all_at_us(900_000).server_stream_us(400, 1000);
+        assert!(broken(trial(), "p99 < 1ms and errors < 0.1%").is_empty());
+        assert_eq!(broken(trial(), "p99 < 300us"), ["p99"]);
+        // 10,000 messages arrived.
+        let lossy = trial().message_counts(|counts| counts.lost = 200);
+        assert_eq!(broken(lossy, "p99 < 1ms"), ["p99"]);
+        let answers = via("nginx", 0).both_ways_us(400, 1000);
+        assert_eq!(broken(answers.established(1), "p99 < 1ms"), ["connections"]);
     }
 
     #[test]
@@ -142,12 +180,12 @@ mod tests {
     #[test]
     fn failed_and_interrupted_trials_show_nothing() {
         let objectives = [hoptax_plan::objective("p99 < 1ms").expect("an objective")];
-        assert_eq!(held(&via("nginx", 0).failed("nginx died").0, &objectives), None);
+        assert_eq!(held(&via("nginx", 0).failed("nginx died").0, &objectives, false), None);
         let mut interrupted = via("nginx", 0).0;
         interrupted.load_record.as_mut().expect("made with one").interrupted = true;
-        assert_eq!(held(&interrupted, &objectives), None);
+        assert_eq!(held(&interrupted, &objectives, false), None);
         let unanswered = via("nginx", 0).nothing_completed().failed("none of 50 requests was answered").0;
-        assert_eq!(held(&unanswered, &objectives), Some(vec![false]));
-        assert_eq!(held(&via("nginx", 0).all_at_us(100).0, &objectives), Some(vec![true]));
+        assert_eq!(held(&unanswered, &objectives, false), Some(vec![false]));
+        assert_eq!(held(&via("nginx", 0).all_at_us(100).0, &objectives, false), Some(vec![true]));
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn from_own_trials(
         Some(Limit::Range)
     } else if middle(above.iter().map(|trial| utilisation(trial))).is_some_and(|busy| busy > BUSY) {
         Some(Limit::Generator)
-    } else if all_busy(&above, &held, capacity.load.streams) {
+    } else if capacity.load.is_open() && all_busy(&above, &held, capacity.load.streams) {
         Some(Limit::Connections)
     } else {
         None

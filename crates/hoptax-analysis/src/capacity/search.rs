@@ -50,7 +50,7 @@ fn capacity(
     records: &[&TrialRecord],
 ) -> Capacity {
     let trials: Vec<Option<SearchTrial<'_>>> =
-        records.iter().map(|record| SearchTrial::read(record)).collect();
+        records.iter().map(|record| SearchTrial::read(record, !load.is_open())).collect();
     let steps: Vec<Step> = records
         .iter()
         .zip(&trials)

@@ -60,7 +60,7 @@ pub(super) fn read(
     let mut points: Vec<LoadPoint> = Vec::new();
     for Placed { place, value } in typed.value {
         let faults_before = reader.faults.len();
-        let mut axes = Axes::read(reader, place, &value, generator);
+        let mut axes = Axes::read(reader, place, &value, generator, targets);
         let busy = Busy::of(upstream, targets);
         axes.short = timed.then(|| busy.total());
         axes.check_rates(reader, busy);
@@ -189,7 +189,13 @@ fn untyped<T>(value: T) -> Vec<Placed<T>> {
 }
 
 impl Axes {
-    fn read(reader: &mut Reader<'_>, entry: Place, typed: &RawLoad, generator: &str) -> Self {
+    fn read(
+        reader: &mut Reader<'_>,
+        entry: Place,
+        typed: &RawLoad,
+        generator: &str,
+        targets: &[Target],
+    ) -> Self {
         let open = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Open);
         let closed = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Closed);
         if closed {
@@ -210,14 +216,16 @@ impl Axes {
                 );
             }
         }
+        // A closed loop of streams is searched for a number of connections.
+        let of_connections = closed && !open && targets.iter().all(|target| target.stream.is_some());
         if let Some(search) = &typed.search {
-            search::refuse_keys(reader, search.place, typed, closed);
+            search::refuse_keys(reader, search.place, typed, closed && !of_connections);
         } else if open && typed.rate.is_none() {
             reader.fault(entry, "an open loop needs a `rate`", "add for example rate: 1000/s");
         }
-        let search = typed.search.as_ref().and_then(|typed| search::read(reader, typed));
+        let search = typed.search.as_ref().and_then(|typed| search::read(reader, typed, of_connections));
         let rate = match &typed.rate {
-            _ if typed.search.is_some() => search::first_rate(search.as_ref()),
+            _ if typed.search.is_some() && !of_connections => search::first_rate(search.as_ref()),
             None => untyped(None),
             Some(typed) => rates::read(reader, typed)
                 .into_iter()
@@ -359,6 +367,10 @@ impl Axes {
 
     fn check_search(&self, reader: &mut Reader<'_>) {
         let Some(search) = &self.search else { return };
+        if self.rate.iter().all(|rate| rate.value.is_none()) {
+            search::check_connections(reader, &search.value, &self.connections);
+            return;
+        }
         for duration in &self.duration {
             search::check_samples(reader, search, duration.value.unwrap_or(DEFAULT_DURATION));
         }

@@ -2,8 +2,8 @@
 
 use super::reader::Reader;
 use crate::error::{Place, Sources};
-use crate::raw::{Placed, RawLoad, RawSearch, SteadyRate, Time};
-use crate::units::{self, show_duration, show_rate};
+use crate::raw::{Placed, RawLoad, RawSearch, SearchedText, Time};
+use crate::units::{self, UnitError, show_duration, show_rate};
 use crate::{Objective, Search, objective};
 use hoptax_format::spec::Rate;
 use std::time::Duration;
@@ -24,9 +24,10 @@ const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 /// Default length of a confirming trial, as a multiple of the length of other trials.
 const CONFIRM: u32 = 2;
 
-/// Refuses keys that set the rate or the number of requests, because a search chooses both itself.
-pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
-    if closed {
+/// Refuses keys that set the rate or the number of requests, because a search chooses both itself. In a
+/// closed loop, a search needs streams.
+pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, without_streams: bool) {
+    if without_streams {
         let help = "write `loop: open`; a closed loop has no rate to search for";
         reader.fault(search, "a search needs an open loop", help);
     }
@@ -40,8 +41,22 @@ pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoa
     }
 }
 
-/// Checks and converts a search. Returns `None` if its rates are wrong.
-pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option<Placed<Search>> {
+/// Parses a number of connections.
+fn connections(text: &str) -> Result<f64, UnitError> {
+    let count = text.trim().parse::<u32>().ok().filter(|count| *count > 0);
+    count.map(f64::from).ok_or_else(|| {
+        let help = "write a whole number such as 1000, because a closed loop has no rate";
+        UnitError::new(format!("`{text}` is not a number of connections"), help)
+    })
+}
+
+/// Checks and converts a search. In a closed loop, it searches for a number of connections. Returns `None` if
+/// its rates or numbers are wrong.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: &Placed<RawSearch>,
+    closed: bool,
+) -> Option<Placed<Search>> {
     let objectives = objectives(reader, typed);
     let precision = match &typed.value.precision {
         None => PRECISION,
@@ -61,19 +76,20 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
         }
         Some(value)
     });
-    let rate = |reader: &mut Reader<'_>, typed: &Placed<SteadyRate>| reader.unit(typed, units::rate);
-    let from = rate(reader, &typed.value.from);
-    let to = rate(reader, &typed.value.to);
+    let parse = if closed { connections } else { units::rate };
+    let limit = |reader: &mut Reader<'_>, typed: &Placed<SearchedText>| reader.unit(typed, parse);
+    let from = limit(reader, &typed.value.from);
+    let to = limit(reader, &typed.value.to);
     let (from, to) = (from?, to?);
     if from >= to {
-        let message = format!(
-            "the highest rate ({}) is not above the lowest rate ({})",
-            show_rate(to),
-            show_rate(from)
-        );
+        let (what, [from, to]) = match closed {
+            true => ("number of connections", [from, to].map(|count| count.to_string())),
+            false => ("rate", [from, to].map(show_rate)),
+        };
+        let message = format!("the highest {what} ({to}) is not above the lowest {what} ({from})");
         reader.fault(typed.value.to.place, message, "raise `to` or lower `from`");
     }
-    if to > hoptax_format::spec::HIGHEST_RATE {
+    if !closed && to > hoptax_format::spec::HIGHEST_RATE {
         let message =
             format!("rates above {} are not supported", show_rate(hoptax_format::spec::HIGHEST_RATE));
         reader.fault(typed.value.to.place, message, "lower `to`");
@@ -94,6 +110,14 @@ pub(super) fn first_rate(search: Option<&Placed<Search>>) -> Vec<Placed<Option<R
 pub(super) fn at(search: &Search, duration: Duration) -> Search {
     let confirm = if search.confirm.is_zero() { duration.saturating_mul(CONFIRM) } else { search.confirm };
     Search { confirm, ..search.clone() }
+}
+
+/// Checks in a closed loop that the search can open all connections that it tries.
+pub(super) fn check_connections(reader: &mut Reader<'_>, search: &Search, typed: &[Placed<u32>]) {
+    for Placed { place, value } in typed.iter().filter(|typed| f64::from(typed.value) != search.to) {
+        let message = format!("the search opens up to {} connections, and not {value}", search.to);
+        reader.fault(*place, message, format!("write `connections: {}`", search.to));
+    }
 }
 
 /// Checks that a trial at the lowest rate has enough requests for the highest percentile: at least one

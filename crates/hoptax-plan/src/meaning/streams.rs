@@ -148,7 +148,7 @@ pub(super) fn check_load(
         (message, "use endless messages in all targets, or write a number")
     } else if start.is_some() {
         ("`start` measures requests that end, but these messages are endless", "write a number of messages")
-    } else if has(|point| point.search.is_some()) {
+    } else if has(|point| point.search.is_some() && point.shape != Shape::Closed) {
         ("a search needs requests that end, but these messages are endless", "write a number of messages")
     } else if has(|point| matches!(point.shape, Shape::Open { .. })) {
         let message = "an open loop needs requests that end, but these messages are endless";

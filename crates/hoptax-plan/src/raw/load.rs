@@ -1,8 +1,8 @@
 //! Load points: how requests are sent.
 
 use super::{
-    ArrivalsText, ConnectionCount, HttpText, KeepAliveText, ObjectiveText, Placed, Rate, RequestCount, Share,
-    Short, StageText, SteadyRate, StreamCount, Sweep, Text, Time,
+    ArrivalsText, ConnectionCount, HttpText, KeepAliveText, ObjectiveText, Placed, Rate, RequestCount,
+    SearchedText, Share, Short, StageText, StreamCount, Sweep, Text, Time,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,8 +35,8 @@ pub(crate) struct RawLoad {
     /// Kind of loop: `closed` or `open`.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
-    /// Search for the highest rate at which each contender meets an objective. Only for open loops. Cannot be
-    /// combined with `rate` and `requests`.
+    /// Search for the highest rate at which each contender meets an objective. In a closed loop of streams,
+    /// search for the largest number of connections. Cannot be combined with `rate` and `requests`.
     pub(crate) search: Option<Placed<RawSearch>>,
     /// Total number of connections.
     pub(crate) connections: Sweep<ConnectionCount>,
@@ -82,10 +82,10 @@ pub(crate) struct RawSearch {
     /// Upper bounds on p99. The search finds the highest rate for each bound, with errors below 0.1%. Cannot
     /// be combined with `slo`. Default if there is no `slo`: 1ms, 5ms, 10ms, 50ms and 100ms.
     pub(crate) bounds: Option<Sweep<Time>>,
-    /// Lowest rate that the search tries.
-    pub(crate) from: Placed<SteadyRate>,
-    /// Highest rate that the search tries.
-    pub(crate) to: Placed<SteadyRate>,
+    /// Lowest rate or number of connections that the search tries.
+    pub(crate) from: Placed<SearchedText>,
+    /// Highest rate or number of connections that the search tries.
+    pub(crate) to: Placed<SearchedText>,
     /// Required precision of the rate. The search stops when half the width of the rate's interval is below
     /// this share of the rate. Default: 5%.
     pub(crate) precision: Option<Placed<Share>>,

@@ -71,6 +71,12 @@ texts! {
         "pattern": r"^ *[0-9]*\.?[0-9]+ */ *[smh] *$",
         "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h."
     }
+    SearchedText {
+        "type": ["string", "integer"],
+        "pattern": r"^( *[0-9]*\.?[0-9]+ */ *[smh] *|[1-9][0-9]*)$",
+        "minimum": 1,
+        "description": "A rate such as 1000/s. In a closed loop, a number of connections."
+    }
     ObjectiveText {
         "type": "string",
         "description": "Limits on p1 to p99.999, mean, max, errors or throughput, such as p99 < 10ms and \

@@ -43,7 +43,7 @@ pub struct LoadPoint {
 }
 
 /// A search for the highest rate at which a contender meets an objective. It can have several objectives,
-/// each with its own highest rate.
+/// each with its own highest rate. In a closed loop of streams, the rates are numbers of connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// The objectives.
@@ -62,8 +62,11 @@ pub struct Search {
 impl Search {
     /// Describes the search: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`. If there are several
     /// objectives, shows only their number.
-    pub fn describe(&self) -> String {
-        let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
+    fn describe(&self, shape: &Shape) -> String {
+        let range = match shape {
+            Shape::Open { .. } => format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to)),
+            Shape::Closed => format!("{} to {} connections", self.from, self.to),
+        };
         match self.objectives.as_slice() {
             [one] => format!("{range}, {}", one.text),
             several => format!("{range}, {} objectives", several.len()),
@@ -115,10 +118,14 @@ impl LoadPoint {
         let how = self.unusual().iter().map(|words| format!(", {words}")).collect::<String>();
         match &self.shape {
             Shape::Open { arrivals, .. } if self.search.is_some() => {
-                let search = self.search.as_ref().map(Search::describe).unwrap_or_default();
-                format!("search, {search}, {}, {connections}{how}", units::show_arrivals(*arrivals))
+                let search = self.search.as_ref().map(|search| search.describe(&self.shape));
+                let (search, arrivals) = (search.unwrap_or_default(), units::show_arrivals(*arrivals));
+                format!("search, {search}, {arrivals}, {connections}{how}")
             }
-            Shape::Closed => format!("closed, {connections}{how}"),
+            Shape::Closed => match &self.search {
+                Some(search) => format!("search, {}, closed{how}", search.describe(&self.shape)),
+                None => format!("closed, {connections}{how}"),
+            },
             Shape::Open { rate, arrivals } => {
                 let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
                 format!("open, {rate} {arrivals}, {connections}{how}")

@@ -47,7 +47,8 @@ pub struct Load {
     pub left_out: Option<String>,
 }
 
-/// Range and precision of a search. The objectives are listed with the results.
+/// Range and precision of a search. The objectives are listed with the results. In a closed loop, the rates
+/// are numbers of connections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadSearch {
     /// Lowest rate tried, requests/s.
@@ -107,7 +108,16 @@ impl Load {
         let connections = point.connections_in_words();
         let how: String = point.unusual().iter().map(|words| format!(", {words}")).collect();
         let (kind, rate, arrivals, label) = match &point.shape {
-            Shape::Closed => ("closed", None, None, format!("closed loop, {connections}{how}")),
+            Shape::Closed => {
+                let label = match &point.search {
+                    None => format!("closed loop, {connections}{how}"),
+                    Some(search) => {
+                        let (from, to) = (grouped(search.from), grouped(search.to));
+                        format!("search, {from} to {to} connections, closed loop{how}")
+                    }
+                };
+                ("closed", None, None, label)
+            }
             Shape::Open { rate, arrivals } => {
                 let (name, manner) = match arrivals {
                     Arrivals::Constant => ("constant", "constant".to_string()),

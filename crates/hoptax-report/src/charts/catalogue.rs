@@ -334,7 +334,9 @@ fn prices(model: &Model, load: &Load) -> Option<Ranked> {
     Ranked::new(Unit::Time, None, rows.collect())
 }
 
+/// `None` in a search for a number of connections, because the title says requests/s.
 fn capacity(model: &Model, load: &Load) -> Option<Ranked> {
+    load.rate?;
     let found: Vec<_> = model.capacity.iter().filter(|one| one.load.index == load.index).collect();
     let several = found.windows(2).any(|pair| pair[0].slo != pair[1].slo);
     let rows = found.iter().filter_map(|one| {
@@ -370,7 +372,9 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
 /// line.
 const ALIKE: f64 = 1.1;
 
+/// `None` in a search for a number of connections, because the axis has rates.
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
+    load.rate?;
     let mut lines: Vec<Line> = Vec::new();
     let mut marks: Vec<(f64, String)> = Vec::new();
     for one in model.capacity.iter().filter(|one| one.load.index == load.index) {

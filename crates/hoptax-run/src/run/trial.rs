@@ -25,7 +25,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
     let (plan, cpus) = (run.plan, run.cpus.generator.clone());
     let LoadPoint {
         mut shape,
-        connections,
+        mut connections,
         streams,
         mut duration,
         requests,
@@ -36,9 +36,13 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
         search,
         left_out: _,
     } = plan.load[slot.load].clone();
-    // Each step of a search has its own rate. A confirming step also has its own duration.
-    if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
-        *rate = Rate::Fixed(step.rate);
+    // Each step of a search has its own rate, or its own number of connections in a closed loop. A confirming
+    // step also has its own duration.
+    if let (Some(step), Some(search)) = (slot.step, search) {
+        match &mut shape {
+            Shape::Open { rate, .. } => *rate = Rate::Fixed(step.rate),
+            Shape::Closed => connections = step.rate as u32,
+        }
         if step.purpose == StepPurpose::Confirm {
             duration = search.confirm;
         }

@@ -14,10 +14,23 @@ use std::collections::BTreeSet;
 /// Template of the page's section about searches.
 pub(crate) const TEMPLATE: &str = include_str!("../../../assets/report/capacity.html");
 
-/// Headings of the columns after the gateway's name.
-const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
+/// Unit of the results of a search.
+fn unit(load: &Load) -> &'static str {
+    if load.is_open() { "requests/s" } else { "connections" }
+}
 
-/// The cells of a row, in the order of [`HEADINGS`].
+/// Headings of the columns after the gateway's name.
+fn headings(load: &Load) -> [&'static str; 4] {
+    [unit(load), "of direct", "confirmed", "limit"]
+}
+
+/// Heading of a search.
+fn heading(load: &Load) -> String {
+    let most = if load.is_open() { "Highest rate" } else { "Most connections" };
+    format!("{most} held: {}", load.label)
+}
+
+/// The cells of a row, in the order of [`headings`].
 fn cells(one: &Capacity) -> [String; 4] {
     let none = || "–".to_owned();
     let rate = match (&one.rate, one.below) {
@@ -72,12 +85,14 @@ fn unconfirmed(one: &Capacity) -> Option<String> {
             limits it."
         ));
     };
+    let unit = unit(&one.load);
+    let per = if one.load.is_open() { "/s" } else { " connections" };
     let tried: Vec<String> = tried
         .iter()
-        .map(|(rate, held, trials)| format!("{held} of {trials} at {}/s", value(*rate)))
+        .map(|(rate, held, trials)| format!("{held} of {trials} at {}{per}", value(*rate)))
         .collect();
     Some(format!(
-        "{who}: of the longer trials, too few held it ({}). Plan with less than {} requests/s, or search \
+        "{who}: of the longer trials, too few held it ({}). Plan with less than {} {unit}, or search \
          again on a quieter machine.",
         listed(&tried),
         value(*lowest)
@@ -141,14 +156,13 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
 pub(crate) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
-        let heading = format!("Highest rate held: {}", load.label);
-        text.push_str(&format!("\n{}", wrapped(&heading, width)));
+        text.push_str(&format!("\n{}", wrapped(&heading(load), width)));
         for slo in objectives(&found) {
             text.push_str(&wrapped(slo, width));
             let of_slo = found.iter().filter(|one| one.slo == slo);
             let rows: Vec<(&str, [String; 4])> =
                 of_slo.map(|one| (one.gateway.as_str(), cells(one))).collect();
-            for line in table(&rows, width) {
+            for line in table(headings(load), &rows, width) {
                 text.push_str(&line);
                 text.push('\n');
             }
@@ -159,13 +173,13 @@ pub(crate) fn terminal(model: &Model, width: usize) -> String {
 }
 
 /// A table that is at most `width` columns wide. If the table is too wide, some columns are left out.
-fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
+fn table(headings: [&str; 4], rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     let length = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
     let widest = |column: usize| {
-        rows.iter().map(|(_, cells)| length(&cells[column])).max().unwrap_or(0).max(length(HEADINGS[column]))
+        rows.iter().map(|(_, cells)| length(&cells[column])).max().unwrap_or(0).max(length(headings[column]))
     };
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
+    let widths: Vec<usize> = (0..headings.len()).map(widest).collect();
     let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
     // The columns are left out in this order: the confirmation, the share of direct, the limit.
     let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
@@ -179,7 +193,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
         }
         text.trim_end().to_owned()
     };
-    let mut lines = vec![line("gateway", &|column| HEADINGS[column].to_owned())];
+    let mut lines = vec![line("gateway", &|column| headings[column].to_owned())];
     lines.push("─".repeat(total(shown)));
     lines.extend(rows.iter().map(|(name, cells)| line(name, &|column| cells[column].clone())));
     lines
@@ -189,11 +203,8 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
 pub(crate) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
-        text.push_str(&format!(
-            "\n### Highest rate held: {}\n\n| gateway | objective |",
-            inline(&load.label)
-        ));
-        text.push_str(&HEADINGS.map(|heading| format!(" {heading} |")).concat());
+        text.push_str(&format!("\n### {}\n\n| gateway | objective |", inline(&heading(load))));
+        text.push_str(&headings(load).map(|heading| format!(" {heading} |")).concat());
         text.push_str("\n|---|---|---:|---:|---:|---|\n");
         let unconfirmed: Vec<String> = found.iter().filter_map(|one| unconfirmed(one)).collect();
         for one in found {
@@ -214,7 +225,9 @@ pub(crate) fn html(model: &Model) -> Vec<Value> {
             context! { gateway => &one.gateway, colour, slo => &one.slo, rate, of_direct, confirmed, limit }
         };
         context! {
-            label => format!("Highest rate held: {}", load.label),
+            label => heading(load),
+            unit => unit(load),
+            is_rate => load.is_open(),
             rows => found.iter().map(row).collect::<Vec<_>>(),
             unconfirmed => found.iter().filter_map(|one| unconfirmed(one)).collect::<Vec<_>>(),
         }
@@ -261,9 +274,9 @@ fn void_codes<'a>(one: &Capacity, analysis: &'a Analysis) -> Vec<&'a str> {
 
 /// The capacity in words: `8.21 k (7.9–8.6) requests/s under p99 < 10ms, 41 % (39–44) of direct`.
 fn holds(one: &Capacity) -> Option<String> {
-    let slo = &one.slo;
+    let (slo, unit) = (&one.slo, unit(&one.load));
     let Some(rate) = &one.rate else {
-        return one.below.map(|below| format!("not even {} requests/s under {slo}", value(below)));
+        return one.below.map(|below| format!("not even {} {unit} under {slo}", value(below)));
     };
     let words = if one.at_least { "at least " } else { "" };
     let of_direct = one.of_direct.as_ref().filter(|_| !one.at_least);
@@ -278,11 +291,11 @@ fn holds(one: &Capacity) -> Option<String> {
     };
     let doubt = match longer_trials(one).last().filter(|_| one.confirmed.is_none()) {
         Some((lowest, ..)) => {
-            format!(", but longer trials confirm no rate: plan with less than {} requests/s", value(*lowest))
+            format!(", but longer trials confirm no rate: plan with less than {} {unit}", value(*lowest))
         }
         None => String::new(),
     };
-    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}{doubt}", rate_in_words(rate, false)))
+    Some(format!("{words}{} {unit} under {slo}{of_direct}{why}{doubt}", rate_in_words(rate, false)))
 }
 
 #[cfg(test)]

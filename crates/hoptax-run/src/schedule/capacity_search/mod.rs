@@ -55,6 +55,8 @@ pub struct Range {
     pub to: f64,
     /// The precision that the search must reach: the half-width of the interval, as a share of the rate.
     pub precision: f64,
+    /// True if the rates are numbers of connections, which are whole.
+    pub whole: bool,
 }
 
 /// Maximum number of trials of one contender's search.
@@ -213,7 +215,9 @@ impl CapacitySearch {
 
     /// Rounds the rate and clamps it to the range.
     fn allowed(&self, rate: f64) -> f64 {
-        rounded(rate).clamp(self.range.from, self.range.to)
+        let rate = rounded(rate);
+        let rate = if self.range.whole { rate.round() } else { rate };
+        rate.clamp(self.range.from, self.range.to)
     }
 
     /// Returns the phase for the next confirming trial. The trial is for the first objective that still needs

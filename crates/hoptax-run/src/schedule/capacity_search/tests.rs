@@ -43,7 +43,7 @@ impl Contender {
     }
 }
 
-const RANGE: Range = Range { from: 500.0, to: 16_000.0, precision: 0.05 };
+const RANGE: Range = Range { from: 500.0, to: 16_000.0, precision: 0.05, whole: false };
 
 /// Results of many searches. The capacity is random and differs from search to search.
 #[derive(Debug)]
@@ -274,7 +274,7 @@ fn two_consecutive_trials_without_a_result_end_the_search() {
 fn every_search_ends() {
     for seed in 0..50 {
         let mut random = Random::new(seed);
-        let range = Range { from: 1.0, to: 1e7, precision: 0.05 };
+        let range = Range { from: 1.0, to: 1e7, precision: 0.05, whole: seed < 25 };
         let mut search = CapacitySearch::new(range, 3);
         let mut steps = 0;
         while let Some(step) = search.next_step() {
@@ -282,6 +282,7 @@ fn every_search_ends() {
             search.observe(step, (random.unit() < 0.8).then_some(&held));
             steps += 1;
             assert!((range.from..=range.to).contains(&step.rate), "{}", step.rate);
+            assert!(!range.whole || step.rate.fract() == 0.0, "{}", step.rate);
         }
         assert!(steps <= most_steps(3), "{steps}");
     }

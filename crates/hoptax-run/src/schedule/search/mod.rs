@@ -9,6 +9,7 @@ use super::capacity_search::{CapacitySearch, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
 use hoptax_analysis::capacity::judge;
 use hoptax_format::random::Random;
+use hoptax_format::spec::Shape;
 use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
@@ -19,8 +20,8 @@ const TURNS: u64 = 0x0074_7572_6e73;
 
 /// Schedules the searches of a plan.
 pub(super) struct Searches {
-    /// Load points that have not been searched yet, in reverse order.
-    waiting: Vec<(usize, Search)>,
+    /// Load points that have not been searched yet, in reverse order, and whether each is a closed loop.
+    waiting: Vec<(usize, Search, bool)>,
     gateways: usize,
     random: Random,
     current: Option<Current>,
@@ -31,6 +32,8 @@ pub(super) struct Searches {
 struct Current {
     load: usize,
     search: Search,
+    /// True if the search is for a number of connections with streams.
+    closed: bool,
     /// One search per contender: direct, then each gateway.
     searches: Vec<CapacitySearch>,
     /// Contenders that still have to make a step in this turn, in reverse order.
@@ -43,8 +46,10 @@ struct Current {
 impl Searches {
     pub(super) fn new(plan: &Plan, seed: u64) -> Self {
         let searches = plan.load.iter().enumerate();
-        let mut waiting: Vec<(usize, Search)> =
-            searches.filter_map(|(load, point)| Some((load, point.searched()?.clone()))).collect();
+        let of = |(load, point): (usize, &LoadPoint)| {
+            Some((load, point.searched()?.clone(), point.shape == Shape::Closed))
+        };
+        let mut waiting: Vec<(usize, Search, bool)> = searches.filter_map(of).collect();
         waiting.reverse();
         Self {
             waiting,
@@ -56,10 +61,12 @@ impl Searches {
     }
 
     fn begin(&mut self) -> bool {
-        let Some((load, search)) = self.waiting.pop() else { return false };
-        let range = Range { from: search.from, to: search.to, precision: search.precision };
+        let Some((load, search, closed)) = self.waiting.pop() else { return false };
+        let Search { from, to, precision, .. } = search;
+        let range = Range { from, to, precision, whole: closed };
         let searches = vec![CapacitySearch::new(range, search.objectives.len()); self.gateways + 1];
-        self.current = Some(Current { load, search, searches, order: Vec::new(), turn: 0, running: None });
+        let order = Vec::new();
+        self.current = Some(Current { load, search, closed, searches, order, turn: 0, running: None });
         true
     }
 }
@@ -98,7 +105,7 @@ impl Current {
     fn learn(&mut self, last: Option<&TrialRecord>) {
         let (Some(running), Some(trial)) = (self.running.take(), last) else { return };
         let Some(step) = trial.step else { return };
-        let held = judge::held(trial, &self.search.objectives);
+        let held = judge::held(trial, &self.search.objectives, self.closed);
         self.searches[running].observe(step, held.as_deref());
     }
 

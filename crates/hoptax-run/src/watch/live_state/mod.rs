@@ -136,15 +136,19 @@ impl LiveState {
             _ => point.duration,
         };
         self.due = match (slot.step, &point.shape) {
-            (Some(step), _) => Some(Rate::Fixed(step.rate)),
+            (Some(step), Shape::Open { .. }) => Some(Rate::Fixed(step.rate)),
             (None, Shape::Open { rate, .. }) => Some(rate.clone()),
-            (None, Shape::Closed) => None,
+            (_, Shape::Closed) => None,
+        };
+        let load = match slot.step {
+            Some(step) => step_label(step, point, label_of_load),
+            None => label_of_load.clone(),
         };
         self.measuring = None;
         self.state.trial = Some(Trial {
             number: number(index + 1),
             gateway: label.to_owned(),
-            load: slot.step.map_or_else(|| label_of_load.clone(), |step| step_label(step, label_of_load)),
+            load,
             phase: TrialPhase::Starting,
             elapsed_s: 0.0,
             duration_s: duration.as_secs_f64(),
@@ -296,13 +300,17 @@ fn seconds(nanoseconds: u64) -> f64 {
 
 /// Label of a step of a search. The label contains a rounded rate, because the exact rate usually has many
 /// digits.
-fn step_label(step: SearchStep, search: &str) -> String {
+fn step_label(step: SearchStep, point: &LoadPoint, search: &str) -> String {
     let doing = match step.purpose {
         StepPurpose::Search => "searching",
         StepPurpose::Confirm => "confirming",
     };
     let digits = if step.rate >= 100.0 { 0 } else { 2 };
-    format!("{doing} at {:.digits$}/s, step {}: {search}", step.rate, step.number + 1)
+    let at = match point.shape {
+        Shape::Open { .. } => format!("{:.digits$}/s", step.rate),
+        Shape::Closed => format!("{:.0} connections", step.rate),
+    };
+    format!("{doing} at {at}, step {}: {search}", step.number + 1)
 }
 
 fn second(line: &SecondLine) -> Second {
