@@ -1,4 +1,5 @@
-//! Checks that the upstream allocates nothing per request over HTTP/2, once its buffers have grown.
+//! Checks that the upstream allocates nothing per request over HTTP/2, and nothing per message of a
+//! WebSocket, once its buffers have grown.
 //!
 //! This file must have a single test, because the counter covers the whole process.
 
@@ -6,10 +7,11 @@
 #![allow(unsafe_code)]
 
 use hoptax_format::Address;
-use hoptax_format::messages::{StreamKind, StreamSpec};
+use hoptax_format::messages::{Carrier, ENDLESS, StreamKind, StreamSpec};
 use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, PathStream, UpstreamEvents};
 use hoptax_servers::upstream::{Placement, RunningUpstream};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
+use hoptax_wire::websocket::{self, Decoder, Opcode, Side, write_frame};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{Read as _, Write as _};
@@ -189,5 +191,67 @@ fn requests_allocate_nothing() {
         let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
         let most = LARGEST_YET + u64::from(per_request * measured);
         assert!(allocated <= most, "{name}: {allocated} allocations for {measured} requests");
+    }
+    messages_allocate_nothing();
+}
+
+/// The same for messages of WebSockets over HTTP/1.1: pushed ones, and those that return.
+fn messages_allocate_nothing() {
+    let stream = StreamSpec {
+        carrier: Carrier::WebSocket,
+        ..StreamSpec::grpc(StreamKind::ServerStream, ENDLESS, 100_000)
+    };
+    let settings = BuiltInUpstream {
+        streams: vec![PathStream { path: "/feed".into(), stream }],
+        websocket_compression: true,
+        ..BuiltInUpstream::with_body(Body::Size(100))
+    };
+    for (path, deflates) in [("/feed", false), ("/feed", true), ("/echo", false), ("/echo", true)] {
+        let upstream = RunningUpstream::start(&settings, &Placement::default()).expect("it starts");
+        let Address::Tcp(address) = &upstream.ready().instances[0] else { panic!("a port") };
+        let mut socket = TcpStream::connect(address).expect("connects");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        socket.set_nodelay(true).expect("a socket");
+        let offer = if deflates { "sec-websocket-extensions: permessage-deflate\r\n" } else { "" };
+        write!(
+            socket,
+            "GET {path} HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+            sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
+        )
+        .expect("sent");
+        // The head is read byte by byte, so that no frame is.
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            socket.read_exact(&mut byte).expect("a head");
+            head.extend_from_slice(&byte);
+        }
+        let mut decoder = Decoder::new(Side::Server, deflates);
+        let mut message = Vec::new();
+        write_frame(&mut message, Opcode::Binary, Some([1, 2, 3, 4]), &[b'x'; 100]);
+        let mut receive = |messages: u32| {
+            let (mut received, mut bytes) = (0, [0; 65_536]);
+            while received < messages {
+                if path == "/echo" {
+                    socket.write_all(&message).expect("sent");
+                }
+                let count = socket.read(&mut bytes).expect("data");
+                assert!(count > 0, "the connection has ended");
+                let mut rest = &bytes[..count];
+                loop {
+                    let (consumed, step) = decoder.advance(rest).expect("frames");
+                    rest = &rest[consumed..];
+                    match step {
+                        websocket::Step::NeedMore => break,
+                        websocket::Step::Data { end, .. } => received += u32::from(end),
+                        _ => {}
+                    }
+                }
+            }
+        };
+        receive(2000);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        receive(10_000);
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert!(allocations <= LARGEST_YET, "{path}: {allocations} allocations for 10,000 messages");
     }
 }
