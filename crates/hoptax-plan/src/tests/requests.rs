@@ -106,27 +106,18 @@ fn bodies_in_chunks() {
         "2 [1.0] HTTP/1.0 has no chunked bodies, but the target `POST /` sends one; use 1.1, or remove \
         `chunked` from the body"
     );
-    for (body, expected) in [
-        ("size: 1B, chunked: {}", "1 [{] `chunked` is empty; write true, or add `chunk_size` or `pause`"),
-        ("size: 1B, chunked: yes", "1 [yes] expected true or false, found `yes`; write true"),
-        ("size: 1B, chunked: { chunk_size: 0B }", "1 [0B] `chunk_size` is zero;"),
-        (
+    let told = refusals(
+        &[
+            "size: 1B, chunked: {}",
+            "size: 1B, chunked: yes",
+            "size: 1B, chunked: { chunk_size: 0B }",
             "size: 1B, chunked: { size: 1B }",
-            "1 [size] unknown key `size`; known keys here: chunk_size, pause",
-        ),
-        (
             "size: 1GiB, chunked: { chunk_size: 1B }",
-            "1 [1B] the body has 1073741824 chunks; raise `chunk_size`",
-        ),
-        (
             "size: 64KiB, chunked: { pause: 1s }",
-            "1 [1s] every request would time out: the pauses of the body add up to 3s, and the timeout is \
-            3s; raise",
-        ),
-    ] {
-        let shown = shown(parsed(&with(&post(body)), &[]));
-        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{body}\n{shown}");
-    }
+        ],
+        |body| shown(parsed(&with(&post(body)), &[])),
+    );
+    insta::assert_snapshot!(told);
     let open = "load: [{ loop: open, rate: 100/s, connections: 1, duration: 10s }]\ngateways: []\n";
     let slow = format!("{}{open}", post("size: 48KiB, chunked: { pause: 10ms }"));
     assert_eq!(
@@ -134,19 +125,15 @@ fn bodies_in_chunks() {
         "2 [1] 100/s with pauses of 20ms in the body needs 2 connections, but there is 1; use at least 2 \
          connections or at most 50/s"
     );
-    for (header, expected) in [
-        (
-            "content-length: 1",
-            "a chunked body has no `content-length`; remove this header, or remove `chunked`",
-        ),
-        ("transfer-encoding: chunked", "remove this header; to send chunks, write chunked: true in the body"),
-    ] {
-        let head = format!(
-            "target: {{ method: PUT, headers: {{ {header} }}, body: {{ size: 1B, chunked: true }} }}\n"
-        );
-        let shown = shown(parsed(&with(&head), &[]));
-        assert!(shown.contains(expected) && !shown.contains('\n'), "{header}\n{shown}");
-    }
+    let told = refusals(&["content-length: 1", "transfer-encoding: chunked"], |header| {
+        shown(parsed(
+            &with(&format!(
+                "target: {{ method: PUT, headers: {{ {header} }}, body: {{ size: 1B, chunked: true }} }}\n"
+            )),
+            &[],
+        ))
+    });
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -167,43 +154,26 @@ fn files_are_found_beside_the_plan() {
 
 #[test]
 fn errors_in_templates_have_places() {
-    for (head, expected) in [
-        ("target: { path: \"/a/{{sec}}\" }\n", "1 [sec] there is no template `sec`; did you mean `seq`?"),
-        ("target:\n  path: /a/{{sec}}\n", "2 [sec] there is no template `sec`"),
-        (
+    let told = refusals(
+        &[
+            "target: { path: \"/a/{{sec}}\" }\n",
+            "target:\n  path: /a/{{sec}}\n",
             "target: { body: { text: {{seq}} } }\n",
-            "1 [{] a mapping cannot be a key; a key must be a word; put quotes around",
-        ),
-        ("target: { path: \"/{{seq}}/{{ sec }}\" }\n", "1 [sec] there is no template `sec`"),
-        ("target: { path: \"/{{seq\" }\n", "1 [{{seq] a template is not closed; write `}}`"),
-        ("target: { headers: { x: \"\\\"{{sec}}\" } }\n", "1 [sec] there is no template `sec`"),
-        ("target: { headers: { x: '{{}}' } }\n", "1 [{{] a template is empty;"),
-        ("target: { headers: { x: '{{random 5}}' } }\n", "1 [random] `random` takes two numbers, not 1;"),
-        (
+            "target: { path: \"/{{seq}}/{{ sec }}\" }\n",
+            "target: { path: \"/{{seq\" }\n",
+            "target: { headers: { x: \"\\\"{{sec}}\" } }\n",
+            "target: { headers: { x: '{{}}' } }\n",
+            "target: { headers: { x: '{{random 5}}' } }\n",
             "target:\n  method: POST\n  body:\n    text: |\n      first {{seq}}\n      second {{seq}} \
             {{uid}}\n",
-            "6 [uid] there is no template `uid`; did you mean `uuid`?",
-        ),
-        (
             "target: { body: { text: '{{line no.txt}}' } }\n",
-            "1 [line no.txt] cannot read no-such-directory/no.txt: ",
-        ),
-        (
             "target: { body: { size: 5B, template: true } }\n",
-            "1 [true] a body with only a `size` cannot be a template;",
-        ),
-        (
             "target: { path: \"/{{seq}} x\" }\n",
-            "1 [\"/{{seq}} x\"] a path cannot contain ' '; percent-encode it: %20",
-        ),
-        (
             "target: { path: \"/é{{seq}}\" }\n",
-            "1 [\"/é{{seq}}\"] a path cannot contain 'é'; percent-encode it: %C3%A9",
-        ),
-    ] {
-        let shown = shown(parsed(&with(head), &[]));
-        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{head}\n{shown}");
-    }
+        ],
+        |head| shown(parsed(&with(head), &[])),
+    );
+    insta::assert_snapshot!(told);
     let PlanErrors(errors) = parsed(LOAD, &["target={ path: \"/{{sec}}\" }"]).expect_err("refused");
     assert_eq!((errors[0].line, errors[0].column, errors[0].span), (0, 20, 3), "{errors:?}");
     let outcome = beside(
@@ -254,51 +224,31 @@ fn a_secret_header_value_is_in_a_file_and_not_in_the_plan() {
 
 #[test]
 fn errors_in_targets_and_expectations() {
-    for (head, expected) in [
-        ("target: []\n", "1 [[] expected at least one value, found an empty list;"),
-        ("target: { weigth: 2 }\n", "1 [weigth] unknown key `weigth`; did you mean `weight`?"),
-        ("target: { weight: 0 }\n", "1 [0] `weight` is zero;"),
-        ("target: { name: \" a\" }\n", "1 [\" a\"] ` a` is not a valid name for a target;"),
-        ("target: [{ path: / }, {}]\n", "1 [{] two targets have the default name `GET /`; name them"),
-        (
+    let told = refusals(
+        &[
+            "target: []\n",
+            "target: { weigth: 2 }\n",
+            "target: { weight: 0 }\n",
+            "target: { name: \" a\" }\n",
+            "target: [{ path: / }, {}]\n",
             "target: [{ name: a }, { name: a }]\n",
-            "1 [a] two targets are named `a`; give each target a different name",
-        ),
-        (
             "target: { expect: { status: 99 } }\n",
-            "1 [99] `99` is not a status; write a status from 200 to 599",
-        ),
-        (
             "target: { expect: { status: [201, 4xx] } }\n",
-            "1 [201] `expect` does not include 200, the status that the upstream returns; add 200 to",
-        ),
-        ("target: { expect: { body: {} } }\n", "1 [{] `body` is empty; add `contains: …`"),
-        ("target: { expect: { body: { contains: \"\" } } }\n", "1 [\"\"] every body contains an empty text;"),
-        (
+            "target: { expect: { body: {} } }\n",
+            "target: { expect: { body: { contains: \"\" } } }\n",
             "target: { expect: { body: { equals: a, contains: b } } }\n",
-            "1 [b] `equals` cannot be combined with `contains` or `length`;",
-        ),
-        ("target: { expect: { body: { length: 5 } } }\n", "1 [5] the size `5` has no unit;"),
-        (
+            "target: { expect: { body: { length: 5 } } }\n",
             "target: { expect: { body: { length: { least: 2B, most: 1B } } } }\n",
-            "1 [1B] `least` (2B) is above `most` (1B);",
-        ),
-        ("target: { expect: { body: { length: {} } } }\n", "1 [{] `length` is empty;"),
-        ("target: { expect: { headers: { \"a b\": any } } }\n", "1 [\"a b\"] \"a b\" is not a header name;"),
-        (
+            "target: { expect: { body: { length: {} } } }\n",
+            "target: { expect: { headers: { \"a b\": any } } }\n",
             "target: { expect: { ignore_headers: [age, \"age: 1\"] } }\n",
-            "1 [\"age: 1\"] `age: 1` is not a header name;",
-        ),
-        (
             "target: { method: HEAD, expect: { body: { equals: a } } }\n",
-            "1 [{] the response to HEAD has no body;",
-        ),
-        ("target: { expect: { stauts: 200 } }\n", "1 [stauts] unknown key `stauts`; did you mean `status`?"),
-        ("upstream: { body: { text: a, template: true } }\n", "1 [template] unknown key `template`;"),
-    ] {
-        let shown = shown(parsed(&with(head), &[]));
-        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{head}\n{shown}");
-    }
+            "target: { expect: { stauts: 200 } }\n",
+            "upstream: { body: { text: a, template: true } }\n",
+        ],
+        |head| shown(parsed(&with(head), &[])),
+    );
+    insta::assert_snapshot!(told);
     good(&with("upstream: { failures: 100% }\ntarget: { expect: { status: 500 } }\n"));
 }
 
@@ -315,18 +265,11 @@ fn one_timeout_or_three() {
         timeout("{ first_byte: 5ms }"),
         Timeouts { connect: ms(3000), first_byte: ms(5), total: ms(3000) }
     );
-    for (typed, expected) in [
-        ("{}", "1 [{] `timeout` is empty;"),
-        ("{ connect: 0s }", "1 [0s] the timeout is zero;"),
-        (
-            "{ first_byte: 2s, total: 1s }",
-            "1 [2s] `first_byte` (2s) is above `total` (1s); lower `first_byte`",
-        ),
-        ("{ frist_byte: 2s }", "1 [frist_byte] unknown key `frist_byte`; did you mean `first_byte`?"),
-    ] {
-        let shown = shown(parsed(&with(&format!("timeout: {typed}\n")), &[]));
-        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{typed}\n{shown}");
-    }
+    let told = refusals(
+        &["{}", "{ connect: 0s }", "{ first_byte: 2s, total: 1s }", "{ frist_byte: 2s }"],
+        |typed| shown(parsed(&with(&format!("timeout: {typed}\n")), &[])),
+    );
+    insta::assert_snapshot!(told);
     let slow = "upstream: { delay: 100ms }\ntimeout: { first_byte: 100ms }\n";
     let shown = shown(parsed(&with(slow), &[]));
     insta::assert_snapshot!(shown);
@@ -339,14 +282,9 @@ fn source_addresses() {
     assert_eq!(plan.sources, [address("127.0.0.2"), address("127.0.0.3")]);
     let external = "upstream: { url: \"http://[::1]:1\" }\nsources: [\"::1\"]\n";
     assert_eq!(good(&with(external)).sources, [address("::1")]);
-    for (typed, expected) in [
-        ("[127.0.0.x]", "1 [127.0.0.x] `127.0.0.x` is not an IP address; write addresses of this machine"),
-        ("[0.0.0.0]", "1 [0.0.0.0] 0.0.0.0 cannot be a source address;"),
-        ("[127.0.0.2, 127.0.0.2]", "1 [127.0.0.2] 127.0.0.2 appears twice;"),
-        ("[\"::1\"]", "1 [\"::1\"] ::1 cannot connect to 127.0.0.1"),
-        ("127.0.0.2", "1 [127.0.0.2] expected a list, found `127.0.0.2`;"),
-    ] {
-        let shown = shown(parsed(&with(&format!("sources: {typed}\n")), &[]));
-        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{typed}\n{shown}");
-    }
+    let told = refusals(
+        &["[127.0.0.x]", "[0.0.0.0]", "[127.0.0.2, 127.0.0.2]", "[\"::1\"]", "127.0.0.2"],
+        |typed| shown(parsed(&with(&format!("sources: {typed}\n")), &[])),
+    );
+    insta::assert_snapshot!(told);
 }
