@@ -105,15 +105,15 @@ impl Http1 {
                     if target.is_web {
                         answer.read_web_status(&input[..consumed]);
                     }
+                    if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
+                        answer.stamped = place.find(&input[..consumed]);
+                    }
                     if let (SWITCHES, Some(handshake)) = (head.status, &target.handshake) {
                         scratch.frames.extend_from_slice(&input[consumed..]);
                         return Ok(Read::Switched(handshake.read(&input[..consumed])));
                     }
                     if target.stream.is_some() {
                         scratch.stream_head = Some(StreamHead::of_head(&input[..consumed]));
-                    }
-                    if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
-                        answer.stamped = place.find(&input[..consumed]);
                     }
                     consumed
                 }

@@ -44,8 +44,10 @@ mod tests {
     fn websockets_count_in_the_measured_time() {
         let mut recorder = Recorder::new(false, 1).with_messages(true);
         recorder.measure(10, 20);
-        [9, 10, 19, 20].map(|now| recorder.ping_answered(now));
-        [9, 10, 19, 20].map(|scheduled| recorder.handshake_refused(scheduled));
+        for at in [9, 10, 19, 20] {
+            recorder.ping_answered(at);
+            recorder.handshake_refused(at);
+        }
         // One ended before, one began before, one ended after, one began after.
         for (scheduled, now) in [(5, 9), (5, 15), (15, 25), (20, 25)] {
             recorder.tunnel_ended(scheduled, now, true, scheduled == 15);
