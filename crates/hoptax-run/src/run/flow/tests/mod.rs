@@ -632,6 +632,12 @@ fn a_step_of_a_search_has_its_own_rate_and_duration() {
         let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
         let Shape::Open { rate: Rate::Fixed(rate), .. } = spec.shape else { panic!("{:?}", spec.shape) };
         assert_eq!((rate, spec.duration_ns), (321.0, seconds * clock::SECOND));
+        let mut closed = plan.clone();
+        closed.load[0].shape = Shape::Closed;
+        let contents = Contents::read(&closed).expect("readable");
+        let run = Run { contents, ..Scene::run(&closed, &interrupted) };
+        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        assert_eq!((spec.connections, spec.duration_ns), (321, seconds * clock::SECOND));
     }
 }
 
