@@ -36,9 +36,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let together = Together::of(via, direct)?;
     let counts = via.0.messages.as_ref()?;
+    let one = stream_buffered::message_in_words(carrier);
     let merged = match counts.merged_into_one {
         0 => String::new(),
-        merged => format!(" The gateway merged {merged} of them into the event before."),
+        merged => format!(" The gateway merged {merged} of them into the {one} before."),
     };
     Some(Finding {
         evidence: evidence([
@@ -51,8 +52,8 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
             ("gap_p50_us_of_direct", gap_us(direct.0).into()),
         ]),
         message: format!(
-            "{} of the messages arrived together with the message before them via the gateway, although \
-             they were due at different times. Directly, at most {} did.{merged}",
+            "{} of the {one}s arrived together with the {one} before them via the gateway, although they \
+             were due at different times. Directly, at most {} did.{merged}",
             percent(together.share),
             percent(together.of_direct)
         ),

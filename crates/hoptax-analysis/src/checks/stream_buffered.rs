@@ -65,6 +65,14 @@ pub(super) fn advice(carrier: Carrier) -> &'static str {
     }
 }
 
+/// A message of a carrier in words.
+pub(super) fn message_in_words(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::Events => "event",
+        Carrier::Grpc | Carrier::WebSocket => "message",
+    }
+}
+
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let carrier = subject.carrier();
     subject.pairs().filter_map(|(via, direct)| of_pair(carrier, via, direct)).collect()
@@ -146,16 +154,16 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
     let is_silent = !carrier.is_grpc() && is_silent(via.0, direct.0);
     let together = Together::of(via, direct);
     let late = Late::of(via.0, direct.0).filter(|_| !carrier.is_grpc());
+    let one = message_in_words(carrier);
     let message = match (is_silent, together, late) {
-        (true, ..) => {
-            "No message arrived via the gateway before its stream ended, and messages arrived directly. So \
-             the gateway keeps messages back."
-                .to_owned()
-        }
+        (true, ..) => format!(
+            "No {one} arrived via the gateway before its stream ended, and {one}s arrived directly. So the \
+             gateway keeps {one}s back."
+        ),
         (false, Some(together), Some(late)) => format!(
-            "The first message of a stream arrived {} later via the gateway than directly, and messages are \
-             {} apart. {} arrived together with the message before them, and directly at most {}. So the \
-             gateway keeps messages back until later ones are due.",
+            "The first {one} of a stream arrived {} later via the gateway than directly, and {one}s are {} \
+             apart. {} arrived together with the {one} before them, and directly at most {}. So the gateway \
+             keeps {one}s back until later ones are due.",
             shown(late.added_us),
             shown(late.spacing_us),
             percent(together.share),
@@ -254,7 +262,7 @@ mod tests {
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         let late = findings[0].evidence["first_message_late_us"].as_f64().expect("a number");
         assert!((late - 9000.0).abs() < 20.0, "{late}");
-        let expected = "The first message of a stream arrived 9ms later via the gateway than directly, and";
+        let expected = "The first event of a stream arrived 9ms later via the gateway than directly, and";
         assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
         assert!(findings[0].advice.contains("X-Accel-Buffering: no"), "{}", findings[0].advice);
     }
@@ -263,7 +271,7 @@ mod tests {
     fn raised_if_no_event_arrives_before_the_end() {
         let gateway = via("nginx", 0).server_stream_us(40, 1000);
         let findings = raised(&events(gateway.message_counts(|counts| counts.received = 0), ENDLESS), CODE);
-        assert!(findings[0].message.starts_with("No message arrived via the gateway"), "{findings:?}");
+        assert!(findings[0].message.starts_with("No event arrived via the gateway"), "{findings:?}");
     }
 
     #[test]
