@@ -178,7 +178,7 @@ pub(crate) fn run<L: EventLoop, C: Codec>(
     let (ended, cpu, early) = measure(&mut worker, io, (index, shared, reports), times)?;
     let _ = reports.messages.send(Message::Measured { ended });
     worker.set_source(Source::Quiet);
-    worker.end_endless(io);
+    worker.end_endless(io, early.is_none());
     if early.is_none() {
         drain(&mut worker, io, shared, ended)?;
     }

@@ -26,8 +26,9 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// Called when the measured time has ended, and no requests follow. Ends the endless streams.
-    pub(crate) fn end_endless<L: EventLoop>(&mut self, io: &mut L) {
+    /// Called when the measured time has ended, and no requests follow. Ends the endless streams. If `waits` is
+    /// true, WebSockets are complete when the server has answered the close frame.
+    pub(crate) fn end_endless<L: EventLoop>(&mut self, io: &mut L, waits: bool) {
         if self.messages.is_none() {
             return;
         }
@@ -44,8 +45,12 @@ impl<C: Codec> Worker<'_, C> {
                     self.close_endless(io, id, now);
                     self.leave_unfinished(id);
                 }
-                // It is complete when the server has answered the close frame.
-                (true, _) if self.is_socket(id) => self.close_socket(io, id, now),
+                (true, _) if self.is_socket(id) => {
+                    self.close_socket(io, id, now);
+                    if !waits && self.exchanges[id.index()].in_flight {
+                        self.complete_endless(io, id, now);
+                    }
+                }
                 (true, _) => self.complete_endless(io, id, now),
             }
         }
