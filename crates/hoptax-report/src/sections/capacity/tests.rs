@@ -7,6 +7,7 @@ use crate::json;
 use crate::markdown;
 use crate::terminal;
 use hoptax_analysis::fixture::{Run, searched_point, via};
+use hoptax_format::spec::Shape;
 use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
 use std::time::Duration;
@@ -61,6 +62,17 @@ fn a_terminal_shows_a_table_for_each_objective_within_its_width() {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
     assert!(!text.contains("not measured") && !text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn a_closed_loop_holds_connections_instead_of_a_rate() {
+    let mut run = searched();
+    run.record.load[0].shape = Shape::Closed;
+    let model = run.model();
+    for text in [terminal(&model, 120, false), markdown(&model)] {
+        assert!(text.contains("Most connections held: search, 500 to 20,000 connections, closed"), "{text}");
+        assert!(text.contains(" connections under p99 < 2ms") && !text.contains("Highest rate"), "{text}");
+    }
 }
 
 #[test]
