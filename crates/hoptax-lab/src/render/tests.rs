@@ -371,6 +371,31 @@ fn calls_have_directives_of_their_own_where_gateways_need_them() {
 }
 
 #[test]
+fn websockets_and_events_have_settings_of_their_own() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let rendered = |name: &str, profile, websocket, sse| {
+        let variables = Variables { profile, websocket, sse, ..sample() };
+        render(packs.get(name).expect("embedded"), &variables).expect("nothing wrong")
+    };
+    for (name, websocket, sse, needed, limits) in [
+        ("nginx", true, false, "proxy_set_header Upgrade $http_upgrade;", "proxy_read_timeout 1h;"),
+        ("nginx", false, true, "", "proxy_buffering off;"),
+        ("haproxy", true, false, "", "timeout tunnel 1h"),
+        ("envoy", true, false, "upgrade_configs: [{ upgrade_type: websocket }]", "stream_idle_timeout: 0s"),
+        ("envoy", false, true, "", "timeout: 0s"),
+        ("apache", true, false, "upgrade=websocket", "\nTimeout 3600"),
+    ] {
+        let as_shipped = rendered(name, Profile::Stock, websocket, sse);
+        let alike = rendered(name, Profile::Equalised, websocket, sse);
+        assert!(as_shipped.mentions(needed) && alike.mentions(needed), "{name}: {needed}");
+        assert!(!as_shipped.mentions(limits) && alike.mentions(limits), "{name}: {limits}");
+        let plain = rendered(name, Profile::Equalised, false, false);
+        assert!(!plain.mentions(limits) && (needed.is_empty() || !plain.mentions(needed)), "{name}");
+        assert!(alike.settings.len() > plain.settings.len(), "{name}: the settings are listed");
+    }
+}
+
+#[test]
 fn envoy_translates_the_calls_of_the_plan() {
     let packs = PackSet::load(None).expect("nothing wrong");
     let envoy = |descriptors: &str| {

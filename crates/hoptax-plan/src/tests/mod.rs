@@ -13,6 +13,7 @@ mod hosts;
 mod http;
 mod load;
 mod mistakes;
+mod passing;
 mod replacements;
 mod requests;
 mod running;

@@ -109,10 +109,11 @@ pub(super) fn compare_messages(
     let kind = StreamKind::ServerStream;
     let stream = StreamSpec { carrier, ..StreamSpec::grpc(kind, messages::UNKNOWN, 0) };
     plan.targets.iter_mut().for_each(|target| target.stream = Some(stream));
-    let (cases, folder): (&'static [MessagesCase], _) = match carrier {
-        Carrier::WebSocket => (&WEBSOCKET_CASES, format!("{name}-websockets")),
-        _ => (&EVENTS_CASES, format!("{name}-events")),
+    let cases: &'static [MessagesCase] = match carrier {
+        Carrier::WebSocket => &WEBSOCKET_CASES,
+        _ => &EVENTS_CASES,
     };
+    let folder = format!("{name}-messages");
     let upstream = MessagesUpstream::start().map_err(|error| failed(error.into()))?;
     let (address, directory) = (Some(upstream.address()), directory.join(folder));
     let running = RunningGateway::start_before(address, &plan, packs, exe, &directory)?;

@@ -193,8 +193,8 @@ impl Script<'_> {
         ended
     }
 
-    /// Sends every message back, and answers pings, until the client leaves or closes. Answers the close frame
-    /// if `may_close` is true: nothing follows the upstream's own.
+    /// Sends every message back, and answers pings, until the client leaves or closes. Answers the close
+    /// frame if `may_close` is true: nothing follows the upstream's own.
     fn echo(&mut self, number: u64, may_close: bool) -> io::Result<()> {
         let mut frames = Frames::new(Side::Client);
         loop {

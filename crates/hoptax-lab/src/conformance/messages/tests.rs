@@ -1,0 +1,324 @@
+//! Every case, through a proxy that keeps its rule, and through one that does not.
+
+use super::link::{Frame, Frames, Head};
+use super::*;
+use crate::features::Change;
+use hoptax_format::websocket::{KEY_VALUE, OFFERED_DEFLATE};
+use hoptax_wire::websocket::{Opcode, Side as Sender};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::thread;
+
+/// What a proxy does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    HoldsHead,
+    HoldsAll,
+    ChangesLineEnds,
+    LosesMark,
+    LosesLastId,
+    EndsIdle,
+    HidesEnd,
+    InventsEnd,
+    HidesLeaving,
+    HidesDrop,
+    ChangesAccept,
+    LosesSubprotocol,
+    LosesExtension,
+    HidesRefusal,
+    DropsEarly,
+    MakesBinary,
+    SwallowsLarge,
+    JoinsFragments,
+    DropsOne,
+    AnswersPings,
+    ChangesCode,
+    ClosesAtFin,
+    DropsClose,
+}
+
+/// Time after which [`Wrong::EndsIdle`] ends a connection, and the silence of the cases.
+const IDLE: Duration = Duration::from_millis(100);
+const SILENCE: Duration = Duration::from_millis(600);
+
+/// Number of bytes after which [`Wrong::SwallowsLarge`] forwards nothing.
+const LARGEST: usize = 100_000;
+
+/// One direction of a connection of the proxy.
+struct Direction {
+    wrong: Wrong,
+    sender: Sender,
+    from: TcpStream,
+    to: TcpStream,
+    held: Vec<u8>,
+    total: usize,
+    /// Reads frames, once the head has passed.
+    frames: Option<Frames>,
+    joined: Option<Frame>,
+}
+
+impl Direction {
+    fn new(wrong: Wrong, sender: Sender, from: TcpStream, to: TcpStream) -> Self {
+        Self { wrong, sender, from, to, held: Vec::new(), total: 0, frames: None, joined: None }
+    }
+
+    /// Forwards until one side ends the connection.
+    fn run(mut self) {
+        if self.wrong == Wrong::EndsIdle {
+            self.from.set_read_timeout(Some(IDLE)).expect("not zero");
+        }
+        let mut piece = vec![0; 64 * 1024];
+        loop {
+            match self.from.read(&mut piece) {
+                Ok(count) if count > 0 => {
+                    self.total += count;
+                    let output = self.change(piece[..count].to_vec());
+                    if self.to.write_all(&output).is_err() {
+                        break;
+                    }
+                }
+                // An idle client is no fault while the upstream sends.
+                Err(error) if super::link::is_temporary(error.kind()) && self.sender == Sender::Client => {}
+                _ => break,
+            }
+        }
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        match (self.wrong, self.sender) {
+            (Wrong::InventsEnd, Sender::Server) => {
+                let _ = self.to.write_all(b"0\r\n\r\n");
+            }
+            (Wrong::HidesLeaving, Sender::Client) | (Wrong::HidesDrop, Sender::Server) => {
+                // Keeps the connection open for longer than the case waits.
+                thread::sleep(Duration::from_secs(5));
+            }
+            (Wrong::ClosesAtFin, Sender::Client) | (Wrong::EndsIdle, _) => {
+                let _ = self.from.shutdown(Shutdown::Both);
+            }
+            _ => {}
+        }
+        let _ = self.to.write_all(&std::mem::take(&mut self.held));
+        let _ = self.to.shutdown(Shutdown::Write);
+    }
+
+    fn change(&mut self, input: Vec<u8>) -> Vec<u8> {
+        let is_client = self.sender == Sender::Client;
+        match self.wrong {
+            Wrong::LosesLastId if is_client => replaced(input, "last-event-id", "x-last-id"),
+            Wrong::LosesSubprotocol if is_client => replaced(input, "sec-websocket-protocol", "x-protocol"),
+            Wrong::SwallowsLarge if is_client && self.total > LARGEST => Vec::new(),
+            Wrong::MakesBinary | Wrong::JoinsFragments | Wrong::AnswersPings | Wrong::ChangesCode
+                if is_client =>
+            {
+                self.change_frames(input)
+            }
+            _ if is_client => input,
+            Wrong::HoldsHead | Wrong::HoldsAll => {
+                self.held.extend(input);
+                let body = Head::read(&self.held).map_or(0, |head| self.held.len() - head.length);
+                let is_over = self.held.ends_with(b"0\r\n\r\n");
+                match body > 0 && self.wrong == Wrong::HoldsHead || is_over {
+                    true => std::mem::take(&mut self.held),
+                    false => Vec::new(),
+                }
+            }
+            Wrong::ChangesLineEnds => replaced(input, "data: a\r\r", "data: a\n\n"),
+            Wrong::LosesMark => replaced(input, "\u{feff}", "   "),
+            Wrong::HidesEnd => replaced(input, "0\r\n\r\n", ""),
+            Wrong::ChangesAccept => replaced(input, "sec-websocket-accept", "x-accept"),
+            Wrong::LosesExtension => replaced(input, "sec-websocket-extensions", "x-extensions"),
+            Wrong::HidesRefusal => replaced(input, "HTTP/1.1 403", "HTTP/1.1 200"),
+            Wrong::DropsEarly => {
+                let length = Head::read(&input).map_or(input.len(), |head| head.length);
+                input[..length].to_vec()
+            }
+            Wrong::DropsOne | Wrong::DropsClose | Wrong::AnswersPings | Wrong::ChangesCode => {
+                self.change_frames(input)
+            }
+            _ => input,
+        }
+    }
+
+    /// Passes the head as it is, and then each frame.
+    fn change_frames(&mut self, input: Vec<u8>) -> Vec<u8> {
+        let mut output = Vec::new();
+        let mut rest = input.as_slice();
+        if self.frames.is_none() {
+            let length = Head::read(rest).expect("a head arrives in one piece").length;
+            output.extend_from_slice(&rest[..length]);
+            rest = &rest[length..];
+        }
+        let frames = self.frames.get_or_insert_with(|| Frames::new(self.sender));
+        let key = (self.sender == Sender::Client).then_some(*b"mask");
+        for mut frame in frames.read(rest).expect("both sides keep the rules") {
+            match (self.wrong, frame.opcode) {
+                (Wrong::MakesBinary, Opcode::Text) => frame.opcode = Opcode::Binary,
+                (Wrong::DropsOne, Opcode::Text) if frame.payload == b"500" => continue,
+                (Wrong::DropsClose, Opcode::Close) => continue,
+                (Wrong::ChangesCode, Opcode::Close) => frame = Frame::close(1000, ""),
+                (Wrong::AnswersPings, Opcode::Ping) => {
+                    let mut answer = Vec::new();
+                    let other = key.map_or(Some(*b"mask"), |_| None);
+                    Frame::new(Opcode::Pong, frame.payload).write(&mut answer, other);
+                    self.from.write_all(&answer).expect("it is open");
+                    continue;
+                }
+                (Wrong::JoinsFragments, Opcode::Text | Opcode::Continuation) => {
+                    let text = || Frame { fin: false, ..Frame::new(Opcode::Text, Vec::<u8>::new()) };
+                    let joined = self.joined.get_or_insert_with(text);
+                    joined.payload.extend(frame.payload);
+                    joined.fin = frame.fin;
+                    match self.joined.take_if(|joined| joined.fin) {
+                        Some(joined) => frame = joined,
+                        None => continue,
+                    }
+                }
+                _ => {}
+            }
+            frame.write(&mut output, key);
+        }
+        output
+    }
+}
+
+/// Replaces a text where it occurs.
+fn replaced(mut bytes: Vec<u8>, text: &str, by: &str) -> Vec<u8> {
+    if let Some(at) = bytes.windows(text.len()).position(|part| part == text.as_bytes()) {
+        bytes.splice(at..at + text.len(), by.bytes());
+    }
+    bytes
+}
+
+/// Starts a proxy in front of an upstream. Its threads end with their connections.
+fn proxy(wrong: Wrong, upstream: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            let server = TcpStream::connect(upstream).expect("it listens");
+            client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).expect("open");
+            let copy = |stream: &TcpStream| stream.try_clone().expect("descriptors are left");
+            let requests = Direction::new(wrong, Sender::Client, copy(&client), copy(&server));
+            let responses = Direction::new(wrong, Sender::Server, server, client);
+            thread::spawn(move || requests.run());
+            thread::spawn(move || responses.run());
+        }
+    });
+    address
+}
+
+fn outcome(case: &MessagesCase, upstream: &MessagesUpstream, wrong: Wrong) -> Outcome {
+    let patience = if wrong == Wrong::Nothing { PATIENCE } else { Duration::from_millis(500) };
+    let address = proxy(wrong, upstream.address());
+    (case.test)(&Side { address, upstream: &upstream.shared, headers: &[], silence: SILENCE, patience })
+}
+
+fn check(cases: &[MessagesCase], table: &[(&str, Wrong, &str)]) {
+    let upstream = MessagesUpstream::start().expect("it listens");
+    assert_eq!(cases.len(), table.len());
+    for (case, (name, wrong, what)) in cases.iter().zip(table) {
+        assert_eq!(case.name, *name);
+        assert_eq!(outcome(case, &upstream, Wrong::Nothing), Ok(()), "{name}");
+        assert_eq!(outcome(case, &upstream, *wrong), Err(Deviation::new(*what)), "{name}");
+    }
+}
+
+#[test]
+fn each_case_of_events_finds_a_proxy_that_breaks_its_rule() {
+    check(
+        &EVENTS_CASES,
+        &[
+            ("events-head", Wrong::HoldsHead, "the head of the response waits for the first event"),
+            ("events-first", Wrong::HoldsAll, "the first event does not arrive before the second is sent"),
+            ("events-each", Wrong::HoldsAll, "event 1 waits for the next one"),
+            ("events-comment", Wrong::HoldsAll, "a comment waits for the next event"),
+            ("events-line-ends", Wrong::ChangesLineEnds, "the bytes of the events are changed"),
+            ("events-mark", Wrong::LosesMark, "the bytes of the events are changed"),
+            ("events-last-id", Wrong::LosesLastId, "the upstream saw last-event-id `` instead of `event 7`"),
+            ("events-silence", Wrong::EndsIdle, "the stream ends within 600ms of silence"),
+            ("events-end", Wrong::HidesEnd, "the end of the stream does not arrive"),
+            ("events-abort", Wrong::InventsEnd, "a stream that broke off looks whole"),
+            (
+                "events-leave",
+                Wrong::HidesLeaving,
+                "the upstream does not see within 1 s that the client left",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn each_case_of_websockets_finds_a_proxy_that_breaks_its_rule() {
+    let accepted = hoptax_load::websocket::accept(KEY_VALUE.as_bytes());
+    let accepted = format!("the client saw sec-websocket-accept `` instead of `{accepted}`");
+    let extension = format!("the client saw sec-websocket-extensions `` instead of `{OFFERED_DEFLATE}`");
+    check(
+        &WEBSOCKET_CASES,
+        &[
+            ("websocket-handshake", Wrong::ChangesAccept, accepted.as_str()),
+            (
+                "websocket-subprotocol",
+                Wrong::LosesSubprotocol,
+                "the upstream saw sec-websocket-protocol `` instead of `chat, superchat`",
+            ),
+            ("websocket-extension", Wrong::LosesExtension, extension.as_str()),
+            ("websocket-refused", Wrong::HidesRefusal, "status 200 instead of 403"),
+            ("websocket-early", Wrong::DropsEarly, "no text frame arrives"),
+            (
+                "websocket-types",
+                Wrong::MakesBinary,
+                "the upstream sees a binary frame instead of a text frame",
+            ),
+            ("websocket-1m", Wrong::SwallowsLarge, "the upstream sees no binary frame"),
+            (
+                "websocket-fragments",
+                Wrong::JoinsFragments,
+                "the upstream sees a message in other frames than were sent",
+            ),
+            ("websocket-1000", Wrong::DropsOne, "the client sees another content of a text frame"),
+            ("websocket-client-ping", Wrong::AnswersPings, "the gateway answers the client's ping itself"),
+            ("websocket-server-ping", Wrong::AnswersPings, "the gateway answers the upstream's ping itself"),
+            (
+                "websocket-client-close",
+                Wrong::ChangesCode,
+                "the upstream sees close code 1000 instead of 4001",
+            ),
+            ("websocket-server-close", Wrong::ChangesCode, "the client sees close code 1000 instead of 4002"),
+            ("websocket-silence", Wrong::EndsIdle, "the connection ends within 600ms of silence"),
+            ("websocket-server-end", Wrong::HidesDrop, "the client does not see that the upstream left"),
+            (
+                "websocket-client-end",
+                Wrong::HidesLeaving,
+                "the upstream does not see within 1 s that the client left",
+            ),
+            ("websocket-client-half", Wrong::ClosesAtFin, "no text frame arrives"),
+            ("websocket-close-behind-data", Wrong::DropsClose, "no close frame arrives"),
+        ],
+    );
+}
+
+/// The upstream on a socket, with no gateway.
+#[test]
+fn the_upstream_keeps_every_rule() {
+    let upstream = MessagesUpstream::start().expect("it listens");
+    let change = Change::default();
+    let all: [&'static [MessagesCase]; 2] = [&EVENTS_CASES, &WEBSOCKET_CASES];
+    for cases in all {
+        let address = upstream.address();
+        let seen = crate::conformance::observe_messages(cases, &upstream, address, &change, SILENCE);
+        let seen = seen.expect("every rule is kept");
+        assert_eq!(seen.len(), cases.len());
+        assert!(seen.iter().all(|seen| seen.difference.is_none()), "{seen:?}");
+    }
+}
+
+#[test]
+fn every_rule_names_its_source() {
+    for case in EVENTS_CASES.iter().chain(&WEBSOCKET_CASES) {
+        assert!(case.rule.starts_with("RFC ") || case.rule.starts_with("HTML, section "), "{case:?}");
+        assert!(!case.about.is_empty(), "{case:?}");
+    }
+}
