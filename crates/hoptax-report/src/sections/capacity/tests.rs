@@ -71,7 +71,7 @@ fn a_closed_loop_holds_connections_instead_of_a_rate() {
     let model = run.model();
     for text in [terminal(&model, 120, false), markdown(&model)] {
         assert!(text.contains("Most connections held: search, 500 to 20,000 connections, closed"), "{text}");
-        assert!(text.contains(" connections under p99 < 2ms") && !text.contains("Highest rate"), "{text}");
+        assert!(text.contains(" connections under p99") && !text.contains("Highest rate"), "{text}");
     }
 }
 
