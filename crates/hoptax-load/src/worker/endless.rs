@@ -26,8 +26,8 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// Called when the measured time has ended, and no requests follow. Ends the endless streams. If `waits` is
-    /// true, WebSockets are complete when the server has answered the close frame.
+    /// Called when the measured time has ended, and no requests follow. Ends the endless streams. If `waits`
+    /// is true, WebSockets are complete when the server has answered the close frame.
     pub(crate) fn end_endless<L: EventLoop>(&mut self, io: &mut L, waits: bool) {
         if self.messages.is_none() {
             return;
