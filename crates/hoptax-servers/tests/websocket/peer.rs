@@ -17,7 +17,7 @@ fn tungstenite_gets_its_messages_back() {
         Message::text(""),
         Message::text(long),
         Message::binary(vec![0xff; 70_000]),
-        Message::binary(Vec::new()),
+        Message::binary(Vec::<u8>::new()),
     ];
     for message in messages {
         socket.send(message.clone()).expect("sent");
