@@ -186,6 +186,7 @@ fn one_of(typed: &str, known: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::refusals;
 
     const ECHO: &str = r#"syntax = "proto3";
 package echo;
@@ -246,18 +247,18 @@ message Request {
 
     #[test]
     fn wrong_messages_are_explained() {
-        for (json, expected) in [
-            (r#"{ "txet": "hi" }"#, "`txet` is not a field of `echo.Request`, nor of the messages in it"),
-            (r#"{ "txet": "hi" }"#, "did you mean `text`? The names are text, count, items, item_id"),
-            (r#"{ "items": [{ "identifier": 1 }] }"#, "`identifier` is not a field of `echo.Request`"),
-            (r#"{ "count": "many" }"#, "the message does not fit `echo.Request`: "),
-            (r#"{ "text": 5 }"#, "the message does not fit `echo.Request`: invalid type"),
-            (r#"{ "text": "hi" "#, "the message is not JSON: "),
-            (r#"{} {}"#, "the message is not JSON: trailing characters"),
-        ] {
-            let error = method("Say").encode(json).expect_err(json).to_string();
-            assert!(error.contains(expected), "{error}");
-        }
+        let told = refusals(
+            &[
+                r#"{ "txet": "hi" }"#,
+                r#"{ "items": [{ "identifier": 1 }] }"#,
+                r#"{ "count": "many" }"#,
+                r#"{ "text": 5 }"#,
+                r#"{ "text": "hi" "#,
+                r#"{} {}"#,
+            ],
+            |json| method("Say").encode(json).expect_err(json).to_string(),
+        );
+        insta::assert_snapshot!(told);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Tests of loads that come from several hosts.
 
-use super::mistakes::mistake;
 use super::*;
 
 const HOSTS: &str = "hosts:\n  client: { ssh: client }\n  edge: { ssh: edge, address: 10.0.0.2 }\n  app: { \
@@ -92,46 +91,22 @@ fn mistakes_in_from() {
         .replace("  app: { ssh: app, address: 10.0.0.3 }\n", "")
         .replace("gateway: edge", "gateway: client")
         .replace("{ ssh: client }", "{ ssh: client, address: 10.0.0.1 }");
-    for (text, expected) in [
-        (plan(&load("[client, edgr]"), HOSTS), "2:55 unknown host `edgr`; did you mean `edge`?"),
-        (plan(&load("edge"), ""), "2:46 unknown host `edge`; use local, or add `edge` to `hosts`"),
-        (
-            plan("[{ loop: closed, connections: 8 }, { loop: closed, connections: 8, from: client }]", HOSTS),
-            "2:42 the load point closed, 8 connections appears twice; remove one of them; to measure this \
-             load point more often, raise `trials`",
-        ),
-        (
-            plan(&load("[edge, client, edge]"), HOSTS),
-            "2:8 the load point closed, 8 connections, from edge appears twice; remove one of them; to \
-             measure this load point more often, raise `trials`",
-        ),
-        (
-            plan("[{ loop: closed, connections: 8, from: edge }]\nstart: {}", HOSTS),
-            "2:46 a load point of a plan with `start` cannot have `from`; remove `from`; the host of the \
-             role `generator` measures starts",
-        ),
-        (
-            plan(&load("[local, edge]"), &format!("{no_client}sources: [10.0.0.1]\n")),
-            "7:11 `sources` are addresses of this machine, but the generator is on `edge`; remove \
-             `sources`; several machines have several addresses",
-        ),
-        (
-            plan(&load("client"), "hosts: { client: { ssh: client } }\n"),
-            "2:46 the host `local` needs an `address`, because the gateway and the upstream are on it; add \
-             local: { address: … } to `hosts`, with the IP address at which the other hosts reach this \
-             machine",
-        ),
-        (
-            plan(&load("[client, edge]"), &running),
-            "7:18 127.0.0.1 is another machine for the generator on `client` than for the generator on \
-             `edge`; write the address at which both hosts reach the upstream",
-        ),
-        (
-            plan(&load("client"), &HOSTS.replace("  app:", "  idle: { ssh: idle }\n  app:")),
-            "6:3 no role is on the host `idle`; add it to `roles`, such as roles: { gateway: idle }, or \
-            remove it",
-        ),
-    ] {
-        assert_eq!(mistake(&text), expected, "{text}");
-    }
+    let told = refusals(
+        &[
+            &plan(&load("[client, edgr]"), HOSTS),
+            &plan(&load("edge"), ""),
+            &plan(
+                "[{ loop: closed, connections: 8 }, { loop: closed, connections: 8, from: client }]",
+                HOSTS,
+            ),
+            &plan(&load("[edge, client, edge]"), HOSTS),
+            &plan("[{ loop: closed, connections: 8, from: edge }]\nstart: {}", HOSTS),
+            &plan(&load("[local, edge]"), &format!("{no_client}sources: [10.0.0.1]\n")),
+            &plan(&load("client"), "hosts: { client: { ssh: client } }\n"),
+            &plan(&load("[client, edge]"), &running),
+            &plan(&load("client"), &HOSTS.replace("  app:", "  idle: { ssh: idle }\n  app:")),
+        ],
+        mistake,
+    );
+    insta::assert_snapshot!(told);
 }

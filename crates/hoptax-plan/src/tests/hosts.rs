@@ -1,6 +1,5 @@
 //! Tests of hosts and roles, and of wrong ones.
 
-use super::mistakes::mistake;
 use super::*;
 
 /// A plan with these lines about hosts, from line 3 on.

@@ -71,7 +71,7 @@ fn good(text: &str) -> Plan {
 }
 
 /// Each of these texts with its error, for a snapshot.
-fn refusals(texts: &[&str], error: impl Fn(&str) -> String) -> String {
+pub(crate) fn refusals(texts: &[&str], error: impl Fn(&str) -> String) -> String {
     texts.iter().map(|&text| refusal(text, &error(text))).collect()
 }
 

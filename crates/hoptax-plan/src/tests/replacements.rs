@@ -1,6 +1,5 @@
 //! Gateways that replace other gateways that are not installed.
 
-use super::mistakes::mistake;
 use super::*;
 
 const PLAN: &str = "\
