@@ -202,11 +202,13 @@ impl<C: Codec> Worker<'_, C> {
                 }
                 _ => received.missing(),
             };
-            let numbers = match stream.spec.carrier {
-                // Events of other servers than ours have no numbers.
-                Carrier::Events => received.has_numbers() || stream.spec.same_clock,
+            let numbers = match (stream.spec.carrier, stream.spec.kind) {
+                // Events and WebSockets of other servers than ours have no numbers.
+                (Carrier::Events | Carrier::WebSocket, StreamKind::ServerStream) => {
+                    received.has_numbers() || stream.spec.same_clock
+                }
                 // The answer to a stream of the client is one message, which needs no number.
-                Carrier::Grpc | Carrier::WebSocket => target.receives_stream(),
+                _ => target.receives_stream(),
             };
             let unnumbered = if numbers { received.unnumbered } else { 0 };
             self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
