@@ -161,6 +161,21 @@ fn the_content_length_is_that_of_each_body() {
 }
 
 #[test]
+fn a_websocket_sends_its_handshake_without_a_message() {
+    use hoptax_format::messages::{Stamp, StreamSpec};
+    let mut target = TargetSpec { body: vec![b'x'; Stamp::LENGTH], ..get("/chat", &[]) };
+    hoptax_format::websocket::add_headers(&mut target.headers, false);
+    let stream = StreamSpec::grpc(StreamKind::BothWays, 1, 0);
+    target.stream = Some(StreamSpec { carrier: Carrier::WebSocket, ..stream });
+    let expected = "GET /chat HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+                    sec-websocket-version: 13\r\nsec-websocket-key: aG9wdGF4LXdlYnNvY2tldA==\r\n\r\n";
+    assert_eq!(requests(std::slice::from_ref(&target), 1), [expected]);
+    let protocol = Protocol { version: HttpVersion::Http10, ..Protocol::default() };
+    let error = Target::new(0, &target, &Files::default(), protocol).expect_err("too old");
+    assert!(error.to_string().contains("HTTP/1.0 has no WebSockets"), "{error}");
+}
+
+#[test]
 fn first_request_equals_the_first_request_of_a_load() {
     let target = get("/{{uuid}}/{{random 1 1000000}}/{{line tokens}}", &[]);
     let first = |version| {
