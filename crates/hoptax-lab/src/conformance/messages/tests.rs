@@ -161,7 +161,7 @@ impl Direction {
                 (Wrong::ChangesCode, Opcode::Close) => frame = Frame::close(1000, ""),
                 (Wrong::AnswersPings, Opcode::Ping) => {
                     let mut answer = Vec::new();
-                    let other = key.map_or(Some(*b"mask"), |_| None);
+                    let other = if key.is_some() { None } else { Some(*b"mask") };
                     Frame::new(Opcode::Pong, frame.payload).write(&mut answer, other);
                     self.from.write_all(&answer).expect("it is open");
                     continue;
