@@ -344,53 +344,46 @@ mod tests {
 
     #[test]
     fn every_error_says_what_to_type_instead() {
-        for (line, parts) in [
-            ("rum p.yaml", &["tip: ", "'run'", "help: the commands are init, doctor, run,"][..]),
-            ("frobnicate", &["hop, generate; `hoptax help` says what each does"]),
-            ("run", &["<PLAN>", "help: for example, hoptax run plan.yaml; `hoptax run --help`"]),
-            ("load --duration", &["--duration <TIME>", "for example, --duration 10s"]),
-            ("load http://a/ --duration 5", &["for example, --duration 10s", "`hoptax load --help`"]),
-            ("load http://a/ --frob", &["'--frob'", "help: `hoptax load --help` lists all options"]),
-            ("load -R2000 http://a/", &["help: `-R 2000` is `-r 2000/s` here; `hoptax load --help`"]),
-            ("load http://a/ -R 2000", &["help: `-R 2000` is `-r 2000/s` here"]),
-            ("load -z 10s http://a/", &["help: `-z 10s` is `-d 10s` here"]),
-            ("load -t2 -c16 -d3s --latency http://a/", &["help: leave out `--latency`: hoptax always"]),
-            ("load -z 2s -q 10 http://a/", &["help: `-z 2s` is `-d 2s` here"]),
-            (
-                "load -q 10 http://a/",
-                &["oha's `-q 10` is `-r 10/s` here", "hey's `-q` is a rate per connection"],
-            ),
-            ("load -qps 1000 http://a/", &["help: `-qps 1000` is `-r 1000/s` here"]),
-            ("load -qps=1000 http://a/", &["help: `-qps 1000` is `-r 1000/s` here"]),
-            ("load -D 2 http://a/", &["help: h2load's `-D 2` is `-d 2s` here"]),
-            ("load --vus=10 http://a/", &["help: k6's `--vus 10` is `-c 10` here"]),
-            ("load -s post.lua http://a/", &["help: wrk's scripts are templates here", "'x-id: {{uuid}}'"]),
-            ("load -p body.json http://a/", &["help: ab's `-p body.json` is `-X POST -b @body.json` here"]),
-            ("load --disable-keepalive http://a/", &["is `--no-keepalive` here"]),
-            ("load -disable-keepalive http://a/", &["is `--no-keepalive` here"]),
-            ("load -rate 1000/s http://a/", &["help: write `--rate`, with two hyphens"]),
-            ("load -duration=2s http://a/", &["help: write `--duration`, with two hyphens"]),
-            ("run p.yaml --time 20s", &["help: `time` is a key of the plan: --set time=…"]),
-            ("profile p.yaml --trials 2", &["help: `trials` is a key of the plan: --set trials=…"]),
-            ("check p.yaml --access-log off", &["help: `access_log` is a key of the plan"]),
-            ("load http://a/ --json --csv", &["'--csv'", "help: leave one of them out"]),
-            ("load http://a/ --json --json", &["multiple times", "help: give it only once"]),
-            ("load http://a/ --json=yes", &["help: leave out the value"]),
-            ("compare a --format pdf", &["possible values: terminal", "for example, --format terminal"]),
-            ("report a --load 2", &["--chart <NAME>", "help: add --chart tax"]),
-            ("run p --serve=nowhere", &["for example, --serve=127.0.0.1:7300"]),
-            ("history list --limit 0", &["for example, --limit 4", "`hoptax history list --help`"]),
-            ("history show", &["for example, hoptax history show 2026"]),
-            ("hop l7", &["help: add --upstream 127.0.0.1:8080"]),
-            ("render", &["for example, hoptax render plan.yaml --gateway nginx"]),
-        ] {
-            let printed = printed(line);
-            for part in parts {
-                assert!(printed.contains(part), "{line}: {part}\n{printed}");
-            }
-            assert!(!printed.contains("For more information"), "{line}: {printed}");
-            assert!(!printed.contains("as a value"), "{line}: {printed}");
-        }
+        let told = [
+            "rum p.yaml",
+            "frobnicate",
+            "run",
+            "load --duration",
+            "load http://a/ --duration 5",
+            "load http://a/ --frob",
+            "load -R2000 http://a/",
+            "load http://a/ -R 2000",
+            "load -z 10s http://a/",
+            "load -t2 -c16 -d3s --latency http://a/",
+            "load -z 2s -q 10 http://a/",
+            "load -q 10 http://a/",
+            "load -qps 1000 http://a/",
+            "load -qps=1000 http://a/",
+            "load -D 2 http://a/",
+            "load --vus=10 http://a/",
+            "load -s post.lua http://a/",
+            "load -p body.json http://a/",
+            "load --disable-keepalive http://a/",
+            "load -disable-keepalive http://a/",
+            "load -rate 1000/s http://a/",
+            "load -duration=2s http://a/",
+            "run p.yaml --time 20s",
+            "profile p.yaml --trials 2",
+            "check p.yaml --access-log off",
+            "load http://a/ --json --csv",
+            "load http://a/ --json --json",
+            "load http://a/ --json=yes",
+            "compare a --format pdf",
+            "report a --load 2",
+            "run p --serve=nowhere",
+            "history list --limit 0",
+            "history show",
+            "hop l7",
+            "render",
+        ]
+        .map(|line| format!("$ hoptax {line}\n{}\n", printed(line)))
+        .concat();
+        insta::assert_snapshot!(told);
     }
 
     #[test]

@@ -205,25 +205,25 @@ mod tests {
 
     #[test]
     fn errors_say_what_is_wrong() {
-        for (text, part) in [
-            ("localhost:80", "did you mean http://localhost:80?"),
-            ("unix:/run/a.sock", "write http://localhost/ as the URL, and add --unix /run/a.sock"),
-            ("http+unix:///run/a.sock", "add --unix /run/a.sock"),
-            ("ftp://a", "use http:// or https://"),
-            ("http://", "is not a valid host"),
-            ("http://a:b/", "is not a valid host"),
-            ("http://a:0/", "is not a valid host"),
-            ("http://a:70000/", "is not a valid host"),
-            ("http://::1/", "brackets"),
-            ("http://me:secret@a/", "authorization"),
-            ("http://a b/", "is not a valid host"),
-            ("http://a/b c", "percent-encoded: %20"),
-            ("http://a/ü", "percent-encoded: %C3%BC"),
-            ("http://a/{{seq", "has no end"),
-            ("http://{{host}}/", "host cannot contain a template"),
-        ] {
-            let error = Url::parse(text, true).expect_err(text);
-            assert!(error.contains(part), "{text}: {error}");
-        }
+        let told = [
+            "localhost:80",
+            "unix:/run/a.sock",
+            "http+unix:///run/a.sock",
+            "ftp://a",
+            "http://",
+            "http://a:b/",
+            "http://a:0/",
+            "http://a:70000/",
+            "http://::1/",
+            "http://me:secret@a/",
+            "http://a b/",
+            "http://a/b c",
+            "http://a/ü",
+            "http://a/{{seq",
+            "http://{{host}}/",
+        ]
+        .map(|text| format!("{text}\n=> {}\n", Url::parse(text, true).expect_err(text)))
+        .concat();
+        insta::assert_snapshot!(told);
     }
 }

@@ -278,12 +278,9 @@ mod tests {
     use super::*;
     use std::fmt::Debug;
 
-    #[track_caller]
-    fn refused<T: Debug>(parse: impl Fn(&str) -> Result<T, UnitError>, cases: &[(&str, &str)]) {
-        for (text, part) in cases {
-            let error = parse(text).expect_err(text).to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
+    /// Each of these texts with its error, for a snapshot.
+    fn refused<T: Debug>(parse: impl Fn(&str) -> Result<T, UnitError>, texts: &[&str]) -> String {
+        texts.iter().map(|text| format!("{text}\n=> {}\n", parse(text).expect_err(text))).collect()
     }
 
     #[test]
@@ -291,21 +288,12 @@ mod tests {
         for (text, expected) in [("1", 1), ("100k", 100_000), ("2M", 2_000_000), ("1_000", 1000)] {
             assert_eq!(count(text), Ok(expected));
         }
-        refused(
+        let mut told = refused(
             count,
-            &[
-                ("0", "at least 1"),
-                ("0k", "at least 1"),
-                ("-5", "not a whole number"),
-                ("1.5k", "not a whole number"),
-                ("ten", "100k for 100 thousand"),
-                ("", "not a whole number"),
-                ("k", "not a whole number"),
-                ("99999999999999999999", "too large"),
-                ("99999999999999999M", "too large"),
-            ],
+            &["0", "0k", "-5", "1.5k", "ten", "", "k", "99999999999999999999", "99999999999999999M"],
         );
-        refused(count32, &[("5000M", "at most 4294967295"), ("0", "at least 1")]);
+        told += &refused(count32, &["5000M", "0"]);
+        insta::assert_snapshot!(told);
     }
 
     #[test]
@@ -317,13 +305,14 @@ mod tests {
         assert!(call_statuses("ok,5").expect_err("no name").message.contains("`5` is not a gRPC status"));
         assert_eq!(call_kind("unary"), Ok(CallKind(None)));
         assert_eq!(call_kind("both-ways"), Ok(CallKind(Some(StreamKind::BothWays))));
-        refused(call_kind, &[("bidi", "use one of unary, server-stream, client-stream, both-ways")]);
+        let mut told = refused(call_kind, &["bidi"]);
         assert_eq!((messages("1M"), compression("gzip")), (Ok(1_000_000), Ok(Compression::Gzip)));
-        refused(messages, &[("0", "use at least 1"), ("2M", "use at most 1000000")]);
-        refused(compression, &[("br", "use off or gzip")]);
+        told += &refused(messages, &["0", "2M"]);
+        told += &refused(compression, &["br"]);
         assert_eq!((messages("endless"), socket_kind("fan-out")), (Ok(ENDLESS), Ok(SocketKind::FanOut)));
         assert_eq!((socket_kind("echo"), socket_kind("push")), (Ok(SocketKind::Echo), Ok(SocketKind::Push)));
-        refused(socket_kind, &[("stream", "use echo, push or fan-out")]);
+        told += &refused(socket_kind, &["stream"]);
+        insta::assert_snapshot!(told);
     }
 
     #[test]
@@ -332,77 +321,44 @@ mod tests {
             statuses("200,204, 3xx,500-503"),
             Ok(Check::Status(vec![(200, 200), (204, 204), (300, 399), (500, 503)]))
         );
-        refused(
-            statuses,
-            &[
-                ("ok", "200, 2xx or 200-299"),
-                ("200,", "is not a status"),
-                ("6xx", "200 to 599"),
-                ("1xx", "200 to 599"),
-                ("20", "200 to 599"),
-                ("299-200", "did you mean 200-299?"),
-                ("2xxx", "is not a status"),
-                ("-", "is not a status"),
-            ],
-        );
+        let told = refused(statuses, &["ok", "200,", "6xx", "1xx", "20", "299-200", "2xxx", "-"]);
+        insta::assert_snapshot!(told);
     }
 
     #[test]
     fn lengths_and_headers() {
         assert_eq!(lengths("1KiB"), Ok(Check::BodyLength { least: 1024, most: 1024 }));
         assert_eq!(lengths("1B-2kB"), Ok(Check::BodyLength { least: 1, most: 2000 }));
-        refused(
-            lengths,
-            &[
-                ("5", "5B for bytes"),
-                ("2B-1B", "did you mean 1B-2B?"),
-                ("big", "not a size"),
-                ("-", "not a size"),
-            ],
-        );
+        let mut told = refused(lengths, &["5", "2B-1B", "big", "-"]);
         let header = |name: &str, value: Option<&str>| {
             Ok(Check::Header { name: name.to_owned(), value: value.map(str::to_owned) })
         };
         assert_eq!(expected_header("x-a"), header("x-a", None));
         assert_eq!(expected_header("x-a: b: c"), header("x-a", Some("b: c")));
-        refused(
-            expected_header,
-            &[
-                (": a", "not a valid header name"),
-                ("a b: c", "not a valid header name"),
-                ("", "not a valid header"),
-            ],
-        );
+        told += &refused(expected_header, &[": a", "a b: c", ""]);
+        insta::assert_snapshot!(told);
     }
 
     #[test]
     fn addresses_and_protocols() {
         assert_eq!(address("[::1]"), Ok("::1".parse().expect("an address")));
-        refused(
-            address,
-            &[("localhost", "is not an IP address"), ("127.0.0.1:80", "use 127.0.0.1"), ("", "ip addr")],
-        );
+        let mut told = refused(address, &["localhost", "127.0.0.1:80", ""]);
         assert_eq!(http_version("1.0"), Ok(HttpVersion::Http10));
-        refused(
-            http_version,
-            &[("3", "HTTP/3 is not supported; use 2"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
-        );
+        told += &refused(http_version, &["3", "one", "0.9"]);
         assert_eq!(
             (http_version("2"), http_version("HTTP/2")),
             (Ok(HttpVersion::Http2), Ok(HttpVersion::Http2))
         );
         assert_eq!((streams("1"), streams("1k")), (Ok(1), Ok(1000)));
-        refused(streams, &[("0", "use at least 1"), ("1001", "use at most 1000"), ("many", "whole number")]);
+        told += &refused(streams, &["0", "1001", "many"]);
         assert_eq!((retry("off"), retry("idle-close")), (Ok(Retry::Off), Ok(Retry::IdleClose)));
-        refused(retry, &[("on", "use off or idle-close"), ("", "use off or idle-close")]);
+        told += &refused(retry, &["on", ""]);
         assert_eq!(alpn("none"), Ok(Alpn(Vec::new())));
         assert_eq!(alpn("http/1.1,http/1.0"), Ok(Alpn(vec!["http/1.1".into(), "http/1.0".into()])));
         assert_eq!(alpn("h2"), Ok(Alpn(vec!["h2".into()])));
-        refused(alpn, &[("h3", "`h3` is not supported"), ("", "none"), ("spdy", "use http/1.1")]);
+        told += &refused(alpn, &["h3", "", "spdy"]);
         assert_eq!(tls_version("TLSv1.3"), Ok(TlsVersion::Tls13));
-        refused(
-            tls_version,
-            &[("1.1", "insecure and not supported"), ("3", "1.2, 1.3"), ("ssl", "not a version")],
-        );
+        told += &refused(tls_version, &["1.1", "3", "ssl"]);
+        insta::assert_snapshot!(told);
     }
 }
