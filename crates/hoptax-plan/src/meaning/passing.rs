@@ -36,10 +36,15 @@ pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>
             }
             Short::Full(gateway) => {
                 let known = http::known(reader, gateway)?;
-                if http::form(Some(known), gateway) == Some(ProxyForm::Connect) {
-                    return None;
+                match http::form(Some(known), gateway) {
+                    Some(ProxyForm::Connect) => return None,
+                    Some(ProxyForm::Forward) => {
+                        let message = format!("`{name}` passes WebSockets only through tunnels");
+                        let websocket = Some((message, "use its variant `connect`"));
+                        return Some(Entry { place, websocket, sse: sse(known) });
+                    }
+                    None => (place, known),
                 }
-                (gateway.name.place, known)
             }
         };
         Some(Entry { place, websocket: websocket(known), sse: sse(known) })
