@@ -116,15 +116,13 @@ fn a_content_length_of_the_users_own_must_be_that_of_the_body() {
     let request = of("5", "hello").expect("equal");
     let expected = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
     assert_eq!(String::from_utf8_lossy(&request), expected);
-    for (length, body, message) in [
-        ("4", "hello", "it is 4, but the body has 5 bytes"),
-        ("x", "hello", "it is x, but the body has 5 bytes"),
-        ("1", "{{seq}}", "the length of the body varies"),
-    ] {
+    let mut told = String::new();
+    for (length, body) in [("4", "hello"), ("x", "hello"), ("1", "{{seq}}")] {
         let error = of(length, body).expect_err("it differs");
         assert_eq!(error.part, TargetPart::Header(1, "Content-Length".into()));
-        assert!(error.message.contains(message), "{error}");
+        told += &format!("{error}\n");
     }
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -245,96 +243,41 @@ fn errors_name_their_target_part_and_offset() {
     let of_head = |check| TargetSpec { method: "HEAD".into(), ..checked(check) };
     let many: Vec<TargetSpec> = (0..257).map(|index| named(&index.to_string())).collect();
     let binary = TargetSpec { body: vec![b'a', 0xff], ..post("/", &[], "") };
-    for (targets, part, at, text) in [
-        (vec![named("")], TargetPart::Name, None, "it is empty; give each target a name"),
-        (
-            vec![named("a"), named("a")],
-            TargetPart::Name,
-            None,
-            "target \"a\", name: another target has the same name",
-        ),
-        (many, TargetPart::Name, None, "more than 256 targets"),
-        (vec![TargetSpec { weight: 0, ..named("a") }], TargetPart::Weight, None, "it is 0; give at least 1"),
-        (
-            vec![TargetSpec { method: "G T".into(), ..named("a") }],
-            TargetPart::Method,
-            None,
-            "\"G T\" is not a method; use letters",
-        ),
-        (vec![get("/a b", &[])], TargetPart::Path, Some(2), "path: a path cannot contain a space; write %20"),
-        (vec![get("/{{sqe}}", &[])], TargetPart::Path, Some(3), "did you mean `seq`?"),
-        (
-            vec![get("/", &[("a:", "b")])],
-            TargetPart::Header(1, "a:".into()),
-            None,
-            "\"a:\" is not a header name",
-        ),
-        (
-            vec![get("/", &[("a{{seq}}", "b")])],
-            TargetPart::Header(1, "a{{seq}}".into()),
-            None,
-            "is not a header name",
-        ),
-        (
-            vec![get("/", &[("a", "b\r\nc: d")])],
-            TargetPart::Header(1, "a".into()),
-            Some(1),
-            "header \"a\": a header's value cannot contain a carriage return",
-        ),
-        (
-            vec![get("/", &[("a", " b")])],
-            TargetPart::Header(1, "a".into()),
-            Some(0),
-            "cannot begin or end with a space",
-        ),
-        (
-            vec![get("/", &[("Content-Length", "7")])],
-            TargetPart::Header(1, "Content-Length".into()),
-            None,
-            "leave it out",
-        ),
-        (
-            vec![get("/", &[("Host", "y")])],
-            TargetPart::Header(1, "Host".into()),
-            None,
-            "a request has only one host",
-        ),
+    let mut told = String::new();
+    for (targets, part, at) in [
+        (vec![named("")], TargetPart::Name, None),
+        (vec![named("a"), named("a")], TargetPart::Name, None),
+        (many, TargetPart::Name, None),
+        (vec![TargetSpec { weight: 0, ..named("a") }], TargetPart::Weight, None),
+        (vec![TargetSpec { method: "G T".into(), ..named("a") }], TargetPart::Method, None),
+        (vec![get("/a b", &[])], TargetPart::Path, Some(2)),
+        (vec![get("/{{sqe}}", &[])], TargetPart::Path, Some(3)),
+        (vec![get("/", &[("a:", "b")])], TargetPart::Header(1, "a:".into()), None),
+        (vec![get("/", &[("a{{seq}}", "b")])], TargetPart::Header(1, "a{{seq}}".into()), None),
+        (vec![get("/", &[("a", "b\r\nc: d")])], TargetPart::Header(1, "a".into()), Some(1)),
+        (vec![get("/", &[("a", " b")])], TargetPart::Header(1, "a".into()), Some(0)),
+        (vec![get("/", &[("Content-Length", "7")])], TargetPart::Header(1, "Content-Length".into()), None),
+        (vec![get("/", &[("Host", "y")])], TargetPart::Header(1, "Host".into()), None),
         (
             vec![get("/", &[("transfer-encoding", "x")])],
             TargetPart::Header(1, "transfer-encoding".into()),
             None,
-            "leave it out",
         ),
         (
             vec![get("/", &[("connection", "{{line tokens}}")])],
             TargetPart::Header(1, "connection".into()),
             None,
-            "cannot contain a template",
         ),
-        (
-            vec![post("/", &[], "{{line other}}")],
-            TargetPart::Body,
-            Some(0),
-            "no file `other` to take lines from; the files given are `holes`, `tokens`",
-        ),
-        (vec![binary], TargetPart::Body, Some(1), "not UTF-8"),
-        (
-            vec![checked(Check::Status(vec![(42, 42)]))],
-            TargetPart::Check(1),
-            None,
-            "check 2: 42 is not the status",
-        ),
-        (
-            vec![of_head(Check::BodyContains("x".into()))],
-            TargetPart::Check(1),
-            None,
-            "responses to HEAD have no body",
-        ),
+        (vec![post("/", &[], "{{line other}}")], TargetPart::Body, Some(0)),
+        (vec![binary], TargetPart::Body, Some(1)),
+        (vec![checked(Check::Status(vec![(42, 42)]))], TargetPart::Check(1), None),
+        (vec![of_head(Check::BodyContains("x".into()))], TargetPart::Check(1), None),
     ] {
-        let error = check(&targets, &files()).expect_err(text);
-        assert!(error.to_string().contains(text), "{error}");
+        let error = check(&targets, &files()).expect_err("refused");
         assert_eq!((&error.part, error.at), (&part, at), "{error}");
+        told += &format!("{error}\n");
     }
+    insta::assert_snapshot!(told);
 }
 
 /// The parts from which random texts are built: templates, pieces of templates, and characters that have a

@@ -275,15 +275,19 @@ fn failures_are_counted_by_target() {
 #[test]
 fn invalid_targets_are_refused_before_anything_starts() {
     let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-    for (targets, part) in [
-        (vec![], "targets is empty; give at least one"),
-        (vec![target("a", 1, "/", &[]), target("a", 1, "/", &[])], "another target has the same name"),
-        (vec![target("a", 0, "/", &[])], "target \"a\", weight: it is 0"),
-        (vec![target("a", 1, "/{{lien x}}", &[])], "path: there is no template `lien`; did you mean `line`?"),
-        (vec![target("a", 1, "/", &[Check::Status(vec![(42, 42)])])], "check 1: 42 is not the status"),
-    ] {
+    let told = [
+        vec![],
+        vec![target("a", 1, "/", &[]), target("a", 1, "/", &[])],
+        vec![target("a", 0, "/", &[])],
+        vec![target("a", 1, "/{{lien x}}", &[])],
+        vec![target("a", 1, "/", &[Check::Status(vec![(42, 42)])])],
+    ]
+    .map(|targets| {
         let bad = LoadSpec { targets, ..spec(&[address]) };
-        let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
-        assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");
-    }
+        let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
+        assert!(matches!(error, LoadError::Spec(_)), "{error}");
+        format!("{error}\n")
+    })
+    .concat();
+    insta::assert_snapshot!(told);
 }
