@@ -100,6 +100,7 @@ PYTEST_VERSION=${PYTEST_VERSION:-8.4.2}
 NEXTEST_VERSION=${NEXTEST_VERSION:-0.9.148}
 H2_VERSION=${H2_VERSION:-4.4.1}
 GRPCIO_VERSION=${GRPCIO_VERSION:-1.85.3}
+WEBSOCKETS_VERSION=${WEBSOCKETS_VERSION:-17.4}
 H2SPEC_VERSION=${H2SPEC_VERSION:-v2.2.1+incompatible}
 
 have cargo || {
@@ -184,7 +185,7 @@ need_nextest() {
     have cargo-nextest || missing+=("cargo-nextest (cargo install --locked cargo-nextest)")
 }
 
-# A Python that has a package, as the program python3-PACKAGE: other implementations of HTTP/2 and of gRPC.
+# A Python that has a package, as the program python3-PACKAGE: other implementations of HTTP/2, gRPC and WebSockets.
 need_python() { # need_python PACKAGE VERSION
     have "python3-$1" && return
     # Building grpcio from its source would take half an hour.
@@ -252,6 +253,7 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_pytest
     need_python h2 "$H2_VERSION"
     need_python grpcio "$GRPCIO_VERSION"
+    need_python websockets "$WEBSOCKETS_VERSION"
     need_h2spec
     need nghttpd nghttp2-server
     need nghttp nghttp2-client
