@@ -38,23 +38,8 @@ fn a_known_mix_becomes_a_plan() {
     }
     let mix = mix(&requests);
     let text = written(&mix, 3);
-    for expected in [
-        "# Traffic from access.log: 1000 requests from 2026-11-27 20:25:44 UTC to 2026-11-27 20:27:23 UTC.\n",
-        "# 3 of 5 kinds have a target of their own: 90% of the requests. The rest has one per method.\n",
-        "imported: { from: \"access.log\", requests: 1000, represented: 90% }\n",
-        "    - { method: GET, path: \"/search\", weight: 500, status: 200, body: 1000B, delay: 2000us }\n",
-        "    - { method: GET, path: \"/users/*\", weight: 200, status: 200, body: 300B, delay: 2000us }\n",
-        "    - { method: GET, path: \"/users/*\", weight: 100, status: 404, body: 20B, delay: 2000us }\n",
-        "  - name: \"GET /search?q=x&page=*\"\n    weight: 500\n    path: \"/search?q=x&page=3\"\n",
-        "    path: \"/users/{{random 17 99}}\"\n    expect: { status: [200-399, 404] }\n",
-        "  - name: \"DELETE (others)\"\n    weight: 100\n    method: DELETE\n    path: \"/",
-        "# The rate of the source over 100 s, in 10 s.\n",
-        "    rate: [10/s for 1000ms, 10/s for 1000ms,",
-    ] {
-        assert!(text.contains(expected), "{expected}\n---\n{text}");
-    }
     assert!(!text.contains("secret"), "{text}");
-    assert!(text.contains("weight: 100, status: 204, delay: 2000us }\n"), "{text}");
+    insta::assert_snapshot!(text);
 }
 
 #[test]

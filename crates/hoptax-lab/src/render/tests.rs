@@ -132,32 +132,21 @@ fn mistakes_in_templates_are_reported_with_file_and_line() {
     let start = "start: [\"{{ binary }}\"]\n";
     let error_of = |more: &str, template: &str| pack(more, template).expect_err("it is wrong").to_string();
 
-    let unknown = error_of(start, "one\ntwo {{ wrokers }}\n");
-    assert!(unknown.starts_with("packs/mine/a.j2:2: `wrokers` is not defined"), "{unknown}");
-    assert!(unknown.contains("did you mean `workers`? The variables are binary, "), "{unknown}");
-
-    let attribute = error_of(start, "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}");
-    assert!(attribute.starts_with("packs/mine/a.j2:2: `upstream.prt` is not defined"), "{attribute}");
-
-    for (name, used) in [
-        ("features.tls.server_name", "features.tls.server_name"),
-        ("upstreams[7].host", "[upstreams[7].host]"),
+    let mut told = String::new();
+    for template in [
+        "one\ntwo {{ wrokers }}\n",
+        "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}",
+        "one\n{{ features.tls.server_name }}\n",
+        "one\n{{ [upstreams[7].host] }}\n",
+        "one\n\n{% if %}\n",
+        // The faulty variable is in one branch only. The check finds the fault, because it renders every
+        // branch that a plan can reach.
+        "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}",
     ] {
-        let chain = error_of(start, &format!("one\n{{{{ {used} }}}}\n"));
-        assert!(chain.starts_with(&format!("packs/mine/a.j2:2: `{name}` is not defined")), "{chain}");
-        assert!(chain.contains("the variables are binary, ") && !chain.contains("did you mean"), "{chain}");
+        told += &format!("{template}\n=> {}\n", error_of(start, template));
     }
-
-    let syntax = error_of(start, "one\n\n{% if %}\n");
-    assert!(syntax.starts_with("packs/mine/a.j2:3: syntax error"), "{syntax}");
-
-    let inline = error_of("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
-    assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
-
-    // The faulty variable is in one branch only. The check finds the fault, because it renders every branch
-    // that a plan can reach.
-    let branch = error_of(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
-    assert!(branch.contains("`nothing` is not defined"), "{branch}");
+    told += &error_of("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
+    insta::assert_snapshot!(told);
 }
 
 #[test]

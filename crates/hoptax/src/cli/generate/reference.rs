@@ -264,21 +264,7 @@ mod tests {
     #[test]
     fn a_verb_is_listed_with_its_arguments_and_options() {
         let page = page(program());
-        assert!(page.contains("Commands: [`go`](#hoptax-go), [`walk`](#hoptax-walk)\n"), "{page}");
-        assert!(page.contains("## `hoptax go`\n\nGo there.\n"), "{page}");
-        assert!(page.contains("Go there.\n\n- `<PLACE>`: Where to | from\n"), "{page}");
-        assert!(page.contains("Walk.\n\n### `hoptax walk up`\n"), "{page}");
-        assert!(
-            page.contains("- `-w, --how <HOW>`: The way: `fast` (At once), `slow` [default: `slow`]\n"),
-            "{page}"
-        );
-        assert!(
-            page.contains("- `--far <far>`: How far: `yes`, `no` [default: no]\n\nNeeds shoes.\n"),
-            "{page}"
-        );
-        assert!(page.contains("- `--quiet`: Say nothing\n"), "{page}");
-        assert!(page.contains("### `hoptax walk up`\n\nClimb.\n"), "{page}");
-        assert!(!page.contains("hoptax walk down"), "{page}");
+        insta::assert_snapshot!(page.trim_start_matches(HEAD));
     }
 
     #[test]
@@ -299,13 +285,6 @@ mod tests {
             command("run", "Where from"),
             command("swim", "Which island"),
         ]));
-        assert!(
-            page.contains("## Common options\n\n- `--dry`: Change nothing\n\n## `hoptax walk`"),
-            "{page}"
-        );
-        assert_eq!(page.matches("Change nothing").count(), 1, "{page}");
-        let walk = "- `<PLACE>`: Where to\n\n[Common](#common-options): `--dry`\n";
-        assert!(page.contains(walk), "{page}");
-        assert!(page.contains("- `<PLACE>`: Which island\n"), "{page}");
+        insta::assert_snapshot!(page.trim_start_matches(HEAD));
     }
 }
