@@ -37,12 +37,4 @@ pub(super) mod drawn {
         let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
         (0..height).map(row).collect()
     }
-
-    #[track_caller]
-    pub(in crate::cli) fn shows(lines: &[String], parts: &[&str]) {
-        let text = lines.join("\n");
-        for part in parts {
-            assert!(text.contains(part), "{part:?} is missing in\n{text}");
-        }
-    }
 }
