@@ -30,6 +30,28 @@ fn defaults_of_a_search() {
 }
 
 #[test]
+fn a_closed_loop_of_streams_searches_for_connections() {
+    let text = |connections: &str, search: &str| {
+        let target = "target: { grpc: { service: a, method: B, kind: server-stream } }";
+        let load = format!("loop: closed, http: 2, connections: {connections}, search: {{ {search} }}");
+        format!("{target}\ngateways: []\nload: [{{ {load} }}]\n")
+    };
+    let point = good(&text("900", r#"slo: "p99 < 9ms", from: 10, to: 900"#)).load.remove(0);
+    assert_eq!((&point.shape, point.connections), (&Shape::Closed, 900));
+    let search = point.search.as_ref().expect("a search");
+    assert_eq!((search.from, search.to), (10.0, 900.0));
+    assert!(point.describe().starts_with("search, 10 to 900 connections, p99 < 9ms, closed"), "{point:?}");
+    for (connections, search, part) in [
+        ("900", "from: 10/s, to: 900", "`10/s` is not a number of connections"),
+        ("900", "from: 900, to: 900", "the highest number of connections (900) is not above the lowest"),
+        ("8", "from: 10, to: 900", "write `connections: 900`"),
+    ] {
+        let shown = parsed(&text(connections, search), &[]).expect_err(search).to_string();
+        assert!(shown.contains(part), "{search}: {shown}");
+    }
+}
+
+#[test]
 fn a_frontier_is_one_search_with_several_objectives() {
     let texts = |typed: &str| -> Vec<String> {
         let (_, search) = search(&format!("{typed} from: 100/s, to: 1000/s"), ", duration: 5s");
@@ -85,37 +107,27 @@ plans/x.yaml:3:57: the duration `10` has no unit
 #[test]
 fn wrong_searches_are_refused() {
     let slo = r#"slo: "p99 < 10ms""#;
-    for (typed, rest, part) in [
-        ("from: 900/s, to: 100/s", "", "the highest rate (100/s) is not above the lowest rate (900/s)"),
-        ("from: 100/s, to: 900/s", ", rate: 5/s", "remove `rate`"),
-        ("from: 100/s, to: 900/s", ", requests: 500, duration: 9s", "remove `requests`"),
-        ("from: 100/s, to: 900/s, precision: 0.1%", "", "write 1% to 50%"),
-        ("from: 100/s, to: 900/s, bounds: [1ms]", "", "both `slo` and `bounds`"),
-        (
-            "from: 10/s, to: 900/s",
-            ", duration: 2s",
-            "at 10/s, a trial of 2s has 20 requests, which are too few for p99",
-        ),
-        ("from: 10/s, to: 900/s", ", duration: 2s", "to have at least 100"),
-        ("from: 100/s, to: 99999999/s", "", "rates above 10000000/s are not supported"),
-        ("from: 100/s", "", "to"),
-        ("from: 100/s, to: 900/s, confirm: 0s", "", "`confirm` is zero"),
-    ] {
-        let shown = parsed(&entry(&format!("{slo}, {typed}"), rest), &[]).expect_err(typed).to_string();
-        assert!(shown.contains(part), "{typed}: {shown}");
-    }
     let closed = entry(&format!("{slo}, from: 100/s, to: 900/s"), "").replace("loop: open", "loop: closed");
     let shown = parsed(&closed, &[]).expect_err("closed").to_string();
     insta::assert_snapshot!(shown);
-    for (typed, part) in [
-        (r#"slo: ["p99 < 1ms", "p99 <= 1ms"]"#, "appears twice"),
-        ("bounds: [1ms, 0ms]", "the bound is zero"),
+    let mut told = String::new();
+    for (typed, rest) in [
+        ("from: 900/s, to: 100/s", ""),
+        ("from: 100/s, to: 900/s", ", rate: 5/s"),
+        ("from: 100/s, to: 900/s", ", requests: 500, duration: 9s"),
+        ("from: 100/s, to: 900/s, precision: 0.1%", ""),
+        ("from: 100/s, to: 900/s, bounds: [1ms]", ""),
+        ("from: 10/s, to: 900/s", ", duration: 2s"),
+        ("from: 100/s, to: 99999999/s", ""),
+        ("from: 100/s", ""),
+        ("from: 100/s, to: 900/s, confirm: 0s", ""),
     ] {
-        let shown = parsed(&entry(&format!("{typed}, from: 100/s, to: 900/s"), ""), &[])
-            .expect_err(typed)
-            .to_string();
-        assert!(shown.contains(part), "{typed}: {shown}");
+        told += &refusal(&format!("{typed}{rest}"), &mistake(&entry(&format!("{slo}, {typed}"), rest)));
     }
+    told += &refusals(&[r#"slo: ["p99 < 1ms", "p99 <= 1ms"]"#, "bounds: [1ms, 0ms]"], |typed| {
+        mistake(&entry(&format!("{typed}, from: 100/s, to: 900/s"), ""))
+    });
+    insta::assert_snapshot!(told);
 }
 
 /// By Little's law, four connections can carry 200/s if each response takes 20 ms. A search must not start
