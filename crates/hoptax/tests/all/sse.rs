@@ -67,8 +67,8 @@ fn a_load_reads_events_directly_and_through_hops() {
         retry_if_disturbed(|| {
             // Without the number of events, too.
             for number in [&["--messages", "20"][..], &[]] {
-                let result = load(address, 16, &[more, number].concat());
-                assert_events(name, &result, 16, EVENTS);
+                let result = load(address, 8, &[more, number].concat());
+                assert_events(name, &result, 8, EVENTS);
                 keeps_the_pace(name, &result)?;
             }
             Ok(())
