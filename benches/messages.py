@@ -100,7 +100,7 @@ class Artillery(Tool):
         folder = Path(self.folder.name)
         # An answer is awaited only if the script takes something from it.
         send = {"send": {"payload": "x" * SIZE, "capture": {"regexp": "^.", "as": "first"}}}
-        steps = [send, {"think": every_ms / 1000}] if every_ms else [send]
+        steps = [send, {"think": f"{every_ms}ms"}] if every_ms else [send]
         script = {"config": {"target": url, "phases": [{"duration": 1, "arrivalCount": connections}], "processor": "./functions.js"},
                   "scenarios": [{"engine": "ws", "flow": [{"loop": steps, "whileTrue": "isRunning"}]}]}
         (folder / "functions.js").write_text(self.FUNCTIONS % (1000 * (seconds + 1)))
