@@ -106,8 +106,7 @@ const STREAM_OF_WEB: &[&[u8]] = &[
 const EVENTS: [&[u8]; 2] =
     [b"data: x", b"y\n\ndata: ~hx00000000000000000000000000000001\n\n: \n\ndata: z\n\n"];
 /// A response with [`EVENTS`].
-const OF_EVENTS: &[&[u8]] =
-    &[b"HTTP/1.1 200 OK\r\ncontent-length: 66\r\n\r\n", EVENTS[0], EVENTS[1]];
+const OF_EVENTS: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-length: 66\r\n\r\n", EVENTS[0], EVENTS[1]];
 
 struct Case {
     name: &'static str,

@@ -269,8 +269,9 @@ impl Metric {
             }
             Self::CpuUsPerRequest => Of::of("cpu_us_per_request", Quantity::Time),
             Self::ExtraUpstreamRequests => Of::of("extra_upstream_requests", Quantity::PerRequest),
-            Self::AddedFirstByteP50 => Of::message("added_first_byte_p50", Times::FirstByte, 0.5)
-                .against_direct(Self::FirstByteP50),
+            Self::AddedFirstByteP50 => {
+                Of::message("added_first_byte_p50", Times::FirstByte, 0.5).against_direct(Self::FirstByteP50)
+            }
             Self::AddedMessageP50 => {
                 Of::message("added_message_p50", Times::Message, 0.5).against_direct(Self::MessageP50)
             }

@@ -159,9 +159,8 @@ impl Expected {
         let contender = subject.run.contenders.iter().find(|one| one.label == gateway);
         let seen = contender.map_or(&[][..], |one| one.bodies.as_slice());
         // Event streams can have comments, whose number depends on time.
-        let has_events = |target: &Target| {
-            target.stream.is_some_and(|stream| stream.carrier == Carrier::Events)
-        };
+        let has_events =
+            |target: &Target| target.stream.is_some_and(|stream| stream.carrier == Carrier::Events);
         let offset = seen.iter().filter_map(|one| {
             let target = targets.iter().find(|target| target.name == one.target)?;
             Some(target.share_of(targets) * (one.gateway as f64 - one.direct as f64))

@@ -49,9 +49,8 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let (counts, direct) = (case.messages.as_ref()?, direct.0.messages.as_ref()?);
     let all = |counts: &MessageCounts| (counts.received + counts.lost) as f64;
     let scale = share(all(counts), all(direct))?;
-    let is_new = |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| {
-        is_more(*count, *of_direct, scale)
-    };
+    let is_new =
+        |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| is_more(*count, *of_direct, scale);
     let new: Vec<_> = faults(counts).into_iter().zip(faults(direct)).filter(is_new).collect();
     let wrong: u64 = new.iter().map(|((_, count), _)| count).sum();
     let wrong_directly: u64 = new.iter().map(|(_, (_, count))| count).sum();

@@ -15,8 +15,7 @@ use std::collections::BTreeMap;
 /// Adds the memory per stream to the tax of each case that has one.
 pub(crate) fn fill_in(points: &[LoadPoint], examined: &mut [(Case, Vec<Trial<'_>>)]) {
     let all = &*examined;
-    let figures: Vec<Option<Difference>> =
-        all.iter().map(|(case, _)| of_case(points, case, all)).collect();
+    let figures: Vec<Option<Difference>> = all.iter().map(|(case, _)| of_case(points, case, all)).collect();
     for ((case, _), figure) in examined.iter_mut().zip(figures) {
         if let Some((tax, figure)) = case.tax.as_mut().zip(figure) {
             tax.further.insert(Metric::BytesPerStream, figure);

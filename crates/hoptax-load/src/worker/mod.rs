@@ -579,8 +579,7 @@ impl<'a, C: Codec> Worker<'a, C> {
             self.recorder.stamped(times, now, exchange.answer.stamped);
         }
         // A connection that was a WebSocket carries no other request, and nobody announces this.
-        let closing =
-            response.status == SWITCHES || self.setup.mix.closes(times.target, connection.carried);
+        let closing = response.status == SWITCHES || self.setup.mix.closes(times.target, connection.carried);
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }

@@ -181,11 +181,12 @@ impl<C: Codec> Worker<'_, C> {
                 Step::Control(_) => None,
             };
             if let Some((data, is_whole)) = part {
-                let inflated = sockets.part(id, (&rest[data], is_whole), &mut self.scratch.pieces, |content| {
-                    answer_so_far.body += content.len() as u64;
-                    target.checks.body(content, &mut answer_so_far.progress);
-                    talk.received.part(content);
-                });
+                let inflated =
+                    sockets.part(id, (&rest[data], is_whole), &mut self.scratch.pieces, |content| {
+                        answer_so_far.body += content.len() as u64;
+                        target.checks.body(content, &mut answer_so_far.progress);
+                        talk.received.part(content);
+                    });
                 if let Err(text) = inflated {
                     break Some(End::Fault { text: text.to_owned(), code: close::INVALID_DATA });
                 }
@@ -428,14 +429,7 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Ends an exchange that has failed. The connection is closed; HTTP/2 resets the stream instead, as after
     /// a timeout.
-    fn fail_socket<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        id: ExchangeId,
-        now: u64,
-        cause: Cause,
-        text: &str,
-    ) {
+    fn fail_socket<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, cause: Cause, text: &str) {
         if C::STREAMS {
             return self.stream_timed_out(io, id, now, cause, text);
         }

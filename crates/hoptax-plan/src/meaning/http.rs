@@ -1,7 +1,7 @@
 //! HTTP versions and streams of load points.
 
-use super::{chunked, websocket};
 use super::reader::Reader;
+use super::{chunked, websocket};
 use crate::raw::{Placed, RawGateway, RawLoad, StreamCount};
 use crate::units::UnitError;
 use crate::{ClientHttp2, Feature, Gateway, GatewayKind, PackInfo, ProxyForm, Target};

@@ -31,9 +31,7 @@ pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>
             return Some(Entry { place, websocket: Some((message, "use hop-l7 or hop-l4")), sse: None });
         }
         let (place, known) = match &typed.value {
-            Short::Word(name) => {
-                (typed.place, reader.context.known.iter().find(|pack| pack.name == *name)?)
-            }
+            Short::Word(name) => (typed.place, reader.context.known.iter().find(|pack| pack.name == *name)?),
             Short::Full(gateway) => {
                 let known = http::known(reader, gateway)?;
                 match http::form(Some(known), gateway) {

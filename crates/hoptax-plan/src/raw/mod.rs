@@ -30,8 +30,8 @@ pub(crate) use request::{
 pub(crate) use texts::{
     AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
     FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
-    MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, SearchedText, Share,
-    SizesText, StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
+    MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, SearchedText,
+    Share, SizesText, StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;

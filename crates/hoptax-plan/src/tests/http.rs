@@ -271,13 +271,8 @@ fn hop_l7_has_faults() {
         kind => panic!("{kind:?}"),
     });
     let faults: Vec<HopFaults> = faults.collect();
-    let of_events = HopFaults {
-        drop: 0.01,
-        hold: Duration::from_secs(60),
-        merge: 0.1,
-        bunch: 5,
-        ..HopFaults::default()
-    };
+    let of_events =
+        HopFaults { drop: 0.01, hold: Duration::from_secs(60), merge: 0.1, bunch: 5, ..HopFaults::default() };
     let of_websockets = HopFaults {
         refuse: 0.01,
         cut: Duration::from_secs(1),

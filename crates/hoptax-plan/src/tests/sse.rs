@@ -63,9 +63,8 @@ fn only_plain_gets_expect_events() {
 
 #[test]
 fn events_of_a_running_upstream_can_be_known() {
-    let stream = |typed: &str| {
-        good(&format!("{RUNNING}target: {{ events: {typed} }}\n{CLOSED}")).targets[0].stream
-    };
+    let stream =
+        |typed: &str| good(&format!("{RUNNING}target: {{ events: {typed} }}\n{CLOSED}")).targets[0].stream;
     assert_eq!(stream("true"), Some(events(UNKNOWN, 0)));
     assert_eq!(stream("false"), None);
     assert_eq!(stream("{ count: 20, every: 100ms }"), Some(events(20, 100_000_000)));

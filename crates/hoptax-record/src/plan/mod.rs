@@ -25,9 +25,7 @@ pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOS
 pub use gateway::{
     Gateway, GatewayKind, GitBuild, HopKind, PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
-pub use hop_delay::{
-    HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall,
-};
+pub use hop_delay::{HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
 pub use load_point::{LoadPoint, Search, connections_in_words};
 pub use objective::{Figure, Objective, REACHED, Term};

@@ -2,8 +2,8 @@
 //! their times.
 
 use crate::model::Model;
-use crate::words::format::grouped;
 use crate::words::figures::figure;
+use crate::words::format::grouped;
 use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{Cell, added, in_one_line, none, time};
 use crate::words::text::{capital, inline};
@@ -326,7 +326,8 @@ mod tests {
         }
         let model = run.model();
         let text = terminal(&model, 100, false);
-        for words in ["Events of streams", "CPU/event", "a_b · first event", "a_b · age", "Times of events"] {
+        for words in ["Events of streams", "CPU/event", "a_b · first event", "a_b · age", "Times of events"]
+        {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(!text.contains("Messages of") && !text.contains("first message"), "{text}");

@@ -86,10 +86,8 @@ fn a_push_waits_for_a_slow_reader() {
 
 #[test]
 fn all_connections_get_the_same_messages() {
-    let configured = BuiltInUpstream {
-        websocket_compression: true,
-        ..pushing(200, 10 * MILLISECOND, true, 1000)
-    };
+    let configured =
+        BuiltInUpstream { websocket_compression: true, ..pushing(200, 10 * MILLISECOND, true, 1000) };
     let upstream = start(&configured);
     let offer = "sec-websocket-extensions: permessage-deflate\r\n";
     let mut first = Client::open(&upstream, "/feed", "");

@@ -104,7 +104,9 @@ fn check(of: Of) {
     for statistic in [Statistic::P50, Statistic::P99] {
         for rounds in [3, 5] {
             let [of_rounds, of_messages] = coverage(rounds, of, statistic);
-            println!("{of:?}, {statistic:?}, {rounds} rounds: {of_rounds:.3}, from messages {of_messages:.3}");
+            println!(
+                "{of:?}, {statistic:?}, {rounds} rounds: {of_rounds:.3}, from messages {of_messages:.3}"
+            );
             let expected = 0.93 - 4.0 * error..=0.97 + 4.0 * error;
             assert!(expected.contains(&of_rounds), "{of:?}, {statistic:?}: {of_rounds}");
             // Neighbouring gaps balance each other: a late message makes one longer and the next shorter.

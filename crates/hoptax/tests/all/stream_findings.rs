@@ -7,7 +7,11 @@ use std::collections::BTreeSet;
 
 /// Findings that are planted here. The report may contain others.
 const PLANTED: [&str; 6] = [
-    "stream-buffered", "events-bunched", "messages-differ", "tunnel-refused", "tunnel-cut",
+    "stream-buffered",
+    "events-bunched",
+    "messages-differ",
+    "tunnel-refused",
+    "tunnel-cut",
     "extension-differs",
 ];
 
@@ -32,8 +36,7 @@ fn planted(rest: &str, plants: Plants<'_>) -> Json {
     let faults = plants
         .iter()
         .map(|(label, fault, _)| format!("{{ name: hop-l7, label: {label}, faults: {{ {fault} }} }}"));
-    let gateways: Vec<String> =
-        ["hop-l4", "hop-l7"].map(str::to_owned).into_iter().chain(faults).collect();
+    let gateways: Vec<String> = ["hop-l4", "hop-l7"].map(str::to_owned).into_iter().chain(faults).collect();
     let gateways = gateways.join(", ");
     let report = measured(&format!("name: planted\ngateways: [{gateways}]\n{rest}\nseed: 1\ntrials: 2\n"));
     for (label, _, expected) in plants {
@@ -82,10 +85,7 @@ fn faults_in_handshakes_are_found_only_where_they_were_planted() {
          expect: { ignore_headers: [sec-websocket-extensions] } }
 load: [{ loop: closed, connections: 2, duration: 500ms }]
 warmup: 100ms",
-        &[
-            ("refuses", "refuse: 5%", &["tunnel-refused"]),
-            ("plain", "deflate: drop", &["extension-differs"]),
-        ],
+        &[("refuses", "refuse: 5%", &["tunnel-refused"]), ("plain", "deflate: drop", &["extension-differs"])],
     );
     let of = |label: &str, what: &str| number(&case(&report, label)["messages"][what]);
     assert!(of("refuses", "refused") > 0 && of("hop-l7", "refused") == 0);

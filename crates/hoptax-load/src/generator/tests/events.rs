@@ -38,10 +38,8 @@ fn chunk(number: u64) -> Vec<u8> {
 }
 
 fn target(messages: u32) -> TargetSpec {
-    let headers = vec![
-        ("host".to_owned(), "test".to_owned()),
-        ("accept".to_owned(), "text/event-stream".to_owned()),
-    ];
+    let headers =
+        vec![("host".to_owned(), "test".to_owned()), ("accept".to_owned(), "text/event-stream".to_owned())];
     let stream = StreamSpec::grpc(StreamKind::ServerStream, messages, 0);
     let stream = Some(StreamSpec { carrier: Carrier::Events, ..stream });
     TargetSpec { stream, ..TargetSpec::only("GET", "/events", headers, Vec::new()) }
@@ -157,11 +155,7 @@ fn events_are_counted() {
         ("CRLF", whole.replace('\n', "\r\n"), all),
         ("CR", whole.replace('\n', "\r"), all),
         ("comments", with_comments, MessageCounts { comments: MESSAGES, ..all }),
-        (
-            "two events in one",
-            format!("{head}data: {tail}\n\n"),
-            MessageCounts { merged_into_one: 1, ..all },
-        ),
+        ("two events in one", format!("{head}data: {tail}\n\n"), MessageCounts { merged_into_one: 1, ..all }),
         ("without one event", events([0, 1, 2, 4, 5, 6, 7, 8, 9]), MessageCounts { lost: 1, ..most }),
         (
             "one event twice",
@@ -220,8 +214,7 @@ fn events_of_another_server_are_never_merged() {
     let body = "data: x\n\n".repeat(MESSAGES as usize);
     for (_server, spec) in loads(&Reply::new(200, HEAD, &[body.as_bytes()], &[]), UNKNOWN) {
         let counts = messages(&load(&spec)).counts;
-        let expected =
-            MessageCounts { sent: CALLS, received: CALLS * MESSAGES, ..MessageCounts::default() };
+        let expected = MessageCounts { sent: CALLS, received: CALLS * MESSAGES, ..MessageCounts::default() };
         assert_eq!(counts, expected);
     }
 }

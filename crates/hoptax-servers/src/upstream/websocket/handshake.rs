@@ -172,10 +172,8 @@ mod tests {
 
     /// The request of RFC 6455, section 1.3, with other lines instead of its last two.
     fn request(lines: &str) -> Vec<u8> {
-        format!(
-            "GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n{lines}\r\n"
-        )
-        .into_bytes()
+        format!("GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n{lines}\r\n")
+            .into_bytes()
     }
 
     const GOOD: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
