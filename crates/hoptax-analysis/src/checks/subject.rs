@@ -98,6 +98,11 @@ impl<'a> Subject<'a> {
         self.streams().any(|stream| stream.carrier == Carrier::WebSocket)
     }
 
+    /// True if a target is an event stream.
+    pub(super) fn has_events(&self) -> bool {
+        self.streams().any(|stream| stream.carrier == Carrier::Events)
+    }
+
     /// True if an event stream or a WebSocket has no known number of messages. The length of an exchange then
     /// says nothing about a gateway.
     pub(super) fn has_open_ended_streams(&self) -> bool {
