@@ -69,17 +69,33 @@ impl<C: Codec> Worker<'_, C> {
         self.scratch.frames = frames;
     }
 
-    /// HTTP/2: called when the head of a response has arrived, and a body follows.
-    pub(super) fn body_begins<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, present: bool) {
+    /// HTTP/2: true if the head of the response accepts the handshake of a WebSocket.
+    pub(super) fn is_accepting(&self, id: ExchangeId) -> bool {
         let exchange = &self.exchanges[id.index()];
-        let Some(times) = exchange.request else { return };
+        let target = exchange.request.map(|times| self.setup.mix.target(times.target));
+        exchange.answer.status == ACCEPTED && target.is_some_and(|target| target.handshake.is_some())
+    }
+
+    /// HTTP/2: called when a head has arrived that accepts the handshake of a WebSocket. `end` is true if the
+    /// server sends nothing else.
+    pub(super) fn accepted_on_stream<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        present: bool,
+        end: bool,
+    ) {
+        let Some(times) = self.exchanges[id.index()].request else { return };
         let Some(handshake) = &self.setup.mix.target(times.target).handshake else { return };
-        if exchange.answer.status != ACCEPTED {
-            return;
-        }
         let extensions = self.scratch.sections.head.fields().get(EXTENSIONS);
         let answered = handshake.read_extensions(extensions);
-        if self.shook_hands(io, id, now, answered) {
+        if !self.shook_hands(io, id, now, answered) {
+            return;
+        }
+        if end {
+            self.socket_cut(io, id, now, Ok(()));
+        } else {
             self.hear_frames(io, id, now, present, &[]);
         }
     }
@@ -341,6 +357,8 @@ impl<C: Codec> Worker<'_, C> {
     pub(super) fn close_socket<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
         let present = !C::STREAMS || self.is_present(id);
         self.write_close(id, close::NORMAL);
+        // The server has the whole time limit to answer.
+        self.timeouts.heard(id, now);
         self.send_now(io, id, now, present);
     }
 
@@ -417,7 +435,7 @@ impl<C: Codec> Worker<'_, C> {
         let Some(times) = exchange.request else { return };
         let target = self.setup.mix.target(times.target);
         if target.is_endless() && matches!(self.source, Source::Quiet) {
-            return self.complete_endless(io, id, now);
+            return self.complete_endless(io, id, now, true);
         }
         if C::STREAMS {
             return self.response_complete(io, id, now, present);
