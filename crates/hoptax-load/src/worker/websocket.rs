@@ -15,7 +15,7 @@ use crate::target::Answered;
 use hoptax_format::messages::{Stamp, StreamKind};
 use hoptax_format::record::Cause;
 use hoptax_wire::websocket::{EXTENSIONS, Opcode, Step, close};
-use std::io;
+use std::io::{self, ErrorKind};
 
 const CUT: &str = "the WebSocket ended without a close frame";
 /// HTTP/2: status of a response that accepts a handshake (RFC 8441, section 5).
@@ -276,7 +276,7 @@ impl<C: Codec> Worker<'_, C> {
     /// Sends the frames that were written. `ends` is true if none follows.
     ///
     /// # Errors
-    /// HTTP/1: if the connection is broken.
+    /// HTTP/1: if the frames cannot be sent, and nothing else of the server can be read.
     fn send_frames<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -304,7 +304,16 @@ impl<C: Codec> Worker<'_, C> {
             Some(tls) => tls.send(io, token, session, &sockets.out),
         };
         sockets.out.clear();
-        sent
+        match sent {
+            // The server may have sent a close frame before it closed the connection. That frame, or the end
+            // of the connection, is read next.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+            {
+                Ok(())
+            }
+            sent => sent,
+        }
     }
 
     /// HTTP/2: passes the frames that were written to the stream, as far as the windows allow.
