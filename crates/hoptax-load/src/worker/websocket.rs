@@ -307,9 +307,7 @@ impl<C: Codec> Worker<'_, C> {
         match sent {
             // The server may have sent a close frame before it closed the connection. That frame, or the end
             // of the connection, is read next.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
-            {
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 Ok(())
             }
             sent => sent,
