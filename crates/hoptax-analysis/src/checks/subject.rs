@@ -4,7 +4,7 @@ use crate::hosts::vantage;
 use crate::starts::Starts;
 use crate::trials::trial::Trial;
 use hoptax_format::messages::{Carrier, StreamSpec};
-use hoptax_plan::{Gateway, Upstream};
+use hoptax_plan::{Gateway, Upstream, UpstreamEvents};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor, SlowFigures};
 use hoptax_record::start::StartRecord;
@@ -98,6 +98,11 @@ impl<'a> Subject<'a> {
         self.streams().any(|stream| stream.carrier == Carrier::WebSocket)
     }
 
+    /// True if a target is an event stream.
+    pub(super) fn has_events(&self) -> bool {
+        self.streams().any(|stream| stream.carrier == Carrier::Events)
+    }
+
     /// True if an event stream or a WebSocket has no known number of messages. The length of an exchange then
     /// says nothing about a gateway.
     pub(super) fn has_open_ended_streams(&self) -> bool {
@@ -119,7 +124,15 @@ impl<'a> Subject<'a> {
     /// How long the longest event stream or WebSocket lasts by its schedule, ns. If one ends with the load,
     /// `u64::MAX`.
     pub(super) fn longest_stream_ns(&self) -> u64 {
-        let length = |stream: StreamSpec| if stream.is_endless() { u64::MAX } else { stream.length_ns() };
+        let of_upstream = match &self.run.plan.upstream {
+            Upstream::BuiltIn(upstream) => upstream.events.as_ref().map(UpstreamEvents::length),
+            Upstream::Running(_) => None,
+        };
+        let length = |stream: StreamSpec| match (stream.is_endless(), stream.carrier, of_upstream) {
+            (true, ..) => u64::MAX,
+            (false, Carrier::Events, Some(length)) => u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            (false, ..) => stream.length_ns(),
+        };
         self.streams().map(length).max().unwrap_or(0)
     }
 

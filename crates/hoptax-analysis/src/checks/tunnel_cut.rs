@@ -47,16 +47,20 @@ struct Streams {
 }
 
 impl Streams {
-    fn of(trials: &[Trial<'_>]) -> Self {
+    /// `has_events` is true if targets have event streams. Otherwise, no response that ends in the middle is
+    /// one.
+    fn of(trials: &[Trial<'_>], has_events: bool) -> Self {
         let mut sum = Self::default();
         for load in trials.iter().filter(|trial| trial.record.events.is_empty()).map(|trial| trial.load) {
             let causes = &load.counts.causes;
             let of_cause = |cause| causes.get(&cause).copied().unwrap_or(0);
             sum.all += load.counts.scheduled;
             sum.websockets += load.messages.as_ref().map_or(0, |messages| messages.counts.cut);
-            sum.responses += of_cause(Cause::ClosedInResponse)
-                + of_cause(Cause::ResetInResponse)
-                + of_cause(Cause::StreamReset);
+            if has_events {
+                sum.responses += of_cause(Cause::ClosedInResponse)
+                    + of_cause(Cause::ResetInResponse)
+                    + of_cause(Cause::StreamReset);
+            }
         }
         sum
     }
@@ -67,7 +71,8 @@ impl Streams {
 }
 
 fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Finding> {
-    let (via, direct) = (Streams::of(via), Streams::of(direct));
+    let has_events = subject.has_events();
+    let (via, direct) = (Streams::of(via, has_events), Streams::of(direct, has_events));
     let share_of_all = share(via.cut() as f64, via.all as f64).filter(|share| *share > DOUBTFUL)?;
     let scale = share(via.all as f64, direct.all as f64)?;
     if !is_more(via.cut(), direct.cut(), scale) {
@@ -146,6 +151,9 @@ mod tests {
         assert_eq!(raised(&one, CODE), []);
         assert_eq!(raised(&run(Carrier::Events, events("direct", 90), events("nginx", 100)), CODE), []);
         assert_eq!(raised(&run(Carrier::Events, events("direct", 0), events("nginx", 0)), CODE), []);
+        let reset = |label: &str, count| via(label, 0).failures(Cause::ResetInResponse, count);
+        let refused = run(Carrier::WebSocket, reset("direct", 0), reset("nginx", 250));
+        assert_eq!(raised(&refused, CODE), [], "responses to handshakes");
         let mut plain = Run::closed(1);
         plain.push(via("direct", 0).first()).push(via("nginx", 0).failures(Cause::ClosedInResponse, 250));
         assert_eq!(raised(&plain, CODE), [], "no streams");

@@ -252,6 +252,7 @@ impl Recorder {
         times.scheduled = self.start;
         times.sent = times.sent.map(|sent| sent.max(self.start));
         times.first_byte = times.first_byte.map(|at| at.max(self.start));
+        times.length = 0;
         self.scheduled(times.scheduled, times.target);
         if times.sent.is_some() {
             self.tally.counts.sent += 1;

@@ -62,6 +62,7 @@ fn an_endless_stream_of_the_warm_up_counts_from_the_start() {
     let counts = &tally.counts;
     assert_eq!((counts.scheduled, counts.sent, counts.completed, counts.ok), (1, 1, 1, 1));
     assert_eq!((counts.ended_by_client, tally.completed_in_time), (1, 1));
+    assert_eq!(tally.bytes.sent, 0, "the bytes of the warm-up do not count");
     assert_eq!(counts.status, [(200, 1)].into());
     assert_eq!(tally.histograms.response_time.len(), 0, "its length says nothing");
     assert_eq!(tally.histograms.send_lag.len(), 1);

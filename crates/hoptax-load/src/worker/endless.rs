@@ -42,25 +42,32 @@ impl<C: Codec> Worker<'_, C> {
             match (exchange.in_flight, exchange.answer.status) {
                 (false, _) => self.withdraw_endless(id),
                 (true, 0) => {
-                    self.close_endless(io, id, now);
+                    self.close_endless(io, id, now, false);
                     self.leave_unfinished(id);
                 }
                 (true, _) if self.is_socket(id) => {
                     self.close_socket(io, id, now);
                     if !waits && self.exchanges[id.index()].in_flight {
-                        self.complete_endless(io, id, now);
+                        self.complete_endless(io, id, now, false);
                     }
                 }
-                (true, _) => self.complete_endless(io, id, now),
+                (true, _) => self.complete_endless(io, id, now, false),
             }
         }
         self.flush(io);
     }
 
-    /// Counts an endless stream as complete, and ends it.
-    pub(super) fn complete_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
-        self.end_talk(id, now);
-        self.close_endless(io, id, now);
+    /// Counts an endless stream as complete, and ends it. `is_closed` is true if it is a WebSocket that both
+    /// sides have closed.
+    pub(super) fn complete_endless<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        is_closed: bool,
+    ) {
+        let has_rest = self.end_talk(id, now);
+        self.close_endless(io, id, now, is_closed && !has_rest);
         let connection = self.connection_of(id);
         let exchange = &mut self.exchanges[id.index()];
         let Some(times) = exchange.request.take() else { return };
@@ -72,9 +79,11 @@ impl<C: Codec> Worker<'_, C> {
         connection.answered += u32::from(counts);
     }
 
-    /// Ends the stream of an exchange: with HTTP/1, its connection.
-    fn close_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
-        self.timeouts.completed(id);
+    /// Ends the stream of an exchange: with HTTP/1, its connection. `is_closed` is as in
+    /// [`Self::complete_endless`].
+    fn close_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, is_closed: bool) {
+        // The response may not have begun, so the time limit for its first byte ends too.
+        self.timeouts.failed(id);
         let connection = self.connection_of(id);
         if C::STREAMS {
             let (stream, present) = (self.exchanges[id.index()].stream.id, self.is_present(id));
@@ -82,7 +91,9 @@ impl<C: Codec> Worker<'_, C> {
                 codec.completed(stream);
             }
             self.leave_stream(id, now);
-            self.cancel_stream(connection, present, stream, now);
+            if !is_closed {
+                self.cancel_stream(connection, present, stream, now);
+            }
             self.exchanges[id.index()].in_flight = false;
             if !present {
                 self.finish_former(io, connection, now);
@@ -90,9 +101,13 @@ impl<C: Codec> Worker<'_, C> {
             return;
         }
         self.cancel_upload(id);
-        io.close(self.token(connection));
-        self.connections[connection.index()].step(Event::Closed);
         self.exchanges[id.index()].in_flight = false;
+        if is_closed {
+            return self.retire(io, connection, now);
+        }
+        // A closed connection would keep its port in TIME_WAIT, and the next trial could have too few ports.
+        io.reset(self.token(connection));
+        self.connections[connection.index()].step(Event::Closed);
     }
 
     /// Gives up a request for an endless stream that is not on a connection.

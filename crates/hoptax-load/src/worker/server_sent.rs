@@ -18,7 +18,8 @@ impl<C: Codec> Worker<'_, C> {
         let (spec, read) = (stream.spec, messages.reads);
         let Talk { events, received, .. } = &mut messages.talks[id.index()];
         if events.is_encoded {
-            return;
+            // There can be events in it, so the time limit begins again.
+            return self.timeouts.heard(id, now);
         }
         let (had_message, mut has_heard) = (received.latest.is_some(), false);
         loop {

@@ -192,6 +192,8 @@ impl<C: Codec> Worker<'_, C> {
         let is_success = match stream.spec.carrier {
             Carrier::Grpc => exchange.answer.call(target).status == Status::Ok,
             Carrier::Events if talk.events.is_encoded => false,
+            // A check can ask for a refusal, which has no messages.
+            Carrier::WebSocket if !self.sockets.as_ref().is_some_and(|all| all.is_accepted(id)) => false,
             Carrier::Events | Carrier::WebSocket => exchange.answer.response(target).failed.is_none(),
         };
         if is_success {

@@ -335,14 +335,16 @@ impl<C: Codec> Worker<'_, C> {
                 let Some(exchange) = self.exchange_of(id, present, stream) else { return };
                 self.begin_response(exchange, now, frame);
                 self.read_head(exchange, now, end);
-                if end {
+                if self.sockets.is_some() && self.is_accepting(exchange) {
+                    self.accepted_on_stream(io, exchange, now, present, end);
+                } else if end {
                     self.response_complete(io, exchange, now, present);
-                } else {
-                    self.body_begins(io, exchange, now, present);
                 }
             }
             Step::Body { stream, data, end } => {
-                let Some(exchange_id) = self.exchange_of(id, present, stream) else { return };
+                let Some(exchange_id) = self.exchange_of(id, present, stream) else {
+                    return self.late_end(id, now, present && end);
+                };
                 if self.is_socket(exchange_id) {
                     self.exchanges[exchange_id.index()].answer.bytes += frame.len() as u64;
                     self.hear_frames(io, exchange_id, now, present, &frame[data]);
@@ -368,7 +370,9 @@ impl<C: Codec> Worker<'_, C> {
                 }
             }
             Step::Trailers { stream } => {
-                let Some(exchange) = self.exchange_of(id, present, stream) else { return };
+                let Some(exchange) = self.exchange_of(id, present, stream) else {
+                    return self.late_end(id, now, present);
+                };
                 if self.is_socket(exchange) {
                     return self.socket_cut(io, exchange, now, Ok(()));
                 }
@@ -409,6 +413,15 @@ impl<C: Codec> Worker<'_, C> {
                     self.recorder.closed_by_peer(now);
                 }
             }
+        }
+    }
+
+    /// Called for data on a stream whose request has its outcome already: a WebSocket is complete with the
+    /// server's close frame, and its stream can end later. `ends` is true if a stream of the current
+    /// connection has ended, so that another request can use its place.
+    fn late_end(&mut self, id: ConnectionId, now: u64, ends: bool) {
+        if ends {
+            self.send_waiting(id, now);
         }
     }
 

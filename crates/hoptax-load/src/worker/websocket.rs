@@ -15,7 +15,7 @@ use crate::target::Answered;
 use hoptax_format::messages::{Stamp, StreamKind};
 use hoptax_format::record::Cause;
 use hoptax_wire::websocket::{EXTENSIONS, Opcode, Step, close};
-use std::io;
+use std::io::{self, ErrorKind};
 
 const CUT: &str = "the WebSocket ended without a close frame";
 /// HTTP/2: status of a response that accepts a handshake (RFC 8441, section 5).
@@ -69,17 +69,33 @@ impl<C: Codec> Worker<'_, C> {
         self.scratch.frames = frames;
     }
 
-    /// HTTP/2: called when the head of a response has arrived, and a body follows.
-    pub(super) fn body_begins<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, present: bool) {
+    /// HTTP/2: true if the head of the response accepts the handshake of a WebSocket.
+    pub(super) fn is_accepting(&self, id: ExchangeId) -> bool {
         let exchange = &self.exchanges[id.index()];
-        let Some(times) = exchange.request else { return };
+        let target = exchange.request.map(|times| self.setup.mix.target(times.target));
+        exchange.answer.status == ACCEPTED && target.is_some_and(|target| target.handshake.is_some())
+    }
+
+    /// HTTP/2: called when a head has arrived that accepts the handshake of a WebSocket. `end` is true if the
+    /// server sends nothing else.
+    pub(super) fn accepted_on_stream<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        present: bool,
+        end: bool,
+    ) {
+        let Some(times) = self.exchanges[id.index()].request else { return };
         let Some(handshake) = &self.setup.mix.target(times.target).handshake else { return };
-        if exchange.answer.status != ACCEPTED {
-            return;
-        }
         let extensions = self.scratch.sections.head.fields().get(EXTENSIONS);
         let answered = handshake.read_extensions(extensions);
-        if self.shook_hands(io, id, now, answered) {
+        if !self.shook_hands(io, id, now, answered) {
+            return;
+        }
+        if end {
+            self.socket_cut(io, id, now, Ok(()));
+        } else {
             self.hear_frames(io, id, now, present, &[]);
         }
     }
@@ -261,7 +277,7 @@ impl<C: Codec> Worker<'_, C> {
     /// Sends the frames that were written. `ends` is true if none follows.
     ///
     /// # Errors
-    /// HTTP/1: if the connection is broken.
+    /// HTTP/1: if the frames cannot be sent, and nothing else of the server can be read.
     fn send_frames<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -289,7 +305,14 @@ impl<C: Codec> Worker<'_, C> {
             Some(tls) => tls.send(io, token, session, &sockets.out),
         };
         sockets.out.clear();
-        sent
+        match sent {
+            // The server may have sent a close frame before it closed the connection. That frame, or the end
+            // of the connection, is read next.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(())
+            }
+            sent => sent,
+        }
     }
 
     /// HTTP/2: passes the frames that were written to the stream, as far as the windows allow.
@@ -342,6 +365,8 @@ impl<C: Codec> Worker<'_, C> {
     pub(super) fn close_socket<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
         let present = !C::STREAMS || self.is_present(id);
         self.write_close(id, close::NORMAL);
+        // The server has the whole time limit to answer.
+        self.timeouts.heard(id, now);
         self.send_now(io, id, now, present);
     }
 
@@ -418,7 +443,7 @@ impl<C: Codec> Worker<'_, C> {
         let Some(times) = exchange.request else { return };
         let target = self.setup.mix.target(times.target);
         if target.is_endless() && matches!(self.source, Source::Quiet) {
-            return self.complete_endless(io, id, now);
+            return self.complete_endless(io, id, now, true);
         }
         if C::STREAMS {
             return self.response_complete(io, id, now, present);

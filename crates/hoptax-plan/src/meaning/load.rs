@@ -64,7 +64,7 @@ pub(super) fn read(
         let busy = Busy::of(upstream, targets);
         axes.short = timed.then(|| busy.total());
         axes.check_rates(reader, busy);
-        axes.check_search(reader);
+        axes.check_search(reader, setting);
         retry::check(reader, &axes.retry, targets);
         http::check_targets(reader, &axes.http, targets);
         http::check_streams(reader, &axes.http, &axes.streams, &axes.connections, &axes.keepalive);
@@ -365,10 +365,12 @@ impl Axes {
         }
     }
 
-    fn check_search(&self, reader: &mut Reader<'_>) {
+    fn check_search(&self, reader: &mut Reader<'_>, setting: &Setting<'_>) {
         let Some(search) = &self.search else { return };
         if self.rate.iter().all(|rate| rate.value.is_none()) {
             search::check_connections(reader, &search.value, &self.connections);
+            let is_built_in = matches!(setting.upstream.value, Upstream::BuiltIn(_));
+            search::check_times(reader, search, setting.targets, is_built_in);
             return;
         }
         for duration in &self.duration {

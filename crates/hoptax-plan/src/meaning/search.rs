@@ -4,7 +4,8 @@ use super::reader::Reader;
 use crate::error::{Place, Sources};
 use crate::raw::{Placed, RawLoad, RawSearch, SearchedText, Time};
 use crate::units::{self, UnitError, show_duration, show_rate};
-use crate::{Objective, Search, objective};
+use crate::{Objective, Search, Target, Term, objective};
+use hoptax_format::messages::StreamKind;
 use hoptax_format::spec::Rate;
 use std::time::Duration;
 
@@ -117,6 +118,33 @@ pub(super) fn check_connections(reader: &mut Reader<'_>, search: &Search, typed:
     for Placed { place, value } in typed.iter().filter(|typed| f64::from(typed.value) != search.to) {
         let message = format!("the search opens up to {} connections, and not {value}", search.to);
         reader.fault(*place, message, format!("write `connections: {}`", search.to));
+    }
+}
+
+/// Checks in a closed loop that messages have the times that the objectives limit. Only the built-in upstream
+/// writes when a message was due.
+pub(super) fn check_times(
+    reader: &mut Reader<'_>,
+    search: &Placed<Search>,
+    targets: &[Target],
+    is_built_in: bool,
+) {
+    let mut terms = search.value.objectives.iter().flat_map(|objective| &objective.terms);
+    let has_times = |target: &Target| {
+        target.stream.is_some_and(|stream| match stream.kind {
+            StreamKind::BothWays => true,
+            StreamKind::ServerStream => is_built_in,
+            StreamKind::ClientStream => false,
+        })
+    };
+    if terms.any(|term| matches!(term, Term::Time { .. })) && !targets.iter().any(has_times) {
+        let message = "the search limits times of messages, but these streams have none";
+        let help = if is_built_in {
+            "limit only `errors` in `slo`, or use streams whose messages the upstream sends"
+        } else {
+            "limit only `errors` in `slo`, or use the built-in upstream, or messages that it sends back"
+        };
+        reader.fault(search.place, message, help);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct RawUpstreamEvents {
     /// Number of writes that each event is sent in. Not with `per_write`. Default: 1.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) split: Option<Placed<u32>>,
-    /// Time between comments that keep the connection open. Default: none.
+    /// Time without data after which the upstream sends a comment. Default: none.
     pub(crate) heartbeat: Option<Placed<Time>>,
 }
 

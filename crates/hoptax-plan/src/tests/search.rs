@@ -52,6 +52,25 @@ fn a_closed_loop_of_streams_searches_for_connections() {
 }
 
 #[test]
+fn a_search_for_connections_needs_times_of_messages() {
+    let shown = |kind: &str, upstream: &str, slo: &str| {
+        let target = format!("target: {{ path: /a, websocket: {{ kind: {kind}, every: 10ms }} }}");
+        let search = format!("search: {{ slo: \"{slo}\", from: 10, to: 900 }}");
+        let load = format!("load: [{{ loop: closed, connections: 900, {search} }}]");
+        let result = parsed(&format!("{upstream}\n{target}\ngateways: []\n{load}\n"), &[]);
+        result.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    let running = "upstream: { url: \"http://127.0.0.1:8081\" }";
+    for (kind, upstream, slo) in
+        [("echo", running, "p99 < 9ms"), ("push", "", "p99 < 9ms"), ("push", running, "errors < 1%")]
+    {
+        assert_eq!(shown(kind, upstream, slo), "", "{kind} {upstream} {slo}");
+    }
+    let refused = shown("push", running, "p99 < 9ms");
+    assert!(refused.contains("the search limits times of messages"), "{refused}");
+}
+
+#[test]
 fn a_frontier_is_one_search_with_several_objectives() {
     let texts = |typed: &str| -> Vec<String> {
         let (_, search) = search(&format!("{typed} from: 100/s, to: 1000/s"), ", duration: 5s");

@@ -94,7 +94,7 @@ pub struct UpstreamEvents {
     /// Number of writes that an event is sent in, one after another; at least 1. More than one only if
     /// `per_write` is 1.
     pub split: u32,
-    /// Time between comments that keep the connection open. Absent if there are none.
+    /// Time without data after which the upstream sends a comment. Absent if it sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
 }

@@ -345,7 +345,7 @@ mod tests {
         let summary = &model.summary[0];
         assert!(summary.sentence.starts_with("a<b adds 50 µs ("), "{}", summary.sentence);
         assert!(summary.sentence.ends_with(" to each message at 4 connections."), "{}", summary.sentence);
-        assert!(summary.details[0].starts_with("For whole calls, it adds 50"), "{:?}", summary.details);
+        assert!(summary.details[0].starts_with("For whole streams, it adds 50"), "{:?}", summary.details);
     }
 
     #[test]

@@ -95,6 +95,9 @@ impl Pairs {
         } else if io.unsent(token) == 0 {
             source.paused = false;
             io.resume(client);
+        } else {
+            // The client can be paused since before the pair was added.
+            source.paused = true;
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Events {
     data: Vec<u8>,
     /// The text of the current write.
     text: Vec<u8>,
+    /// Whose text it is: when the stream's head was due, its first event, and the first event of the write.
+    text_of: Option<(u64, u64, u64)>,
 }
 
 /// The events of one response.
@@ -108,6 +110,7 @@ impl Events {
             answers: Answers::of_events(headers, stamps)?,
             data,
             text: Vec::new(),
+            text_of: None,
         })
     }
 
@@ -161,6 +164,18 @@ impl Events {
             return (&HEARTBEAT[stream.sent..], false);
         }
         let after = self.end_of_write(stream);
+        // The parts of a long text are sent one by one, and making it again for each would take long.
+        let text_of = Some((stream.begun, stream.from, stream.number));
+        if self.text_of != text_of {
+            self.text_of = text_of;
+            self.write_text(stream, after);
+        }
+        let end = end_of_part(self.text.len(), self.split, stream.sent);
+        (&self.text[stream.sent..end], after >= self.count && end == self.text.len())
+    }
+
+    /// Makes the text of the next write, which ends before the event `after`.
+    fn write_text(&mut self, stream: &EventStream, after: u64) {
         self.text.clear();
         for number in stream.number..after {
             let stamp = Stamp { number, due: self.due(stream, number) };
@@ -169,8 +184,6 @@ impl Events {
             }
             write_event(&mut self.text, Some(number), &self.data);
         }
-        let end = end_of_part(self.text.len(), self.split, stream.sent);
-        (&self.text[stream.sent..end], after >= self.count && end == self.text.len())
     }
 
     /// Number of the first event after the next write.
@@ -379,6 +392,18 @@ mod tests {
             assert_eq!(complete, u64::from(sent.len() == whole.len()));
         }
         assert_eq!((sent, events.next(&stream, 5 * MS)), (whole, Next::Wait(25 * MS)));
+    }
+
+    #[test]
+    fn the_text_of_a_write_is_made_once() {
+        let mut events = events(&UpstreamEvents { split: 4, ..USUAL });
+        let (mut stream, other) = (begun(0, 0), begun(0, 7));
+        let length = events.part(&stream, Next::Send).0.len();
+        events.sent(&mut stream, length, Next::Send, 5 * MS);
+        events.text[length] = b'!';
+        assert_eq!(events.part(&stream, Next::Send).0[0], b'!', "the same text");
+        assert_ne!(events.part(&other, Next::Send).0, b"", "another stream had its turn");
+        assert_ne!(events.part(&stream, Next::Send).0[0], b'!', "the text is made again");
     }
 
     #[test]

@@ -144,3 +144,17 @@ fn a_slow_reader_misses_messages_of_all() {
     slow.close();
     fast.close();
 }
+
+#[test]
+fn clients_that_leave_during_a_message_are_counted_once() {
+    let upstream = start(&pushing(ENDLESS, MILLISECOND / 10, true, 40));
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::open(&upstream, "/feed", "")).collect();
+    for client in &mut clients {
+        client.next_stamp();
+    }
+    // The clients have not read everything, so that their connections are reset.
+    drop(clients);
+    eventually(&upstream, |found| found.cut >= 20);
+    let found = counts(&upstream).instances[0].websockets;
+    assert_eq!(found.map(|found| (found.opened, found.cut)), Some((20, 20)));
+}

@@ -78,7 +78,10 @@ pub(super) fn first(side: &Side<'_>) -> Outcome {
     if !stream.arrives(EVENT.len()) {
         return Err(Deviation::new("the first event does not arrive before the second is sent"));
     }
-    Ok(())
+    match Stream::body(&stream.link).bytes == EVENT {
+        true => Ok(()),
+        false => Err(Deviation::new("other bytes arrive instead of the first event")),
+    }
 }
 
 pub(super) fn each(side: &Side<'_>) -> Outcome {

@@ -284,7 +284,10 @@ pub(super) fn server_close(side: &Side<'_>) -> Outcome {
 pub(super) fn silence(side: &Side<'_>) -> Outcome {
     let mut socket = Socket::open(side, "/echo")?;
     socket.link.until(side.silence, |link| link.is_over || !link.input.is_empty());
-    if socket.link.is_over || !socket.link.input.is_empty() {
+    if !socket.link.input.is_empty() {
+        return Err(Deviation(format!("a frame that nobody sent arrives within {:?}", side.silence)));
+    }
+    if socket.link.is_over {
         return Err(Deviation(format!("the connection ends within {:?} of silence", side.silence)));
     }
     let message = Frame::new(Opcode::Text, WELCOME);

@@ -15,6 +15,9 @@ const HEAD: Fields = &[("content-type", "text/event-stream")];
 /// The head of a response over HTTP/1.1 whose body is in chunks.
 const CHUNKED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+/// The head of such a response whose body is compressed.
+const ENCODED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: \
+                         gzip\r\ntransfer-encoding: chunked\r\n\r\n";
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn stamp(number: u64, due: u64) -> String {
@@ -354,6 +357,34 @@ fn an_endless_stream_that_never_answers_has_no_outcome() {
 }
 
 #[test]
+fn the_time_limits_of_a_stream_end_with_it() {
+    // The load waits for the plain responses for longer than a stream may take to begin.
+    let server = Server::new(|mut socket: TcpStream, _| {
+        let mut seen = [0; 11];
+        while let Ok(11) = socket.peek(&mut seen) {
+            if !request(&mut socket) {
+                return;
+            }
+            if seen != *b"GET /events" {
+                let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n");
+                thread::sleep(Duration::from_millis(500));
+                let _ = socket.write_all(b"ok");
+            }
+        }
+    });
+    let plain = TargetSpec {
+        name: "plain".to_owned(),
+        ..TargetSpec::only("GET", "/plain", vec![("host".to_owned(), "test".to_owned())], Vec::new())
+    };
+    let mut spec = LoadSpec { connections: 8, ..over_http1(&server, target(ENDLESS)) };
+    spec.targets.push(plain);
+    spec.duration_ns = 100 * MILLISECOND;
+    spec.timeouts.first_byte_ns = 250 * MILLISECOND;
+    let counts = load(&spec).counts;
+    assert!(counts.ok > 0 && counts.in_flight > 0, "{counts:?}");
+}
+
+#[test]
 fn a_stream_that_the_server_ends_is_followed_by_another_one() {
     let server = sending(|socket| {
         thread::sleep(Duration::from_millis(10));
@@ -382,9 +413,9 @@ fn a_gateway_that_cuts_endless_streams_does_not_end_the_load() {
 #[test]
 fn the_time_limit_begins_again_with_each_event_and_comment() {
     let timeouts = Timeouts::all(100 * MILLISECOND);
-    let slowly = |piece: fn(u64) -> Vec<u8>| {
+    let slowly = |head: &'static [u8], piece: fn(u64) -> Vec<u8>| {
         sending(move |socket| {
-            let mut sent = socket.write_all(CHUNKED);
+            let mut sent = socket.write_all(head);
             for number in 0..12 {
                 thread::sleep(Duration::from_millis(20));
                 sent = sent.and_then(|()| socket.write_all(&piece(number)));
@@ -392,7 +423,13 @@ fn the_time_limit_begins_again_with_each_event_and_comment() {
             sent.and_then(|()| socket.write_all(LAST_CHUNK)).is_ok()
         })
     };
-    for (server, kept) in [(slowly(chunk), true), (slowly(comment), true), (slowly(part), false)] {
+    for (server, kept) in [
+        (slowly(CHUNKED, chunk), true),
+        (slowly(CHUNKED, comment), true),
+        (slowly(CHUNKED, part), false),
+        // There can be events in it.
+        (slowly(ENCODED, part), true),
+    ] {
         let spec = LoadSpec { timeouts, ..until_done(3, over_http1(&server, target(UNKNOWN))) };
         retry_if_disturbed(|| {
             let counts = load(&spec).counts;

@@ -284,6 +284,16 @@ fn a_refused_handshake_fails_its_check() {
 }
 
 #[test]
+fn a_refusal_that_a_check_asks_for_loses_no_messages() {
+    let response = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno";
+    let server = Server::new(answer(response, Duration::ZERO));
+    let checks = vec![Check::Status(vec![(403, 403)])];
+    let record = load(&over(&server, TargetSpec { checks, ..pushed() }));
+    let counts = messages(&record).counts;
+    assert_eq!((record.counts.ok, counts.refused, counts.lost), (SOCKETS, SOCKETS, 0), "{counts:?}");
+}
+
+#[test]
 fn a_wrong_answer_to_the_handshake_is_a_failure() {
     let wrong = b"HTTP/1.1 101 Switching Protocols\r\nsec-websocket-accept: guess\r\n\r\n\x82\x00";
     let server = Server::new(answer_once(wrong));
@@ -399,6 +409,22 @@ fn the_client_closes_endless_websockets_when_the_measured_time_ends() {
         let counts = messages(&record).counts;
         assert!(counts.received > 0 && counts.lost == 0 && counts.cut == 0, "{counts:?}");
     }
+}
+
+#[test]
+fn the_server_has_the_whole_time_limit_to_answer_a_close_frame() {
+    let server = accepting("", |socket| {
+        socket.send(Opcode::Binary, &message(0));
+        socket.drain();
+        thread::sleep(Duration::from_millis(300));
+        socket.close(close::NORMAL);
+    });
+    let spec = LoadSpec { requests: None, ..over(&server, target(StreamKind::ServerStream, ENDLESS, 0)) };
+    let spec = LoadSpec { timeouts: Timeouts::all(400 * MILLISECOND), ..spec };
+    retry_if_disturbed(|| {
+        let counts = load(&LoadSpec { duration_ns: 200 * MILLISECOND, ..spec.clone() }).counts;
+        seen((counts.ok, counts.ended_by_client) == (3, 3), || format!("{counts:?}"))
+    });
 }
 
 #[test]

@@ -12,8 +12,12 @@ use hoptax_wire::websocket::{self, Decoder, Opcode, Side, mask, write_frame};
 enum Behaviour {
     /// Sends each message back, and answers the close frame.
     Echo,
+    /// As `Echo`, but the stream ends in a frame after the close frame.
+    EchoAndEnd,
     /// Ends the stream when the first message has arrived.
     End,
+    /// Accepts the handshake and ends the stream at once.
+    EndAtOnce,
     /// Resets the stream when the first message has arrived.
     Reset,
     /// Answers the handshake with status 403.
@@ -79,7 +83,11 @@ fn serve(mut socket: TcpStream, config: Config, behaviour: Behaviour) {
                         wire.send_head(stream.id, &refused, &[], true, &mut out);
                         continue;
                     }
-                    wire.send_head(stream.id, &accepted, &[], false, &mut out);
+                    let ends = behaviour == Behaviour::EndAtOnce;
+                    wire.send_head(stream.id, &accepted, &[], ends, &mut out);
+                    if ends {
+                        continue;
+                    }
                     let decoder = Decoder::new(Side::Client, false);
                     sockets.insert(stream.id, Socket { decoder, message: Vec::new() });
                 }
@@ -90,14 +98,20 @@ fn serve(mut socket: TcpStream, config: Config, behaviour: Behaviour) {
                         Behaviour::Echo => {
                             wire.send_data(stream.id, &frames, is_closed, &mut out);
                         }
+                        Behaviour::EchoAndEnd => {
+                            wire.send_data(stream.id, &frames, false, &mut out);
+                            if is_closed {
+                                wire.send_data(stream.id, b"", true, &mut out);
+                            }
+                        }
                         Behaviour::End => {
                             wire.send_data(stream.id, b"", true, &mut out);
                         }
-                        Behaviour::Reset | Behaviour::Refuse => {
+                        Behaviour::Reset | Behaviour::Refuse | Behaviour::EndAtOnce => {
                             wire.reset(stream.id, Code::CANCEL, &mut out);
                         }
                     }
-                    if is_closed || behaviour != Behaviour::Echo {
+                    if is_closed || !matches!(behaviour, Behaviour::Echo | Behaviour::EchoAndEnd) {
                         sockets.remove(&stream.id);
                     }
                 }
@@ -141,6 +155,14 @@ fn many_websockets_share_a_connection() {
 }
 
 #[test]
+fn a_stream_that_ends_after_the_close_frame_makes_room_for_another_one() {
+    let server = accepting(willing(), Behaviour::EchoAndEnd);
+    let record = load(&over(&server, 0));
+    let counts = &record.counts;
+    assert_eq!((counts.ok, record.lifetime.opened), (SOCKETS, 2), "{counts:?}");
+}
+
+#[test]
 fn frames_wait_for_a_window() {
     // A window holds a part of a message.
     let server = accepting(Config { window: 100, ..willing() }, Behaviour::Echo);
@@ -153,7 +175,11 @@ fn frames_wait_for_a_window() {
 
 #[test]
 fn a_stream_that_ends_without_a_close_frame_is_cut() {
-    for (behaviour, text) in [(Behaviour::End, "without a close frame"), (Behaviour::Reset, "(CANCEL)")] {
+    for (behaviour, text) in [
+        (Behaviour::End, "without a close frame"),
+        (Behaviour::EndAtOnce, "without a close frame"),
+        (Behaviour::Reset, "(CANCEL)"),
+    ] {
         let server = accepting(willing(), behaviour);
         let record = load(&over(&server, 0));
         let counts = &record.counts;

@@ -64,9 +64,9 @@ fn about(gateway: &str, analysis: &Analysis, message: &str) -> (String, Vec<Stri
     let added = match added_to_messages(latency, analysis, message) {
         Some(to_messages) => {
             // Streams that the client ends have no response time.
-            let has_calls = latency.tax.as_ref().is_some_and(|tax| tax.added_p50.is_some());
-            let of_calls = has_calls.then(|| format!("For whole calls, it {added}."));
-            details.splice(0..0, of_calls.into_iter().chain(added_to_first_byte(latency)));
+            let has_whole = latency.tax.as_ref().is_some_and(|tax| tax.added_p50.is_some());
+            let of_whole = has_whole.then(|| format!("For whole streams, it {added}."));
+            details.splice(0..0, of_whole.into_iter().chain(added_to_first_byte(latency)));
             to_messages
         }
         None => added,

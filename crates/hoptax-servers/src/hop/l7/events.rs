@@ -56,10 +56,18 @@ impl Altered {
             let (read, rest) = input.split_at(consumed);
             self.part.extend_from_slice(read);
             input = rest;
-            if step == Step::Event {
-                self.pass(client, holds, to);
+            match step {
+                Step::Event => self.pass(client, holds, to),
+                Step::Comment if self.has_only_a_comment() => to.append(&mut self.part),
+                _ => {}
             }
         }
+    }
+
+    /// True if no event has begun and none waits. A comment then passes at once, because clients would
+    /// otherwise give a silent connection up.
+    fn has_only_a_comment(&self) -> bool {
+        !self.is_merged && self.waiting.is_empty() && self.part.trim_ascii_start().starts_with(b":")
     }
 
     /// Handles a whole event.
@@ -163,6 +171,16 @@ mod tests {
                 let expected = [before.clone(), at_end.clone()];
                 assert_eq!(passed(*faults, &body, piece), expected, "{faults:?} {piece}");
             }
+        }
+    }
+
+    #[test]
+    fn comments_pass_between_events() {
+        let faults = HopFaults { drop: 1.0, ..HopFaults::default() };
+        let body = b": one\n\n: two\n\ndata: a\n: in an event\n\n: three\n\n";
+        for piece in 1..=body.len() {
+            let expected = [": one\n\n: two\n: three\n".to_owned(), "\n".to_owned()];
+            assert_eq!(passed(faults, body, piece), expected, "{piece}");
         }
     }
 

@@ -260,7 +260,7 @@ impl Server<'_> {
     pub(super) fn send_ready(&mut self, io: &mut impl Sockets, token: Token, mut http2: Box<Http2>) {
         if self.connections[token.index()].state != State::Http2 {
             // The client violated the protocol.
-            self.counts.left.add(http2.event_streams());
+            self.count_left(&mut http2);
             if self.flush_frames(io, token) {
                 self.settle(io, token);
             }
@@ -275,8 +275,7 @@ impl Server<'_> {
                 self.respond(token, &mut http2, exchange, now);
             }
             if !self.flush_frames(io, token) {
-                self.counts.left.add(http2.event_streams());
-                return;
+                return self.count_left(&mut http2);
             }
             let is_slow = io.unsent(token) > HIGH_WATER;
             if is_slow {
@@ -289,6 +288,12 @@ impl Server<'_> {
         }
         self.connections[token.index()].http2 = Some(http2);
         self.settle_http2(io, token);
+    }
+
+    /// Counts the streams of events and the WebSockets of a connection that fails.
+    fn count_left(&self, http2: &mut Http2) {
+        self.counts.left.add(http2.event_streams());
+        self.counts.cut.add(http2.end_websockets());
     }
 
     /// Appends the next part of a response to the output.

@@ -163,6 +163,7 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         self.count_abandoned(token);
         self.count_cut(token);
+        self.connections[token.index()].peer_ended = true;
         if result.is_err() {
             self.forget(token);
             return AfterEnd::Close;
@@ -170,7 +171,6 @@ impl<L: Sockets> Handler<L> for Server<'_> {
         if self.end_events(token) {
             return AfterEnd::Close;
         }
-        self.connections[token.index()].peer_ended = true;
         // A peer that has ended its side may still wait for responses. These are delayed responses, and
         // responses to input that has not been read yet.
         self.settle(io, token);

@@ -276,6 +276,8 @@ impl<'a> Server<'a> {
     }
 
     pub(super) fn forget(&mut self, token: Token) {
+        // Sending can fail before the loop reports that the client has left.
+        self.count_cut(token);
         let connection = &mut self.connections[token.index()];
         // A new generation invalidates the connection's timers. It also makes the callers of this function
         // discard the input that they would keep.

@@ -14,8 +14,9 @@ use hoptax_wire::http1::{Framing, RequestHead};
 use std::cmp::Reverse;
 use std::mem;
 
-/// Number of messages of a group after which other connections get their turn.
+/// Number of messages of a group, and of sends, after which other connections get their turn.
 const MOST_PASSES: usize = 16;
+const MOST_SENDS: usize = 4096;
 
 impl Server<'_> {
     /// Answers a request that asks for a WebSocket. `input` is the request's head. Returns false if it asks
@@ -176,7 +177,7 @@ impl Server<'_> {
     pub(super) fn send_to_group(&mut self, io: &mut impl Sockets, place: u32, now: u64) {
         let spec = self.websockets.settings.spec(place);
         let mut members = mem::take(&mut self.websockets.groups[place as usize].members);
-        let mut passes = 0;
+        let (mut passes, mut sends) = (0, 0);
         let next = loop {
             let group = &mut self.websockets.groups[place as usize];
             if members.is_empty() {
@@ -189,10 +190,11 @@ impl Server<'_> {
             if stamp.due > now {
                 break Some(stamp.due);
             }
-            if passes == MOST_PASSES {
+            if passes == MOST_PASSES || sends >= MOST_SENDS {
                 break Some(now + 1);
             }
             (group.push.number, passes) = (group.push.number + 1, passes + 1);
+            sends += members.len();
             let deflates = group.deflates;
             self.send_message(io, &mut members, stamp, deflates);
         };
