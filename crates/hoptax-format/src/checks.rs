@@ -15,6 +15,8 @@ pub struct CheckError {
 
 /// Valid status codes of final responses (RFC 9110 §15).
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=999;
+/// Status of the answer to an accepted handshake of a WebSocket. Other 1xx responses are not final.
+const SWITCHED: u16 = 101;
 
 /// Validates a check: it must be executable, and at least one response must be able to pass it.
 ///
@@ -30,7 +32,7 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
         Check::Status(ranges) => {
             for (low, high) in ranges {
                 for status in [low, high] {
-                    if !STATUSES.contains(status) {
+                    if !STATUSES.contains(status) && *status != SWITCHED {
                         let help = "use 200 to 599, at most 999";
                         return wrong(format!("{status} is not the status of a response"), help);
                     }

@@ -51,7 +51,8 @@ fn each_connection_has_its_own_schedule() {
         client.send(Opcode::Text, b"hello");
         client.send(Opcode::Ping, b"there?");
         let (mut stamps, mut pongs) = (Vec::new(), 0);
-        while stamps.len() < 30 {
+        // Messages that were sent before the ping come before its answer.
+        while stamps.len() < 30 || pongs == 0 {
             match client.next().expect("a message") {
                 (Opcode::Binary, message) => stamps.push(Stamp::read(&message).expect("a stamp")),
                 other => {
@@ -62,7 +63,7 @@ fn each_connection_has_its_own_schedule() {
         }
         let first = stamps[0].due;
         let expected = |number| Stamp { number, due: first + number * 5 * MILLISECOND };
-        assert_eq!(stamps, (0..30).map(expected).collect::<Vec<_>>());
+        assert_eq!(stamps, (0..stamps.len() as u64).map(expected).collect::<Vec<_>>());
         assert_eq!(pongs, 1);
     }
     clients.into_iter().for_each(Client::close);

@@ -16,6 +16,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Time without a message in the cases of silence, unless `--silence` says otherwise.
+const USUAL_SILENCE: Duration = Duration::from_secs(2);
+
 /// Check that packs use equal settings and answer as direct does
 ///
 /// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends it and
@@ -51,9 +54,9 @@ pub(super) struct Args {
     /// Compare only WebSockets
     #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http", "grpc", "events"])]
     websocket: bool,
-    /// With --events or --websocket: time in which nothing is sent in the case of silence
-    #[arg(long, default_value = "2s", value_parser = units::duration, value_name = "TIME")]
-    silence: Duration,
+    /// With --events or --websocket: time in which nothing is sent in the case of silence [default: 2s]
+    #[arg(long, value_parser = units::duration, value_name = "TIME")]
+    silence: Option<Duration>,
     #[arg(long, help = help::JSON)]
     json: bool,
     #[arg(long, value_name = "DIR", help = help::PACKS)]
@@ -118,9 +121,14 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         let chosen = self.chosen(&packs)?;
+        if self.silence.is_some() && !self.events && !self.websocket {
+            let text = "--silence belongs to the cases of --events and --websocket; add one of them";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        let silence = self.silence.unwrap_or(USUAL_SILENCE);
         let scope = match (self.grpc, self.settings, self.answers) {
-            _ if self.events => Scope::Events(self.silence),
-            _ if self.websocket => Scope::WebSockets(self.silence),
+            _ if self.events => Scope::Events(silence),
+            _ if self.websocket => Scope::WebSockets(silence),
             (true, ..) => Scope::Calls,
             (_, true, _) => Scope::Settings,
             (.., true) => Scope::Answers,

@@ -1,7 +1,6 @@
 //! Server-sent events: when they arrive, and whether they are unchanged.
 
-use super::NOTICE;
-use super::link::{Body, Head, Link, Side, value_of};
+use super::link::{Body, Head, Link, NOTICE, Side, value_of};
 use super::script::{ENDS, EVENT, HEARTBEAT, MARKED, STEPS};
 use crate::conformance::http2::side::{Deviation, Outcome};
 use hoptax_wire::events::{LAST_EVENT_ID, MEDIA_TYPE};

@@ -8,6 +8,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+/// Time in which the upstream must notice that a client has left.
+pub(super) const NOTICE: Duration = Duration::from_secs(1);
 /// Pause between two looks at what the upstream has seen, and the longest wait of a read.
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -22,9 +22,6 @@ use std::time::Duration;
 /// difference.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Time in which the upstream must notice that a client has left.
-const NOTICE: Duration = Duration::from_secs(1);
-
 /// One rule of server-sent events or of WebSockets.
 #[derive(Clone, Copy)]
 pub struct MessagesCase {

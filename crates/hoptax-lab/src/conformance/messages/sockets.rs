@@ -1,7 +1,6 @@
 //! WebSockets: the handshake, messages, and how they end.
 
-use super::NOTICE;
-use super::link::{Frame, Frames, Head, Link, Side, value_of};
+use super::link::{Frame, Frames, Head, Link, NOTICE, Side, value_of};
 use super::script::{CLOSED, LAST, PING, REFUSED, SUBPROTOCOL, WELCOME};
 use super::state::Seen;
 use crate::conformance::cases::text;
