@@ -1,7 +1,7 @@
 //! Server-sent events: the event stream format of the WHATWG HTML standard, section 9.2.6.
 //!
-//! A stream is a sequence of lines that end with CR, LF or CRLF. An empty line ends an event. An event without
-//! a `data` line is none, such as a comment that keeps the connection open.
+//! A stream is a sequence of lines that end with CR, LF or CRLF. An empty line ends an event. An event
+//! without a `data` line is none, such as a comment that keeps the connection open.
 
 use memchr::memchr2;
 use std::ops::Range;

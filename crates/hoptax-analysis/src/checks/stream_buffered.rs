@@ -22,7 +22,7 @@ pub(super) const TOGETHER: f64 = 0.01;
 /// Limit for the gateway's share ÷ direct's largest share. A busy client reads several messages at a time,
 /// too, and then direct's share scatters by about a half.
 const MORE: f64 = 2.0;
-/// Limit for the time by which the first message is late ÷ direct's mean time between messages. A buffered
+/// Limit for how late the first message is ÷ direct's mean time between messages. A buffered
 /// message arrives when a later one is due. The limit is below 1, because messages are not sent exactly when
 /// they are due.
 const LATE: f64 = 0.9;

@@ -28,7 +28,7 @@ pub(super) fn plain_headers(headers: &[(String, String)]) -> Vec<(String, String
     let is_plain = |(name, value): &&(String, String)| {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let asks_for_events = is("accept") && value.eq_ignore_ascii_case(EVENTS);
-        !asks_for_events && !(is_socket && of_handshake.iter().any(|other| is(other)))
+        !(asks_for_events || is_socket && of_handshake.iter().any(|other| is(other)))
     };
     headers.iter().filter(is_plain).cloned().collect()
 }

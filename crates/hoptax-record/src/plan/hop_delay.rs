@@ -45,8 +45,8 @@ pub struct HopFaults {
     /// Share of the events that `hop-l7` merges with the next event into one, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero_share")]
     pub merge: f64,
-    /// Number of events that `hop-l7` collects and then sends together, after the first event of a response. 0
-    /// if it collects none.
+    /// Number of events that `hop-l7` collects and then sends together, after the first event of a response.
+    /// 0 if it collects none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bunch: u32,
     /// Share of the handshakes of WebSockets that `hop-l7` answers with status 502, 0 to 1.

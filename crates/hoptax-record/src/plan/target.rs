@@ -48,9 +48,9 @@ pub struct Target {
     /// Whether requests are gRPC calls. The body is then the message, without its prefix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
-    /// The messages of a gRPC call, of a response with server-sent events, or of a WebSocket. Absent for other
-    /// requests, and for calls with one message in each direction. The body of a WebSocket is the client's
-    /// message; its method and headers are those of the handshake.
+    /// The messages of a gRPC call, of a response with server-sent events, or of a WebSocket. Absent for
+    /// other requests, and for calls with one message in each direction. The body of a WebSocket is the
+    /// client's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
     /// The message of a gRPC call whose body is JSON. Absent if the body is the message.
@@ -106,8 +106,8 @@ impl Target {
         }
     }
 
-    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those of
-    /// a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
+    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those
+    /// of a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
         let is_filler = matches!(self.body, Some(Body::Size(_)) | None);
         let content = match &self.encoded {

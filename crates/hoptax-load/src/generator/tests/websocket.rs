@@ -436,7 +436,7 @@ fn the_time_limit_does_not_run_while_the_client_waits() {
         let record = load(&LoadSpec { timeouts: Timeouts::all(100 * MILLISECOND), ..spec });
         seen(record.counts.ok == 3, || format!("{:?}", record.counts))
     });
-    let silent = accepting("", |socket| socket.drain());
+    let silent = accepting("", Socket::drain);
     let spec = over(&silent, target(StreamKind::BothWays, 3, every_ns));
     let record = load(&LoadSpec { timeouts: Timeouts::all(100 * MILLISECOND), ..spec });
     assert_eq!(record.counts.timeouts, SOCKETS, "{:?}", record.counts);

@@ -6,7 +6,7 @@ use hoptax_wire::websocket::close;
 
 /// What the sender of a message removes from its end, and the receiver adds (RFC 7692, section 7.2).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
-/// Number of bytes by which the output grows.
+/// Number of bytes that the output grows at a time.
 const PIECE: usize = 16 * 1024;
 
 #[derive(Debug)]
