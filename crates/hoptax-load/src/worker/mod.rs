@@ -512,7 +512,7 @@ impl<'a, C: Codec> Worker<'a, C> {
                 (self.connection_of(exchange), cause, text)
             }
             // The time limit is for the server.
-            Expired::Total(exchange) if self.waits_for_itself(exchange, now) => {
+            Expired::Total(exchange) if self.waits_for_itself(exchange) => {
                 return self.timeouts.sending(exchange, now);
             }
             Expired::Total(exchange) => {

@@ -461,14 +461,15 @@ impl<C: Codec> Worker<'_, C> {
         self.fail(io, self.connection_of(id), now, cause, text);
     }
 
-    /// True if an exchange with streams waits for nothing but the time of its own next message.
-    pub(super) fn waits_for_itself(&self, id: ExchangeId, now: u64) -> bool {
+    /// True if an exchange with streams waits for nothing but its own next message. The message may be due
+    /// already: time limits are looked at before messages are sent.
+    pub(super) fn waits_for_itself(&self, id: ExchangeId) -> bool {
         let exchange = &self.exchanges[id.index()];
         let (Some(messages), Some(times)) = (&self.messages, exchange.request) else { return false };
         let Some(stream) = &self.setup.mix.target(times.target).stream else { return false };
         let talk = &messages.talks[id.index()];
         let is_answered = talk.received.different() >= u64::from(talk.sent);
         let is_our_turn = stream.spec.kind == StreamKind::ClientStream || is_answered;
-        exchange.in_flight && is_our_turn && talk.due.is_some_and(|due| due > now)
+        exchange.in_flight && is_our_turn && talk.due.is_some() && talk.rest.is_empty()
     }
 }

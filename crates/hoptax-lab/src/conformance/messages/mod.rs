@@ -3,6 +3,7 @@
 //! the gateway.
 
 mod events;
+mod frames;
 mod link;
 mod script;
 mod sockets;

@@ -1,6 +1,7 @@
 //! What the scripted upstream answers on one connection.
 
-use super::link::{Frame, Frames, Head, is_temporary, value_of};
+use super::frames::{Frame, Frames};
+use super::link::{Head, is_temporary, value_of};
 use super::state::Shared;
 use hoptax_load::websocket::accept;
 use hoptax_wire::websocket::{ACCEPT, EXTENSIONS, KEY, Opcode, Side};

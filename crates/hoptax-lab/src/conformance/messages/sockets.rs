@@ -1,6 +1,7 @@
 //! WebSockets: the handshake, messages, and how they end.
 
-use super::link::{Frame, Frames, Head, Link, NOTICE, Side, value_of};
+use super::frames::{Frame, Frames};
+use super::link::{Head, Link, NOTICE, Side, value_of};
 use super::script::{CLOSED, LAST, PING, REFUSED, SUBPROTOCOL, WELCOME};
 use super::state::Seen;
 use crate::conformance::cases::text;

@@ -1,7 +1,7 @@
 //! What the scripted upstream has seen, by number of the request, and what it waits for. Its connections and
 //! the cases share this state.
 
-use super::link::Frame;
+use super::frames::Frame;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

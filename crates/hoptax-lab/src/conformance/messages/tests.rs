@@ -1,6 +1,7 @@
 //! Every case, through a proxy that keeps its rule, and through one that does not.
 
-use super::link::{Frame, Frames, Head};
+use super::frames::{Frame, Frames};
+use super::link::Head;
 use super::*;
 use crate::features::Change;
 use hoptax_format::websocket::{KEY_VALUE, OFFERED_DEFLATE};
