@@ -3,11 +3,10 @@
 use super::model::Model;
 use super::prices::PriceList;
 use crate::sections::capacity;
-use crate::sections::messages;
 use crate::sections::starts;
 use crate::words::format::{Scale, grouped};
 use crate::words::sentence;
-use crate::words::text::listed;
+use crate::words::text::{listed, message_word};
 use hoptax_analysis::checks::of_passes;
 use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
@@ -45,7 +44,7 @@ impl Model {
             plan_text: run.plan_text.clone(),
             rounds: rounds(run, &analysis),
             stopped: run.stopped,
-            message: messages::word(&run.plan.targets),
+            message: message_word(&run.plan.targets),
             target: run.plan.describe_targets(),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,

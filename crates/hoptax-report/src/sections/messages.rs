@@ -8,8 +8,8 @@ use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{Cell, added, in_one_line, none, time};
 use crate::words::text::{capital, inline};
 use hoptax_analysis::{Case, Latency, Load};
-use hoptax_format::messages::{Carrier, MessageCounts};
-use hoptax_plan::{Metric, Target};
+use hoptax_format::messages::MessageCounts;
+use hoptax_plan::Metric;
 use hoptax_record::Times;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
@@ -85,15 +85,6 @@ static KINDS: [Kind; 7] = [
         p99: None,
     },
 ];
-
-/// The word for one message: `event` if all streams of these targets carry events.
-pub(crate) fn word(targets: &[Target]) -> &'static str {
-    let mut streams = targets.iter().filter_map(|target| target.stream).peekable();
-    match streams.peek().is_some() && streams.all(|stream| stream.carrier == Carrier::Events) {
-        true => "event",
-        false => "message",
-    }
-}
 
 /// A text about messages, with the word of the run.
 fn about(model: &Model, text: &str) -> String {

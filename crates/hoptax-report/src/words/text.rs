@@ -2,8 +2,9 @@
 
 use crate::words::format::{Scale, number};
 use hoptax_analysis::Load;
+use hoptax_format::messages::Carrier;
 use hoptax_format::spec::{HttpVersion, Retry};
-use hoptax_plan::connections_in_words;
+use hoptax_plan::{Target, connections_in_words};
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 
@@ -147,6 +148,15 @@ pub fn wrapped(text: &str, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// The word for one message: `event` if all streams of these targets carry events.
+pub(crate) fn message_word(targets: &[Target]) -> &'static str {
+    let mut streams = targets.iter().filter_map(|target| target.stream).peekable();
+    match streams.peek().is_some() && streams.all(|stream| stream.carrier == Carrier::Events) {
+        true => "event",
+        false => "message",
+    }
 }
 
 #[cfg(test)]

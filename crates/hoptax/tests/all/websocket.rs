@@ -220,13 +220,13 @@ fn echoes_pass_over_http2() {
     let mut gateways = installed(&["haproxy"], str::to_owned);
     gateways.extend(installed(&["haproxy"], both_legs));
     every_message_passes(&plan(&gateways.join(", "), "messages: 20", load), 8);
-    // On a busy machine, Envoy 1.40 resets a few streams at their end (CONNECT_ERROR).
+    // On each new connection to the upstream, Envoy 1.40 refuses its first WebSockets with 503 or resets them.
     for envoy in installed(&["envoy"], both_legs) {
         let report = measured(&plan(&envoy, "messages: 20", load));
         let case = cases(&report).last().expect("the gateway's");
         let of = |key: &str| case["counts"][key].as_u64().expect("a number");
-        assert!(of("ok") > 20 && of("ok") * 20 >= of("scheduled") * 19, "{}", case["counts"]);
-        assert_eq!(of("ok") + of("resets"), of("scheduled"), "{}", case["counts"]);
+        assert!(of("ok") > 20 && of("ok") * 10 >= of("scheduled") * 9, "{}", case["counts"]);
+        assert_eq!(of("completed") + of("resets"), of("scheduled"), "{}", case["counts"]);
     }
 }
 

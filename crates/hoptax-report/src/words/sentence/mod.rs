@@ -1,11 +1,10 @@
 //! Generates the short answer and the sentences about each gateway from the figures.
 
-use crate::sections::messages::word;
 use crate::words::answer;
 use crate::words::format::Scale;
 use crate::words::over_load;
 use crate::words::tail;
-use crate::words::text::{capital, place, stop, with_interval};
+use crate::words::text::{capital, message_word, place, stop, with_interval};
 use crate::words::void;
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Figures, Finding, Load, Severity, competitors};
@@ -22,7 +21,7 @@ pub(crate) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
     gateways.sort_by(|one, other| tax(&one.label).total_cmp(&tax(&other.label)));
     let has_answer = answer(run, analysis).is_some();
-    let message = word(&run.plan.targets);
+    let message = message_word(&run.plan.targets);
     gateways
         .into_iter()
         .map(|contender| {
@@ -129,7 +128,7 @@ pub(crate) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     let mut void = analysis.findings.iter().filter(is_void).map(|finding| finding.concerns.figures);
     let competitors = competitors(run, &analysis.prices);
     let ranking = analysis.ranking(&competitors)?;
-    let message = word(&run.plan.targets);
+    let message = message_word(&run.plan.targets);
     if let Some(first) = void.next() {
         let holds = first == Figures::Machine && void.all(|figures| figures == Figures::Machine);
         return holds.then(|| answer::order_in_words(&ranking, message));
