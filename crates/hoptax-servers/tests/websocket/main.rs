@@ -108,7 +108,7 @@ fn a_handshake_follows_other_requests() {
     assert!(text.starts_with("HTTP/1.1 200 OK") && at > 100, "{text}");
     let stamp = text[at..].split_once(stamp::HEADER).expect("a stamp").1;
     let Stamp { received, replied } =
-        Stamp::read(&stamp[2..].as_bytes()[..stamp::LENGTH]).expect("two times");
+        Stamp::read(&stamp.as_bytes()[2..][..stamp::LENGTH]).expect("two times");
     assert!(replied >= received + 50_000_000, "{stamp}");
     let expected = [answer(Opcode::Text, b"early"), answer(Opcode::Close, &close::NORMAL.to_be_bytes())];
     assert_eq!(after_head(&response[at..]), expected.concat());

@@ -220,7 +220,7 @@ fn echoes_pass_over_http2() {
     let mut gateways = installed(&["haproxy"], str::to_owned);
     gateways.extend(installed(&["haproxy"], both_legs));
     every_message_passes(&plan(&gateways.join(", "), "messages: 20", load), 8);
-    // On each new connection to the upstream, Envoy 1.40 refuses its first WebSockets with 503 or resets them.
+    // On each new connection to the upstream, Envoy 1.40 refuses the first WebSockets or resets them.
     for envoy in installed(&["envoy"], both_legs) {
         let report = measured(&plan(&envoy, "messages: 20", load));
         let case = cases(&report).last().expect("the gateway's");
