@@ -10,6 +10,7 @@ pub mod clock;
 pub mod field;
 pub mod grpc;
 pub mod histogram;
+pub mod llm;
 pub mod merge;
 pub mod messages;
 pub mod moments;

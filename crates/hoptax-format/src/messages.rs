@@ -3,6 +3,7 @@
 //! Gateways change everything but the content, so number and time are in the content: [`Stamp`].
 
 use crate::histogram::Encoded;
+use crate::llm::{TokenSpec, TokensRecord};
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,10 @@ pub struct StreamSpec {
     /// any number. Only with `server-stream`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fan_out: bool,
+    /// The stream is the response of a language model. The messages are its tokens; events without content
+    /// are none. Only with [`Carrier::Events`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokenSpec>,
 }
 
 /// Value of [`StreamSpec::messages`] if the client does not know how many messages come. None is then lost at
@@ -88,7 +93,15 @@ pub const ENDLESS: u32 = u32::MAX;
 impl StreamSpec {
     /// A stream of gRPC messages, with the clock of another host.
     pub fn grpc(kind: StreamKind, messages: u32, every_ns: u64) -> Self {
-        Self { carrier: Carrier::Grpc, kind, messages, every_ns, same_clock: false, fan_out: false }
+        Self {
+            carrier: Carrier::Grpc,
+            kind,
+            messages,
+            every_ns,
+            same_clock: false,
+            fan_out: false,
+            tokens: None,
+        }
     }
 
     /// Number of messages that the client sends in an exchange. The request of server-sent events is one, and
@@ -246,6 +259,9 @@ pub struct MessagesRecord {
     /// True if the load also had requests without streams, whose messages are not counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
+    /// Streams of tokens. Absent if the load has none, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensRecord>,
 }
 
 /// Numbers of messages that were due in the measured time, whenever their call began. If it is not known when

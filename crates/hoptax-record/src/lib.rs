@@ -437,6 +437,32 @@ impl Deadlines {
     }
 }
 
+/// Requests to the language model that the built-in upstream plays, as it received them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LlmCounts {
+    /// Requests that were read to their end, with those that it refused.
+    pub requests: u64,
+    /// Requests that were refused because they are not right: no JSON, no model, no messages.
+    pub refused: u64,
+    /// Requests with a key: `authorization`, `x-api-key` or `api-key`.
+    pub with_key: u64,
+    /// Responses that are streams.
+    pub streams: u64,
+    /// Streams that were sent to their end.
+    pub ended: u64,
+    /// Tokens sent in streams.
+    pub tokens: u64,
+    /// Streams that clients left before their end.
+    pub left: u64,
+    /// Tokens that were sent in streams that clients left, until the upstream noticed it.
+    pub left_tokens: u64,
+    /// Responses that failed as the plan says, by the name of the kind.
+    pub failures: BTreeMap<String, u64>,
+    /// Number of requests with each top-level field of their JSON. At most 64 fields are counted.
+    pub fields: BTreeMap<String, u64>,
+}
+
 /// Growth of the upstream's ledger between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerDelta {
@@ -479,6 +505,9 @@ pub struct LedgerDelta {
     /// upstream did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_streams_left: Option<u64>,
+    /// Requests to the language model. Absent if there were none, or the upstream did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmCounts>,
     /// Whether the ledger counts only requests. If so, the numbers of connections, bytes and versions are
     /// unknown, although they are zero here.
     #[serde(default)]

@@ -4,7 +4,7 @@
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
 use hoptax_format::stamp::ClockId;
-use hoptax_record::{Deadlines, LedgerDelta};
+use hoptax_record::{Deadlines, LedgerDelta, LlmCounts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -65,6 +65,9 @@ pub struct InstanceCounts {
     /// Streams of events that clients left before their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_streams_left: Option<u64>,
+    /// Requests to the language model. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmCounts>,
     /// WebSockets. Absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub websockets: Option<WebSocketCounts>,

@@ -158,6 +158,7 @@ fn requests_allocate_nothing() {
             answers: Vec::new(),
             streams: if name == STREAMS { vec![of_path] } else { Vec::new() },
             events: (name == EVENTS).then_some(events),
+            llm: None,
             websocket_compression: false,
             grpc_status: None,
         };

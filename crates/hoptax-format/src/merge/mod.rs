@@ -118,7 +118,7 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
         reach: some(|one| one.reach.as_ref())?,
     };
     let mixed = all.iter().any(|one| one.mixed);
-    Ok(Some(MessagesRecord { counts, histograms, mixed }))
+    Ok(Some(MessagesRecord { counts, histograms, mixed, tokens: None }))
 }
 
 /// How the connections of all parts were used. `None` if one of the parts did not record this.

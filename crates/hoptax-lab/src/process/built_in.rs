@@ -331,7 +331,7 @@ fn free_address(address: IpAddr) -> std::io::Result<SocketAddr> {
 fn fault_arguments(faults: &HopFaults) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut give = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate } = *faults;
+    let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate, llm: _ } = *faults;
     for (option, share) in [
         ("--fault-drop", drop),
         ("--fault-repeat", repeat),

@@ -77,7 +77,7 @@ impl Messages {
             headers: Some(Encoded::new(&self.headers)),
             reach: self.reach.as_ref().map(Reach::record),
         };
-        MessagesRecord { counts: self.counts, histograms, mixed }
+        MessagesRecord { counts: self.counts, histograms, mixed, tokens: None }
     }
 
     pub(super) fn sent(&mut self) {

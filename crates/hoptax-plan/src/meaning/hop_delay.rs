@@ -149,6 +149,7 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
     };
     let faults_before = reader.faults.len();
     let faults = HopFaults {
+        llm: None,
         drop: drop.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         repeat: repeat.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         hold: reader.time(hold, Duration::ZERO),

@@ -153,6 +153,7 @@ fn of_running(reader: &mut Reader<'_>, typed: RawEvents) -> StreamSpec {
         every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
         same_clock: false,
         fan_out: false,
+        tokens: None,
     };
     if let Some(place) = place {
         let (length, silence) = (Duration::from_nanos(stream.length_ns()), Duration::ZERO);

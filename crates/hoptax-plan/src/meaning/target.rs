@@ -166,6 +166,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         chunked,
         grpc,
         stream,
+        llm: None,
         encoded,
         descriptors,
         gzip,

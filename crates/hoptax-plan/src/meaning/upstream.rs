@@ -116,6 +116,7 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         // They follow from the plan's targets.
         streams: Vec::new(),
         events,
+        llm: None,
         websocket_compression: false,
         grpc_status,
     };

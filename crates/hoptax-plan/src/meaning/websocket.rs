@@ -59,8 +59,15 @@ pub(super) fn read(
     let messages = messages.map_or(usual, |typed| reader.messages(&typed, "messages"));
     let every = reader.time(every, Duration::ZERO);
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-    let stream =
-        StreamSpec { carrier: Carrier::WebSocket, kind, messages, every_ns, same_clock: false, fan_out };
+    let stream = StreamSpec {
+        carrier: Carrier::WebSocket,
+        kind,
+        messages,
+        every_ns,
+        same_clock: false,
+        fan_out,
+        tokens: None,
+    };
     if let Some(place) = messages_place.filter(|_| stream.is_endless() && every.is_zero())
         && is_push
         && is_known

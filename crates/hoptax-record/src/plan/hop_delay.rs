@@ -59,6 +59,29 @@ pub struct HopFaults {
     /// What `hop-l7` does with the extensions that handshakes offer. Absent if it passes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deflate: Option<HopDeflate>,
+    /// How `hop-l7` treats requests to language models. Absent if it passes them as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<HopLlm>,
+}
+
+/// Faults that AI gateways have, as `hop-l7` plants them. Each can be on or off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HopLlm {
+    /// How long the first event of a stream waits. Later events wait behind it.
+    pub hold_first: Duration,
+    /// Whether streams that the upstream cut get a good end.
+    pub false_end: bool,
+    /// Whether the hop reads the upstream's response to its end after the client has left.
+    pub ignore_abort: bool,
+    /// How many times the hop sends a request again that was answered with 429 or 5xx.
+    pub retry: u32,
+    /// Whether the hop changes the numbers of tokens in responses.
+    pub rewrite_usage: bool,
+    /// Whether the hop adds a field to requests.
+    pub add_field: bool,
+    /// Whether the hop adds a field to responses that are not streamed.
+    pub alter_response: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -11,6 +11,7 @@ mod feature;
 mod gateway;
 mod hop_delay;
 mod host;
+mod llm;
 mod load_point;
 mod objective;
 mod settings;
@@ -25,8 +26,11 @@ pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOS
 pub use gateway::{
     Gateway, GatewayKind, GitBuild, HopKind, PackDriver, ProgramSource, ProgramVersion, Prometheus,
 };
-pub use hop_delay::{HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall};
+pub use hop_delay::{
+    HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopLlm, HopWarming, HopWarmingFall,
+};
 pub use host::{Host, HostKind, LOCAL, Pods, Roles};
+pub use llm::{LlmFailure, LlmFailureKind, LlmRequest, UpstreamLlm};
 pub use load_point::{LoadPoint, Search, connections_in_words};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use settings::{

@@ -1,6 +1,7 @@
 //! Targets, checks of responses, and timeouts.
 
 use super::Body;
+use super::llm::LlmRequest;
 use crate::units::show_duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -53,6 +54,9 @@ pub struct Target {
     /// client's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
+    /// The request to a language model. The body is then the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmRequest>,
     /// The message of a gRPC call whose body is JSON. Absent if the body is the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<EncodedMessage>,
@@ -96,6 +100,7 @@ impl Target {
             chunked: None,
             grpc: false,
             stream: None,
+            llm: None,
             encoded: None,
             descriptors: None,
             gzip: false,
@@ -287,6 +292,7 @@ mod tests {
             chunked: None,
             grpc: false,
             stream: None,
+            llm: None,
             encoded: None,
             descriptors: None,
             gzip: false,

@@ -1,5 +1,6 @@
 //! The upstream, and how to connect to services that already run.
 
+use super::llm::UpstreamLlm;
 use crate::units::{show_duration, show_share, show_sizes};
 use hoptax_format::grpc::Status;
 use hoptax_format::messages::{self, StreamSpec};
@@ -59,6 +60,9 @@ pub struct BuiltInUpstream {
     /// Answer to requests that accept `text/event-stream`. Absent if they get the same answer as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<UpstreamEvents>,
+    /// The language model that it plays. Absent if requests to language models get the same answer as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<UpstreamLlm>,
     /// Whether WebSockets whose client offers to compress messages are compressed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub websocket_compression: bool,
@@ -128,6 +132,7 @@ impl UpstreamEvents {
             every_ns: u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX),
             same_clock: false,
             fan_out: false,
+            tokens: None,
         }
     }
 }
@@ -147,6 +152,7 @@ impl BuiltInUpstream {
             answers: Vec::new(),
             streams: Vec::new(),
             events: None,
+            llm: None,
             websocket_compression: false,
             grpc_status: None,
         }

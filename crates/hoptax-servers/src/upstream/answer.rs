@@ -344,6 +344,7 @@ mod tests {
             answers: Vec::new(),
             streams: Vec::new(),
             events: None,
+            llm: None,
             websocket_compression: false,
             grpc_status: None,
         }

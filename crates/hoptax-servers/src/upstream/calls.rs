@@ -448,6 +448,7 @@ mod tests {
             answers: Vec::new(),
             streams: Vec::new(),
             events: None,
+            llm: None,
             websocket_compression: false,
             grpc_status: None,
         }

@@ -186,6 +186,7 @@ impl Counts {
             deadlines: Some(deadlines),
             events: Some(sum(|one| &one.events)).filter(|events| *events > 0),
             event_streams_left: Some(sum(|one| &one.left)).filter(|left| *left > 0),
+            llm: None,
             websockets: Some(WebSocketCounts {
                 opened: sum(|one| &one.websockets),
                 cut: sum(|one| &one.cut),

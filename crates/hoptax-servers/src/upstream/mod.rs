@@ -273,6 +273,7 @@ mod tests {
             answers: Vec::new(),
             streams: Vec::new(),
             events: None,
+            llm: None,
             websocket_compression: false,
             grpc_status: None,
         }

@@ -32,6 +32,7 @@ fn settings() -> BuiltInUpstream {
         answers: Vec::new(),
         streams: Vec::new(),
         events: None,
+        llm: None,
         websocket_compression: false,
         grpc_status: None,
     }

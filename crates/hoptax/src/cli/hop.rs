@@ -185,6 +185,7 @@ impl DelayArgs {
             refuse: self.fault_refuse.unwrap_or_default(),
             cut: self.fault_cut.unwrap_or_default(),
             deflate: self.fault_deflate.map(Deflate::meaning),
+            llm: None,
         })
     }
 }

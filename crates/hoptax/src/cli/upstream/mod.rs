@@ -144,6 +144,7 @@ impl Args {
             answers: self.answers,
             streams: [self.streams, self.websockets].concat(),
             events,
+            llm: None,
             websocket_compression: self.websocket_compression,
             grpc_status: self.grpc_status,
         };

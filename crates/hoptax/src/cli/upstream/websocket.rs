@@ -36,6 +36,7 @@ pub(super) fn pushed(typed: &str) -> Result<PathStream, String> {
         every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
         same_clock: false,
         fan_out,
+        tokens: None,
     };
     Ok(PathStream { path: path.to_owned(), stream })
 }

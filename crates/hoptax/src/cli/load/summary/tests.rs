@@ -132,7 +132,7 @@ fn messages(counts: MessageCounts) -> MessagesRecord {
         headers: None,
         reach: None,
     };
-    MessagesRecord { counts, histograms, mixed: false }
+    MessagesRecord { counts, histograms, mixed: false, tokens: None }
 }
 
 const LOSSY: MessageCounts = MessageCounts {

@@ -66,6 +66,7 @@ pub(super) fn events(args: &RequestArgs) -> Option<StreamSpec> {
         // The URL does not say on which host the server is, so the clock is not the same.
         same_clock: false,
         fan_out: false,
+        tokens: None,
     })
 }
 
@@ -80,6 +81,7 @@ pub(super) fn socket(args: &RequestArgs) -> StreamSpec {
         every_ns: every_ns(args),
         same_clock: false,
         fan_out: kind == SocketKind::FanOut,
+        tokens: None,
     }
 }
 

@@ -1,0 +1,137 @@
+//! Requests to language models: the APIs, what a client expects of a response, and what it has seen.
+//!
+//! The *content* of a response is the text of the model. Its *tokens* are the events with content: each has a
+//! [`Stamp`](crate::messages::Stamp) in its text, because AI gateways rebuild everything else. Tokens are the
+//! messages of [`crate::messages`].
+
+use crate::histogram::Encoded;
+use serde::{Deserialize, Serialize};
+
+/// An API of language models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// Chat completions of OpenAI.
+    OpenAi,
+    /// Responses of OpenAI.
+    Responses,
+    /// Messages of Anthropic.
+    Anthropic,
+}
+
+impl Api {
+    /// All APIs.
+    pub const ALL: [Self; 3] = [Self::OpenAi, Self::Responses, Self::Anthropic];
+
+    /// The name in plans and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// The API with this name.
+    ///
+    /// # Errors
+    /// If there is none. The message lists them.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|api| api.name() == name);
+        known.ok_or_else(|| "use openai, responses or anthropic".to_owned())
+    }
+
+    /// The usual path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
+            Self::Anthropic => "/v1/messages",
+        }
+    }
+
+    /// The API of a path without query. Gateways put other prefixes than `/v1` before it.
+    pub fn of_path(path: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| path.ends_with(&api.path().as_bytes()["/v1".len()..]))
+    }
+}
+
+/// What a client expects of a stream of tokens, and what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// The API, which determines how a stream ends.
+    pub api: Api,
+    /// True if the client has asked for the number of tokens, or the API always has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub usage: bool,
+    /// When the client leaves. Absent if it waits for the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leave: Option<Leave>,
+}
+
+/// When a client leaves before the end of a response. It closes the connection (HTTP/2: resets the stream),
+/// and the exchange counts as completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leave {
+    /// This time after it has sent the request, nanoseconds. A response that ends earlier is whole.
+    AfterNs(u64),
+    /// When this number of tokens has arrived; at least 1.
+    AfterTokens(u32),
+}
+
+/// What the client has seen of the streams that were scheduled in the measured time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokensRecord {
+    /// Numbers of streams and events.
+    pub counts: TokenCounts,
+    /// Times, nanoseconds.
+    pub histograms: TokenHistograms,
+}
+
+/// Numbers of streams and events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCounts {
+    /// Streams whose end was announced: `[DONE]`, `response.completed` or `message_stop`.
+    pub ended: u64,
+    /// Whole responses without such an end. They count as failed.
+    pub unended: u64,
+    /// Streams with an error event. They count as failed.
+    pub errors: u64,
+    /// Streams that the client left on purpose ([`TokenSpec::leave`]).
+    pub left: u64,
+    /// Events without content. Comments are none.
+    pub other_events: u64,
+    /// Streams that said how many tokens the response has.
+    pub usage: u64,
+    /// The sum of these numbers.
+    pub usage_tokens: u64,
+}
+
+impl TokenCounts {
+    /// Adds the counts of another worker or trial.
+    pub fn add(&mut self, other: &Self) {
+        let Self { ended, unended, errors, left, other_events, usage, usage_tokens } = other;
+        self.ended += ended;
+        self.unended += unended;
+        self.errors += errors;
+        self.left += left;
+        self.other_events += other_events;
+        self.usage += usage;
+        self.usage_tokens += usage_tokens;
+    }
+}
+
+/// Times of streams, nanoseconds. The time to the first content is
+/// [`MessageHistograms::first_message`](crate::messages::MessageHistograms::first_message).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenHistograms {
+    /// From sending the request until the first event arrived, with content or without.
+    pub first_event: Encoded,
+    /// Age of the first token of each stream. Empty if the upstream's clock is not that of the generator.
+    pub first_age: Encoded,
+    /// Time per token (TPOT) of each stream with at least two tokens: (arrival of the last token − arrival of
+    /// the first) ÷ (tokens − 1).
+    pub per_token: Encoded,
+}
