@@ -1,8 +1,10 @@
 //! Language models: the one that the built-in upstream plays, and requests to it.
 
 use super::Delay;
-use hoptax_format::llm::Api;
+use hoptax_format::llm::{Api, Leave, TokenSpec};
+use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The language model that the built-in upstream plays. It answers POST requests whose path ends like that of
@@ -131,4 +133,194 @@ pub struct LlmRequest {
     /// Whether each prompt begins differently, so that no cache knows a part of it.
     #[serde(default)]
     pub unique: bool,
+}
+
+impl LlmRequest {
+    /// The model if nothing else is said.
+    pub const USUAL_MODEL: &str = "gpt-4o-mini";
+    /// The API key if nothing else is said.
+    pub const USUAL_KEY: &str = "hoptax";
+    /// Length of the prompt if nothing else is said, bytes.
+    pub const USUAL_PROMPT: u64 = 1024;
+    /// Maximum number of tokens for Anthropic's API, which needs one, if the request names none.
+    const ANTHROPIC_TOKENS: u32 = 1024;
+
+    /// A streamed request with the usual settings.
+    pub fn usual(api: Api) -> Self {
+        Self {
+            api,
+            model: Self::USUAL_MODEL.to_owned(),
+            stream: true,
+            max_tokens: None,
+            tools: 0,
+            include_usage: true,
+            unique: false,
+        }
+    }
+
+    /// The tokens of a streamed response: their number, or [`hoptax_format::messages::UNKNOWN`], and the time
+    /// between two. `None` if the response is not streamed.
+    pub fn tokens(&self, messages: u32, gap: Duration, leave: Option<Leave>) -> Option<StreamSpec> {
+        let usage = self.include_usage || self.api != Api::OpenAi;
+        let every_ns = u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
+        self.stream.then(|| StreamSpec {
+            carrier: Carrier::Events,
+            tokens: Some(TokenSpec { api: self.api, usage, leave }),
+            ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
+        })
+    }
+
+    /// The headers of a request that SDKs send, in order. `key` is the API key.
+    pub fn headers(&self, key: &str) -> Vec<(String, String)> {
+        let accept = if self.stream { "text/event-stream" } else { "application/json" };
+        let bearer = format!("Bearer {key}");
+        let login = match self.api {
+            Api::Anthropic => vec![("x-api-key", key), ("anthropic-version", "2023-06-01")],
+            Api::OpenAi | Api::Responses => vec![("authorization", bearer.as_str())],
+        };
+        let all = [("content-type", "application/json"), ("accept", accept)].into_iter().chain(login);
+        all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// The body of a request with this prompt, as JSON. If prompts are [unique](Self::unique), it is a
+    /// template.
+    pub fn body(&self, prompt: &str) -> String {
+        match self.unique {
+            true => self.body_of_template(&prompt.replace("{{", "\\{{")),
+            false => self.json(prompt),
+        }
+    }
+
+    /// The body of a request, as a template that gives JSON. The prompt is a template, whose values need no
+    /// escapes in JSON.
+    pub fn body_of_template(&self, prompt: &str) -> String {
+        let start = if self.unique { "{{uuid}} " } else { "" };
+        // JSON doubles the backslash that makes braces literal. Other braces of JSON never follow each other.
+        self.json(&format!("{start}{prompt}")).replace("\\\\{{", "\\{{")
+    }
+
+    fn json(&self, prompt: &str) -> String {
+        let mut body = json!({ "model": self.model });
+        // Gateways that do not know the newer `max_completion_tokens` would drop it.
+        let (input, most) = match self.api {
+            Api::Responses => ("input", "max_output_tokens"),
+            Api::OpenAi | Api::Anthropic => ("messages", "max_tokens"),
+        };
+        body[input] = json!([{ "role": "user", "content": prompt }]);
+        let usual = (self.api == Api::Anthropic).then_some(Self::ANTHROPIC_TOKENS);
+        if let Some(tokens) = self.max_tokens.or(usual) {
+            body[most] = tokens.into();
+        }
+        if self.tools > 0 {
+            body["tools"] = (1..=self.tools).map(|number| self.tool(number)).collect();
+        }
+        if self.stream {
+            body["stream"] = true.into();
+        }
+        if self.stream && self.include_usage && self.api == Api::OpenAi {
+            body["stream_options"] = json!({ "include_usage": true });
+        }
+        body.to_string()
+    }
+
+    /// A tool of typical length.
+    fn tool(&self, number: u32) -> Value {
+        let name = format!("get_weather_{number}");
+        let description = "Returns the weather of a town. Call it before you recommend clothes or a route.";
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "town": { "type": "string", "description": "Name of the town, with its country" },
+                "day": { "type": "string", "enum": ["today", "tomorrow"] },
+            },
+            "required": ["town"],
+        });
+        match self.api {
+            Api::Anthropic => {
+                json!({ "name": name, "description": description, "input_schema": parameters })
+            }
+            Api::Responses => json!({
+                "type": "function", "name": name, "description": description, "parameters": parameters,
+            }),
+            Api::OpenAi => json!({
+                "type": "function",
+                "function": { "name": name, "description": description, "parameters": parameters },
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_format::template::{Files, Place, Program, Values, sources_in};
+    use std::collections::BTreeMap;
+
+    fn parsed(body: &str) -> Value {
+        serde_json::from_str(body).expect("JSON")
+    }
+
+    #[test]
+    fn bodies_are_those_of_each_api() {
+        let openai = LlmRequest::usual(Api::OpenAi);
+        let message = json!([{ "role": "user", "content": "Say \"hi\"" }]);
+        let expected = json!({
+            "model": "gpt-4o-mini", "messages": message, "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        assert_eq!(parsed(&openai.body("Say \"hi\"")), expected);
+        let whole = LlmRequest { stream: false, max_tokens: Some(7), ..openai.clone() };
+        let expected = json!({ "model": "gpt-4o-mini", "messages": message, "max_tokens": 7 });
+        assert_eq!(parsed(&whole.body("Say \"hi\"")), expected);
+        let responses = LlmRequest { api: Api::Responses, max_tokens: Some(7), ..openai.clone() };
+        let expected =
+            json!({ "model": "gpt-4o-mini", "input": message, "stream": true, "max_output_tokens": 7 });
+        assert_eq!(parsed(&responses.body("Say \"hi\"")), expected);
+        let anthropic = LlmRequest { api: Api::Anthropic, ..openai };
+        let expected =
+            json!({ "model": "gpt-4o-mini", "messages": message, "stream": true, "max_tokens": 1024 });
+        assert_eq!(parsed(&anthropic.body("Say \"hi\"")), expected);
+    }
+
+    #[test]
+    fn tools_and_headers_are_those_of_each_api() {
+        for (api, name, header) in [
+            (Api::OpenAi, "/tools/1/function/name", ("authorization", "Bearer k")),
+            (Api::Responses, "/tools/1/name", ("authorization", "Bearer k")),
+            (Api::Anthropic, "/tools/1/name", ("x-api-key", "k")),
+        ] {
+            let request = LlmRequest { tools: 2, ..LlmRequest::usual(api) };
+            let body = parsed(&request.body(""));
+            assert_eq!(body.pointer(name), Some(&json!("get_weather_2")), "{body}");
+            let headers = request.headers("k");
+            let expected = [("accept", "text/event-stream"), header];
+            let has = |(name, value): (&str, &str)| headers.contains(&(name.to_owned(), value.to_owned()));
+            assert!(expected.into_iter().all(has), "{headers:?}");
+        }
+    }
+
+    /// The prompt of a body that the load engine has expanded, without the UUID at its beginning.
+    fn expanded(body: &str) -> String {
+        let (none, mut program, mut out) = (BTreeMap::new(), Program::default(), Vec::new());
+        let files = Files::new(&none, &sources_in(body));
+        program.push_template(body, Place::Body, &files).expect(body);
+        program.write(&mut Values::new(&files, (0, 1), 1, 0), &mut out);
+        let body = parsed(str::from_utf8(&out).expect("text"));
+        let prompt = body["messages"][0]["content"].as_str().expect("a text");
+        let (uuid, prompt) = prompt.split_once(' ').expect("a UUID first");
+        assert_eq!(uuid.len(), 36, "{uuid}");
+        prompt.to_owned()
+    }
+
+    #[test]
+    fn only_templates_are_expanded() {
+        let unique = LlmRequest { unique: true, tools: 1, ..LlmRequest::usual(Api::OpenAi) };
+        for prompt in ["plain", "{{seq}}", "a \\{{ b", "\\\\{{{ \"c\"}}", "{\n{"] {
+            assert_eq!(expanded(&unique.body(prompt)), prompt);
+        }
+        let prompt = "{{random 7 7}} \"\n\\{{x}} \\";
+        assert_eq!(expanded(&unique.body_of_template(prompt)), "7 \"\n{{x}} \\");
+        let same = LlmRequest { unique: false, ..unique };
+        assert_eq!(parsed(&same.body("{{x"))["messages"][0]["content"], "{{x");
+    }
 }

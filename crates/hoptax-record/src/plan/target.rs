@@ -2,7 +2,7 @@
 
 use super::Body;
 use super::llm::LlmRequest;
-use crate::units::show_duration;
+use crate::units::{show_duration, show_size};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hoptax_format::grpc;
@@ -113,7 +113,16 @@ impl Target {
 
     /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those
     /// of a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
+    /// A prompt is put into JSON. A text in a plan is always a template; other prompts are none.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
+        if let Some(llm) = &self.llm {
+            let prompt = String::from_utf8_lossy(&content);
+            let body = match self.body {
+                Some(Body::Text(_)) => llm.body_of_template(&prompt),
+                _ => llm.body(&prompt),
+            };
+            return body.into_bytes();
+        }
         let is_filler = matches!(self.body, Some(Body::Size(_)) | None);
         let content = match &self.encoded {
             Some(EncodedMessage(message)) => message.clone(),
@@ -156,17 +165,21 @@ impl Target {
         listed.join(", ")
     }
 
-    /// Method and path; or service and method of a gRPC call; and messages, if there are several.
-    fn shown(&self) -> String {
+    /// Method and path; or service and method of a gRPC call; or API, model and prompt; and messages, if there
+    /// are several.
+    pub fn shown(&self) -> String {
         let Self { method, path, .. } = self;
-        let plain = match self.grpc {
-            true => format!("gRPC {}", path.trim_start_matches('/')),
-            false => format!("{method} {path}"),
+        let plain = match (&self.llm, self.grpc) {
+            (Some(llm), _) => format!("{} {}, {}", llm.api.name(), llm.model, self.shown_prompt()),
+            (None, true) => format!("gRPC {}", path.trim_start_matches('/')),
+            (None, false) => format!("{method} {path}"),
         };
-        let Some(stream) = self.stream else { return plain };
+        let Some(stream) = self.stream else {
+            return if self.llm.is_some() { format!("{plain}, not streamed") } else { plain };
+        };
         let (exchange, word) = match stream.carrier {
             Carrier::Grpc => (format!("{plain}, {}", stream.kind.name()), "message"),
-            Carrier::Events => (plain, "event"),
+            Carrier::Events => (plain, if stream.tokens.is_some() { "token" } else { "event" }),
             Carrier::WebSocket => (format!("WebSocket {path}, {}", socket_kind(stream)), "message"),
         };
         let counted = match stream.messages {
@@ -178,6 +191,16 @@ impl Target {
         };
         let every = Duration::from_nanos(stream.every_ns);
         if every.is_zero() { counted } else { format!("{counted} every {}", show_duration(every)) }
+    }
+
+    /// The size of the prompt, or the name of its file.
+    fn shown_prompt(&self) -> String {
+        match &self.body {
+            Some(Body::Size(size) | Body::Like { size, .. }) => show_size(*size),
+            Some(Body::Text(text)) => show_size(text.len() as u64),
+            Some(Body::File(path)) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            None => show_size(0),
+        }
     }
 
     /// This target's share of the requests to `targets`.
@@ -272,6 +295,7 @@ impl<'de> Deserialize<'de> for Timeouts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::llm::Api;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Held {
@@ -394,6 +418,28 @@ mod tests {
         let any = StreamSpec { carrier: events, ..StreamSpec::grpc(server, messages::UNKNOWN, 0) };
         let target = Target { stream: Some(any), ..Target::get("/x") };
         assert_eq!(Target::describe_all(&[target]), "GET /x, events");
+    }
+
+    #[test]
+    fn requests_to_models_are_described_and_have_json() {
+        let request = LlmRequest::usual(Api::OpenAi);
+        let stream = request.tokens(20, Duration::from_millis(10), None);
+        let body = Some(Body::Text("a {{seq}}".into()));
+        let target = Target { llm: Some(request.clone()), stream, body, ..Target::get("/x") };
+        assert_eq!(target.shown(), "openai gpt-4o-mini, 9B, 20 tokens every 10ms");
+        let json = |target: &Target, content: &[u8]| {
+            let json = serde_json::from_slice::<serde_json::Value>(&target.body_of(content.to_vec()));
+            json.expect("JSON")["messages"][0]["content"].as_str().expect("a text").to_owned()
+        };
+        assert_eq!(json(&target, b"a {{seq}}"), "a {{seq}}");
+        let any = request.tokens(messages::UNKNOWN, Duration::ZERO, None);
+        let file = Target { stream: any, body: Some(Body::File("a/b.txt".into())), ..target.clone() };
+        assert_eq!(file.shown(), "openai gpt-4o-mini, b.txt, tokens");
+        let whole = LlmRequest { stream: false, ..request };
+        let body = Some(Body::Like { kind: crate::plan::BodyKind::Text, size: 2048 });
+        let whole = Target { llm: Some(whole), stream: None, body, ..target };
+        assert_eq!(whole.shown(), "openai gpt-4o-mini, 2KiB, not streamed");
+        assert_eq!(json(&whole, b"\"\n"), "\"\n");
     }
 
     #[test]
