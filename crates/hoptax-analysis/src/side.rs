@@ -99,7 +99,7 @@ impl<'a> Side<'a> {
             return per_stream::by_round(&self.run.load, load, |load| self.trials(label, load));
         }
         let own = self.means(metric, label, load);
-        if metric.plain().is_none() {
+        if metric.plain().is_none() && metric != Metric::ExtraTokensPerStream {
             return own;
         }
         let direct = self.means(metric, DIRECT, load);

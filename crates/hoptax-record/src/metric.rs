@@ -30,7 +30,8 @@ pub enum Metric {
     AddedMessageP50,
     /// Added response time of messages at the 99th percentile, µs.
     AddedMessageP99,
-    /// Added time to the first message at the median, µs.
+    /// Added time to the first message at the median, µs; of tokens, to the first content.
+    #[serde(alias = "added_first_content_p50")]
     AddedFirstMessageP50,
     /// Added age of messages at the median, µs.
     AddedAgeP50,
@@ -51,6 +52,14 @@ pub enum Metric {
     /// Memory of the gateway for each open stream, bytes: the slope of its largest resident set (RSS) over
     /// load points that differ only in their number of streams.
     BytesPerStream,
+    /// Added time to the first event of a stream of tokens, with content or without, at the median, µs.
+    AddedFirstEventP50,
+    /// Added age of the first token of a stream at the median, µs.
+    AddedFirstAgeP50,
+    /// Added time per token (TPOT) at the median, µs.
+    AddedTokenTimeP50,
+    /// Tokens that the upstream sent ÷ streams that it began, minus the same of direct.
+    ExtraTokensPerStream,
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
@@ -78,7 +87,8 @@ pub enum Metric {
     MessageP50,
     /// Response time of messages at the 99th percentile, µs.
     MessageP99,
-    /// Time to the first message at the median, µs.
+    /// Time to the first message at the median, µs; of tokens, to the first content.
+    #[serde(alias = "first_content_p50")]
     FirstMessageP50,
     /// Age of messages at the median, µs.
     AgeP50,
@@ -92,6 +102,12 @@ pub enum Metric {
     HeadersP50,
     /// Time until the last connection has a message that all get, at the median, µs.
     ReachP50,
+    /// Time to the first event of a stream of tokens, with content or without, at the median, µs.
+    FirstEventP50,
+    /// Age of the first token of a stream at the median, µs.
+    FirstAgeP50,
+    /// Time per token (TPOT) at the median, µs.
+    TokenTimeP50,
     /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below,
     /// it exists only in runs with `start`.
     Listening,
@@ -116,7 +132,7 @@ pub enum Quantity {
     Ratio,
     /// A part of a whole, 0 to 1.
     Share,
-    /// A count per request.
+    /// A count per request or per stream.
     PerRequest,
 }
 
@@ -139,6 +155,12 @@ pub enum Times {
     Headers,
     /// Times until the last connection has a message that all get.
     Reach,
+    /// Times to the first events of streams of tokens.
+    FirstEvent,
+    /// Ages of the first tokens of streams.
+    FirstAge,
+    /// Times per token of streams.
+    TokenTime,
 }
 
 /// Properties of a metric.
@@ -173,7 +195,7 @@ impl Properties {
 
 impl Metric {
     /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 50] = [
         Self::AddedP50,
         Self::AddedP90,
         Self::AddedP95,
@@ -194,6 +216,10 @@ impl Metric {
         Self::CpuUsPerMessage,
         Self::CpuUsPerStreamSecond,
         Self::BytesPerStream,
+        Self::AddedFirstEventP50,
+        Self::AddedFirstAgeP50,
+        Self::AddedTokenTimeP50,
+        Self::ExtraTokensPerStream,
         Self::ErrorShare,
         Self::MemoryRssBytes,
         Self::MemoryPssBytes,
@@ -213,6 +239,9 @@ impl Metric {
         Self::GapP99,
         Self::HeadersP50,
         Self::ReachP50,
+        Self::FirstEventP50,
+        Self::FirstAgeP50,
+        Self::TokenTimeP50,
         Self::Listening,
         Self::Ready,
         Self::FirstRequest,
@@ -244,6 +273,14 @@ impl Metric {
         Self::CpuUsPerMessage,
         Self::CpuUsPerStreamSecond,
         Self::BytesPerStream,
+    ];
+
+    /// Further metrics of a tax, after those of messages. Only taxes of streams of tokens have them.
+    pub const OF_TOKENS: [Self; 4] = [
+        Self::AddedFirstEventP50,
+        Self::AddedFirstAgeP50,
+        Self::AddedTokenTimeP50,
+        Self::ExtraTokensPerStream,
     ];
 
     /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The first
@@ -293,6 +330,15 @@ impl Metric {
             Self::CpuUsPerMessage => Of::of("cpu_us_per_message", Quantity::Time),
             Self::CpuUsPerStreamSecond => Of::of("cpu_us_per_stream_second", Quantity::Time),
             Self::BytesPerStream => Of::of("bytes_per_stream", Quantity::Bytes),
+            Self::AddedFirstEventP50 => Of::message("added_first_event_p50", Times::FirstEvent, 0.5)
+                .against_direct(Self::FirstEventP50),
+            Self::AddedFirstAgeP50 => {
+                Of::message("added_first_age_p50", Times::FirstAge, 0.5).against_direct(Self::FirstAgeP50)
+            }
+            Self::AddedTokenTimeP50 => {
+                Of::message("added_token_time_p50", Times::TokenTime, 0.5).against_direct(Self::TokenTimeP50)
+            }
+            Self::ExtraTokensPerStream => Of::of("extra_tokens_per_stream", Quantity::PerRequest),
             Self::ErrorShare => Of::of("error_share", Quantity::Share),
             Self::MemoryRssBytes => Of::of("memory_rss_bytes", Quantity::Bytes),
             Self::MemoryPssBytes => Of::of("memory_pss_bytes", Quantity::Bytes),
@@ -312,6 +358,9 @@ impl Metric {
             Self::GapP99 => Of::message("gap_p99", Times::Gap, 0.99),
             Self::HeadersP50 => Of::message("headers_p50", Times::Headers, 0.5),
             Self::ReachP50 => Of::message("reach_p50", Times::Reach, 0.5),
+            Self::FirstEventP50 => Of::message("first_event_p50", Times::FirstEvent, 0.5),
+            Self::FirstAgeP50 => Of::message("first_age_p50", Times::FirstAge, 0.5),
+            Self::TokenTimeP50 => Of::message("token_time_p50", Times::TokenTime, 0.5),
             Self::Listening => Of::of("listening", Quantity::Time),
             Self::Ready => Of::of("ready", Quantity::Time),
             Self::FirstRequest => Of::of("first_request", Quantity::Time),
@@ -320,9 +369,9 @@ impl Metric {
     }
 
     /// All metrics of a tax that are not in [`Self::TAXES`], in the order in which reports list them: the
-    /// first byte, then those of messages.
+    /// first byte, then those of messages and of tokens.
     pub fn further() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES)
+        std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES).chain(Self::OF_TOKENS)
     }
 
     /// The metric's name in plans and JSON.
@@ -353,6 +402,10 @@ impl Metric {
             Self::CpuUsPerMessage => "CPU per message",
             Self::CpuUsPerStreamSecond => "CPU per stream and second",
             Self::BytesPerStream => "memory per stream",
+            Self::AddedFirstEventP50 => "added p50 of first events",
+            Self::AddedFirstAgeP50 => "added p50 of first tokens' ages",
+            Self::AddedTokenTimeP50 => "added p50 of times per token",
+            Self::ExtraTokensPerStream => "extra tokens per stream",
             Self::FirstByteP50 => "p50 of first bytes",
             Self::MessageP50 => "p50 of messages",
             Self::MessageP99 => "p99 of messages",
@@ -363,6 +416,9 @@ impl Metric {
             Self::GapP99 => "p99 of gaps",
             Self::HeadersP50 => "p50 of headers",
             Self::ReachP50 => "p50 of reach",
+            Self::FirstEventP50 => "p50 of first events",
+            Self::FirstAgeP50 => "p50 of first tokens' ages",
+            Self::TokenTimeP50 => "p50 of times per token",
             Self::ErrorShare => "errors",
             Self::MemoryRssBytes => "memory (RSS)",
             Self::MemoryPssBytes => "memory (PSS)",
@@ -417,7 +473,7 @@ impl Metric {
         self.quantity() == Quantity::Time
     }
 
-    /// The unit in JSON; `1` for a ratio, a share and a count per request.
+    /// The unit in JSON; `1` for a ratio, a share and a count per request or stream.
     pub fn unit(self) -> &'static str {
         match self.quantity() {
             Quantity::Time => "us",
@@ -451,6 +507,12 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), Metric::ALL.len());
+        for (other, metric) in [
+            ("added_first_content_p50", Metric::AddedFirstMessageP50),
+            ("first_content_p50", Metric::FirstMessageP50),
+        ] {
+            assert_eq!(serde_json::from_value::<Metric>(other.into()).expect("a metric"), metric);
+        }
         for metric in Metric::ALL {
             assert_eq!(serde_json::from_value::<Metric>(metric.name().into()).expect("a metric"), metric);
         }

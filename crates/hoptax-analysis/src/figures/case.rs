@@ -3,16 +3,18 @@
 use crate::figures::events;
 use crate::figures::latency::{latency, of_histograms};
 use crate::figures::series;
-use crate::figures::throughput::throughput;
+use crate::figures::throughput::{rate, throughput};
 use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{empty_of_counts, spread};
+use hoptax_format::llm::TokenCounts;
 use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
 use hoptax_record::Times;
 use hoptax_record::report::{
-    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Spread, Tls, Waits,
+    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Messages, Spread, Tls, Tokens,
+    Waits,
 };
 use hoptax_stats::share;
 use std::collections::BTreeMap;
@@ -158,12 +160,30 @@ fn http2(trials: &[Trial<'_>]) -> Option<Http2Tally> {
     sum
 }
 
-fn messages(trials: &[Trial<'_>]) -> Option<MessageCounts> {
+fn messages(trials: &[Trial<'_>]) -> Option<Messages> {
     let mut sum: Option<MessageCounts> = None;
     for record in trials.iter().filter_map(|trial| trial.load.messages.as_ref()) {
         sum.get_or_insert_default().add(&record.counts);
     }
-    sum
+    Some(Messages { counts: sum?, tokens: tokens(trials) })
+}
+
+/// Streams of tokens. `None` if there are none.
+fn tokens(trials: &[Trial<'_>]) -> Option<Tokens> {
+    fn of(trial: &Trial<'_>) -> Option<TokenCounts> {
+        Some(trial.load.messages.as_ref()?.tokens.as_ref()?.counts)
+    }
+    let mut sum: Option<TokenCounts> = None;
+    for counts in trials.iter().filter_map(of) {
+        sum.get_or_insert_default().add(&counts);
+    }
+    let received = |trial: &Trial<'_>| trial.load.messages.as_ref().map_or(0, |one| one.counts.received);
+    let streams = |trial: &Trial<'_>| of(trial).map_or(0, |counts| counts.ended + counts.left);
+    Some(Tokens {
+        counts: sum?,
+        tokens_per_second: rate(trials, "tokens/s", received),
+        streams_per_second: rate(trials, "streams/s", streams),
+    })
 }
 
 /// Times of messages. Absent without streams.
@@ -180,6 +200,9 @@ fn message_times(trials: &[Trial<'_>]) -> Option<MessageTimes> {
         gap: of(Times::Gap),
         headers: of(Times::Headers),
         reach: of(Times::Reach),
+        first_event: of(Times::FirstEvent),
+        first_age: of(Times::FirstAge),
+        token_time: of(Times::TokenTime),
     })
 }
 
@@ -256,6 +279,7 @@ fn ledger(trials: &[Trial<'_>]) -> Option<Ledger> {
 mod tests {
     use super::*;
     use crate::fixture::{Run, via};
+    use hoptax_record::report::Throughput;
 
     #[test]
     fn percentiles_come_from_merged_histograms() {
@@ -295,7 +319,7 @@ mod tests {
         run.push(lossy).push(via("nginx", 1).both_ways_us(300, 1000));
         let analysis = run.analyse();
         let case = analysis.case("nginx", 0).expect("measured");
-        let counts = case.messages.expect("streams");
+        let counts = case.messages.as_ref().expect("streams");
         assert_eq!((counts.sent, counts.received, counts.lost), (20_000, 20_000, 3));
         let times = case.message.as_ref().expect("streams");
         let response_time = times.response_time.as_ref().expect("both sides send");
@@ -305,7 +329,29 @@ mod tests {
         assert_eq!(times.gap.as_ref().map(|times| times.samples), Some(18_000));
         assert_eq!(times.age, None);
         let direct = analysis.case("direct", 0).expect("measured");
-        assert_eq!((direct.messages, direct.message.as_ref()), (None, None));
+        assert!(direct.messages.is_none() && direct.message.is_none());
+    }
+
+    #[test]
+    fn streams_of_tokens_have_numbers_and_rates() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        for round in 0..2 {
+            run.push(via("nginx", round).server_stream_us(100, 1000).tokens_us([300, 120, 1000], 10));
+        }
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        let tokens = case.messages.as_ref().and_then(|one| one.tokens.as_ref()).expect("tokens");
+        assert_eq!((tokens.counts.ended, tokens.counts.other_events), (2000, 6000));
+        let rate = |rate: &Option<Throughput>| rate.as_ref().expect("measured").estimate.estimate;
+        let ratio = rate(&tokens.tokens_per_second) / rate(&tokens.streams_per_second);
+        assert!((ratio - 10.0).abs() < 1e-9, "{ratio}");
+        let first = case.message.as_ref().and_then(|times| times.first_event.as_ref()).expect("tokens");
+        assert_eq!((first.samples, first.p50.expect("samples").estimate.round()), (2000, 300.0));
+        let json = serde_json::to_value(case).expect("plain data");
+        let streams = &json["messages"]["tokens"];
+        assert_eq!((&streams["left"], &streams["tokens_per_second"]["unit"]), (&0.into(), &"tokens/s".into()));
+        assert_eq!(json["messages"]["received"], 20_000);
     }
 
     #[test]

@@ -200,6 +200,7 @@ impl Scatter {
             send_lag,
             first_byte,
             connect,
+            messages,
             message,
             tls,
             tax,
@@ -214,9 +215,21 @@ impl Scatter {
         let plain = [response_time, service_time, send_lag, first_byte, connect].into_iter().flatten();
         plain.for_each(|one| self.widen_latency(one));
         tax.iter_mut().for_each(|tax| self.widen_tax(tax, is_closed));
-        if let Some(MessageTimes { response_time, first_message, age, gap, headers, reach }) = message {
-            let times = [response_time, first_message, age, gap, headers, reach].into_iter().flatten();
-            times.for_each(|one| self.widen_latency(one));
+        if let Some(MessageTimes {
+            response_time,
+            first_message,
+            age,
+            gap,
+            headers,
+            reach,
+            first_event,
+            first_age,
+            token_time,
+        }) = message
+        {
+            let times = [response_time, first_message, age, gap, headers, reach];
+            let of_tokens = [first_event, first_age, token_time];
+            times.into_iter().chain(of_tokens).flatten().for_each(|one| self.widen_latency(one));
         }
         tls.iter_mut().for_each(|tls| self.widen_latency(&mut tls.handshake));
         if let Some(quiet) = quiet {
@@ -242,7 +255,10 @@ impl Scatter {
             differences.extend([&mut path.added_request_us_p50, &mut path.added_response_us_p50]);
         }
         let quiet = quiet.iter_mut().filter_map(|quiet| quiet.throughput.as_mut());
-        for one in throughput.iter_mut().chain(quiet).chain(of_generators).filter(|_| is_closed) {
+        let tokens = messages.iter_mut().filter_map(|messages| messages.tokens.as_mut());
+        let tokens = tokens.flat_map(|one| [&mut one.tokens_per_second, &mut one.streams_per_second]);
+        let others = quiet.chain(of_generators).chain(tokens.flatten());
+        for one in throughput.iter_mut().chain(others).filter(|_| is_closed) {
             one.estimate = self.widen_throughput(one.estimate).at_least(0.0);
         }
         differences.into_iter().flatten().for_each(|one| self.widen_difference(one));

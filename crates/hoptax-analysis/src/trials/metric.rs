@@ -30,6 +30,7 @@ pub(crate) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
         Metric::CpuUsPerMessage => trial.gateway_us_per_message(),
         Metric::CpuUsPerStreamSecond => trial.gateway_us_per_stream_second(),
         Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
+        Metric::ExtraTokensPerStream => trial.upstream_tokens().map(|(tokens, streams)| tokens / streams),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
         Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
         Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),

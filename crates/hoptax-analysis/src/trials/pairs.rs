@@ -55,6 +55,7 @@ impl<'t, 'a> Pairs<'t, 'a> {
                 let (requests, sent) = (trial.record.ledger.as_ref()?.requests, trial.load.lifetime.sent);
                 Some((requests as f64 - sent as f64, sent as f64))
             }),
+            Metric::ExtraTokensPerStream => self.extra_tokens(),
             _ => None,
         }
     }
@@ -69,6 +70,20 @@ impl<'t, 'a> Pairs<'t, 'a> {
         };
         let (via, direct) = (rate(&self.via), rate(&self.direct));
         resampled(&self.units, |drawn| share(via.share(drawn)?, direct.share(drawn)?))
+    }
+
+    /// Tokens per stream that the upstream sent via the gateway, minus those of direct. Both are sums over all
+    /// rounds.
+    fn extra_tokens(&self) -> Option<Estimate> {
+        let pairs = self.where_both(|trial| trial.upstream_tokens().is_some());
+        let sums = |trials: &[&Trial<'_>]| {
+            let of = |trial: &&Trial<'_>| {
+                trial.upstream_tokens().map(|(tokens, streams)| (trial.round(), tokens, streams))
+            };
+            Sums::new(&pairs.units, trials.iter().filter_map(of))
+        };
+        let (via, direct) = (sums(&pairs.via), sums(&pairs.direct));
+        resampled(&pairs.units, |drawn| Some(via.share(drawn)? - direct.share(drawn)?))
     }
 
     /// A ratio of sums over the gateway's trials only, because direct has no such figure.

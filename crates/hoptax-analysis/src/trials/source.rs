@@ -31,6 +31,7 @@ impl Source {
             Metric::CpuUsPerStreamSecond => {
                 Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.stream_seconds?))
             }
+            Metric::ExtraTokensPerStream => trial.upstream_tokens(),
             Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),
             _ => Some((of_trial(metric, trial)?, 1.0)),
         };

@@ -78,6 +78,12 @@ pub struct MessageTrial {
     pub headers: Option<Histogram<u64>>,
     /// Fan-out: from when a message was due until the last connection had it, ns.
     pub reach: Option<Histogram<u64>>,
+    /// From sending the request until the first event of a stream of tokens, ns.
+    pub first_event: Option<Histogram<u64>>,
+    /// Age of the first token of each stream, ns.
+    pub first_age: Option<Histogram<u64>>,
+    /// Time per token of each stream, ns.
+    pub token_time: Option<Histogram<u64>>,
 }
 
 impl MessageTrial {
@@ -88,6 +94,7 @@ impl MessageTrial {
             Some(http2) => http2.stream_ns,
             None => load.occupancy.as_ref().map_or(0, |occupancy| occupancy.busy_ns),
         };
+        let tokens = record.tokens.as_ref().map(|tokens| &tokens.histograms);
         Self {
             stream_seconds: Some(open_ns as f64 / SECOND as f64).filter(|open| !record.mixed && *open > 0.0),
             messages: (!record.mixed).then_some(counts.sent + counts.received),
@@ -97,6 +104,9 @@ impl MessageTrial {
             gap: held(&histograms.gap),
             headers: histograms.headers.as_ref().and_then(held),
             reach: histograms.reach.as_ref().and_then(held),
+            first_event: tokens.and_then(|tokens| held(&tokens.first_event)),
+            first_age: tokens.and_then(|tokens| held(&tokens.first_age)),
+            token_time: tokens.and_then(|tokens| held(&tokens.per_token)),
         }
     }
 }
@@ -199,6 +209,9 @@ impl<'a> Trial<'a> {
             Times::Gap => messages?.gap.as_ref(),
             Times::Headers => messages?.headers.as_ref(),
             Times::Reach => messages?.reach.as_ref(),
+            Times::FirstEvent => messages?.first_event.as_ref(),
+            Times::FirstAge => messages?.first_age.as_ref(),
+            Times::TokenTime => messages?.token_time.as_ref(),
         }
     }
 
@@ -229,6 +242,13 @@ impl<'a> Trial<'a> {
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
         Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)
+    }
+
+    /// Tokens and streams of tokens that the upstream sent, including warm-up. Absent if it sent no such
+    /// stream, or did not count them.
+    pub(crate) fn upstream_tokens(&self) -> Option<(f64, f64)> {
+        let llm = self.record.ledger.as_ref()?.llm.as_ref().filter(|llm| llm.streams > 0)?;
+        Some((llm.tokens as f64, llm.streams as f64))
     }
 
     /// Share of the measured time that the generator's busiest worker spent on a CPU.

@@ -118,6 +118,13 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Sett
     let Placed { place, value: metric } = *typed;
     let of_all = [Metric::CpuUsPerMessage, Metric::CpuUsPerStreamSecond, Metric::BytesPerStream];
     let mut streams = setting.targets.iter().filter_map(|target| target.stream);
+    if Metric::OF_TOKENS.iter().any(|of| [Some(*of), of.plain()].contains(&Some(metric))) {
+        if !streams.any(|stream| stream.tokens.is_some()) {
+            let message = format!("only streams of tokens (`llm`) have `{}`", metric.name());
+            reader.fault(place, message, "remove this budget, or add such a target");
+        }
+        return;
+    }
     let kinds: &[StreamKind] = match (metric, metric.times()) {
         (_, Some(Times::Reach)) => {
             if !streams.any(|stream| stream.fan_out) {
@@ -131,7 +138,7 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Sett
         (_, Some(Times::Gap)) => &[StreamKind::ServerStream, StreamKind::BothWays],
         (_, Some(Times::FirstMessage | Times::Headers)) => &ALL,
         _ if of_all.contains(&metric) => &ALL,
-        (_, Some(Times::Response | Times::FirstByte) | None) => return,
+        _ => return,
     };
     if streams.any(|stream| kinds.contains(&stream.kind)) {
         if metric.times() == Some(Times::Age) && !matches!(setting.upstream, Upstream::BuiltIn(_)) {

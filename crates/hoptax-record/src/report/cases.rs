@@ -2,10 +2,12 @@
 
 use super::super::{DIRECT, Failure, Times};
 use super::{Difference, Estimate, Latency, Load, Series, Tail, Tax, Throughput};
+use hoptax_format::llm::TokenCounts;
 use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Cause, Counts, Http2Tally, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 /// Results of one case, calculated from the trials that did not fail. Members are absent if they could not be
 /// measured.
@@ -73,7 +75,7 @@ pub struct Case {
     pub http2: Option<Http2Tally>,
     /// Numbers of messages of streams, over all trials. Without streams, the JSON has no such member.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub messages: Option<MessageCounts>,
+    pub messages: Option<Messages>,
     /// Times of these messages. Without streams, the JSON has no such member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageTimes>,
@@ -127,6 +129,9 @@ impl Case {
             Times::Gap => message?.gap.as_ref(),
             Times::Headers => message?.headers.as_ref(),
             Times::Reach => message?.reach.as_ref(),
+            Times::FirstEvent => message?.first_event.as_ref(),
+            Times::FirstAge => message?.first_age.as_ref(),
+            Times::TokenTime => message?.token_time.as_ref(),
         }
     }
 }
@@ -162,6 +167,37 @@ pub struct Waits {
     pub window: Latency,
 }
 
+/// Numbers of messages of streams.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Messages {
+    /// Numbers of messages.
+    #[serde(flatten)]
+    pub counts: MessageCounts,
+    /// Streams of tokens, whose messages are the tokens. Without them, the JSON has no such member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+}
+
+impl Deref for Messages {
+    type Target = MessageCounts;
+
+    fn deref(&self) -> &MessageCounts {
+        &self.counts
+    }
+}
+
+/// Streams of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tokens {
+    /// Numbers of streams and events.
+    #[serde(flatten)]
+    pub counts: TokenCounts,
+    /// Tokens received ÷ measured time.
+    pub tokens_per_second: Option<Throughput>,
+    /// Streams whose end was announced, or that the client left on purpose ÷ measured time.
+    pub streams_per_second: Option<Throughput>,
+}
+
 /// Times of messages of streams. Times that were not recorded are left out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageTimes {
@@ -183,6 +219,15 @@ pub struct MessageTimes {
     /// Fan-out: from when a message was due until the last connection had it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reach: Option<Latency>,
+    /// Streams of tokens: from sending the request until the first event arrived, with content or without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_event: Option<Latency>,
+    /// Age of the first token of each stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_age: Option<Latency>,
+    /// Time per token (TPOT) of each stream: from the first token to the last ÷ (tokens − 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_time: Option<Latency>,
 }
 
 /// Connections, over all trials.

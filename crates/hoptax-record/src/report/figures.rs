@@ -82,9 +82,9 @@ impl Latency {
 /// Throughput with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// Completed requests ÷ measured time, over all trials.
+    /// Completed requests (or streams, or tokens) ÷ measured time, over all trials.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// Unit: `requests/s`.
+    /// Unit: `requests/s`, `streams/s` or `tokens/s`.
     pub unit: &'static str,
 }

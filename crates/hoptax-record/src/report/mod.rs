@@ -28,7 +28,7 @@ pub use budgets::{BudgetResult, ChangeResult, Gate, Outcome, WouldDecide};
 pub use capacity::{Capacity, Confirmed, Limit, Step};
 pub use cases::{
     Bytes, Case, Connections, Cpu, EventFigures, FailedTrial, GeneratorFigures, Ledger, Memory, MessageTimes,
-    Path, QuietFigures, Spread, Stretch, TargetFigures, Tls, Waits,
+    Messages, Path, QuietFigures, Spread, Stretch, TargetFigures, Tls, Tokens, Waits,
 };
 pub use comparison::{Comparison, Obstacle, Row, Verdict};
 pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};

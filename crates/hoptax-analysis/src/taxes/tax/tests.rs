@@ -1,4 +1,5 @@
 use super::*;
+use crate::Side;
 use crate::fixture::{Run, via};
 
 fn tax(run: &Run, gateway: &str) -> Tax {
@@ -219,6 +220,29 @@ fn streams_have_costs_and_times_of_their_own() {
     assert!((estimate(Metric::CpuUsPerStreamSecond) - 440.0).abs() < 1e-9);
     let floor = &run.analyse().noise_floor[0];
     assert_eq!(floor.get(Metric::CpuUsPerStreamSecond), Some(0.0));
+}
+
+#[test]
+fn streams_of_tokens_have_taxes_of_their_own() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        let of = |who: &str, us: u64, upstream: u64| {
+            via(who, round).server_stream_us(40, 1000).tokens_us([us, us + 1, us + 2], upstream)
+        };
+        run.push(of("direct", 40, 10).first()).push(of("direct", 40, 12).last());
+        run.push(of("portkey", 100, 14));
+    }
+    let tax = tax(&run, "portkey");
+    let estimate = |metric| tax.get(metric).expect("measured").estimate.estimate;
+    for metric in [Metric::AddedFirstEventP50, Metric::AddedFirstAgeP50, Metric::AddedTokenTimeP50] {
+        assert!((estimate(metric) - 60.0).abs() < 0.5, "{metric:?}: {}", estimate(metric));
+    }
+    // 14 tokens per stream, and directly 11 on average.
+    assert!((estimate(Metric::ExtraTokensPerStream) - 3.0).abs() < 1e-9);
+    let floor = run.analyse().noise_floor[0].get(Metric::ExtraTokensPerStream).expect("measured");
+    assert!((floor - 2.0).abs() < 1e-9, "{floor}");
+    let side = Side::read(&run.record, &run.trials);
+    assert_eq!(side.values(Metric::ExtraTokensPerStream, "portkey", 0), [3.0; 3]);
 }
 
 #[test]
