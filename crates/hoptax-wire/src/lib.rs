@@ -8,5 +8,6 @@ pub mod events;
 pub mod grpc;
 pub mod http1;
 pub mod http2;
+pub mod llm;
 pub mod proxy_protocol;
 pub mod websocket;
