@@ -19,6 +19,9 @@ pub const LONGEST_WARMING: Duration = Duration::from_secs(1);
 /// Largest accepted number of events that a hop collects. A larger number is probably a typing error.
 const MOST_BUNCHED: u32 = 1000;
 
+/// Largest accepted number of times that a hop sends a request again.
+const MOST_RETRIES: u32 = 100;
+
 /// Checks that the share, the delays, the warm-up and the faults are in range.
 ///
 /// # Errors
@@ -70,7 +73,14 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
             format!("write 2 to {MOST_BUNCHED} events"),
         ));
     }
-    let longest = faults.hold.max(deadline).max(faults.cut);
+    let llm = faults.llm.unwrap_or_default();
+    if llm.retry > MOST_RETRIES {
+        return Err((
+            format!("{} retries are too many", llm.retry),
+            format!("write {MOST_RETRIES} or fewer"),
+        ));
+    }
+    let longest = faults.hold.max(deadline).max(faults.cut).max(llm.hold_first);
     if longest > LONGEST_HOP_DELAY {
         return Err((
             format!("{} is too long", show_duration(longest)),

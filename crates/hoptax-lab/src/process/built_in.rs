@@ -331,7 +331,8 @@ fn free_address(address: IpAddr) -> std::io::Result<SocketAddr> {
 fn fault_arguments(faults: &HopFaults) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut give = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-    let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate, llm: _ } = *faults;
+    let HopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate, llm } = *faults;
+    let llm = llm.unwrap_or_default();
     for (option, share) in [
         ("--fault-drop", drop),
         ("--fault-repeat", repeat),
@@ -342,13 +343,17 @@ fn fault_arguments(faults: &HopFaults) -> Vec<String> {
             give(option, share.to_string());
         }
     }
-    for (option, time) in [("--fault-hold", hold), ("--fault-cut", cut)] {
+    let times = [("--fault-hold", hold), ("--fault-cut", cut), ("--fault-hold-first", llm.hold_first)];
+    for (option, time) in times {
         if !time.is_zero() {
             give(option, show_duration(time));
         }
     }
     if bunch > 0 {
         give("--fault-bunch", bunch.to_string());
+    }
+    if llm.retry > 0 {
+        give("--fault-retry", llm.retry.to_string());
     }
     if let Some(HopDeflate::Drop) = deflate {
         give("--fault-deflate", "drop".to_owned());
@@ -358,6 +363,14 @@ fn fault_arguments(faults: &HopFaults) -> Vec<String> {
         Some(HopDeadline::Replace(time)) => give("--fault-deadline", show_duration(time)),
         None => {}
     }
+    let switches = [
+        ("--fault-false-end", llm.false_end),
+        ("--fault-ignore-abort", llm.ignore_abort),
+        ("--fault-rewrite-usage", llm.rewrite_usage),
+        ("--fault-add-field", llm.add_field),
+        ("--fault-alter-response", llm.alter_response),
+    ];
+    arguments.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(option, _)| option.to_owned()));
     arguments
 }
 

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use crate::hop_delay::{check_hop_delay, check_hop_faults, check_hop_warming};
 use crate::raw::{DeadlineText, Placed, RawGateway, RawHopDelay, RawHopFaults, RawHopWarming};
-use crate::{GatewayKind, HopDeadline, HopDelay, HopFaults, HopKind, HopWarming, ProxyForm, units};
+use crate::{GatewayKind, HopDeadline, HopDelay, HopFaults, HopKind, HopLlm, HopWarming, ProxyForm, units};
 use hoptax_format::spec::HttpVersion;
 use std::time::Duration;
 
@@ -71,7 +71,11 @@ fn check_faults_of_kind(reader: &mut Reader<'_>, typed: &RawGateway, kind: &Gate
         || faults.bunch.is_some()
         || faults.refuse.is_some()
         || faults.cut.is_some()
-        || faults.deflate.is_some();
+        || faults.deflate.is_some()
+        || faults.hold_first.is_some()
+        || faults.retry.is_some()
+        || [faults.false_end, faults.ignore_abort, faults.rewrite_usage].iter().any(Option::is_some)
+        || [faults.add_field, faults.alter_response].iter().any(Option::is_some);
     let name = &typed.name.value;
     let (message, help) = match kind {
         GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } if of_streams => (
@@ -142,14 +146,14 @@ fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option
 
 fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<HopFaults> {
     let Placed { place, value } = typed;
-    let RawHopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate } = value;
+    let faults_before = reader.faults.len();
+    let llm = read_llm(reader, &value);
+    let RawHopFaults { drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate, .. } = value;
     let deadline = match deadline {
         Some(deadline) => Some(read_deadline(reader, &deadline)?),
         None => None,
     };
-    let faults_before = reader.faults.len();
     let faults = HopFaults {
-        llm: None,
         drop: drop.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         repeat: repeat.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         hold: reader.time(hold, Duration::ZERO),
@@ -160,6 +164,7 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         refuse: refuse.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         cut: reader.time(cut, Duration::ZERO),
         deflate,
+        llm,
     };
     // A value that cannot be read was reported.
     if reader.faults.len() == faults_before
@@ -168,6 +173,21 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         reader.fault(place, message, help);
     }
     Some(faults)
+}
+
+/// The faults of AI gateways, if there is one.
+fn read_llm(reader: &mut Reader<'_>, typed: &RawHopFaults) -> Option<HopLlm> {
+    let is_on = |typed: Option<bool>| typed.unwrap_or(false);
+    let llm = HopLlm {
+        hold_first: reader.time(typed.hold_first.clone(), Duration::ZERO),
+        false_end: is_on(typed.false_end),
+        ignore_abort: is_on(typed.ignore_abort),
+        retry: typed.retry.unwrap_or(0),
+        rewrite_usage: is_on(typed.rewrite_usage),
+        add_field: is_on(typed.add_field),
+        alter_response: is_on(typed.alter_response),
+    };
+    Some(llm).filter(|llm| *llm != HopLlm::default())
 }
 
 fn read_deadline(reader: &mut Reader<'_>, typed: &Placed<DeadlineText>) -> Option<HopDeadline> {

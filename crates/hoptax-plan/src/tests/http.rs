@@ -265,6 +265,9 @@ fn hop_l7_has_faults() {
     let first = "{ name: hop-l7, faults: { drop: 1%, hold: 1m, merge: 10%, bunch: 5 } }";
     let hops =
         format!("{first}, {{ name: hop-l7, label: b, faults: {{ refuse: 1%, cut: 1s, deflate: drop }} }}");
+    let of_llm = "hold_first: 25ms, false_end: true, ignore_abort: true, retry: 2, rewrite_usage: true, \
+                  add_field: true, alter_response: false";
+    let hops = format!("{hops}, {{ name: hop-l7, label: c, faults: {{ {of_llm} }} }}");
     let plan = on(&hops, "1.1").expect("valid");
     let faults = plan.gateways.iter().map(|gateway| match &gateway.kind {
         GatewayKind::DelayingHop(HopDelay { faults: Some(faults), .. }) => *faults,
@@ -279,13 +282,25 @@ fn hop_l7_has_faults() {
         deflate: Some(HopDeflate::Drop),
         ..HopFaults::default()
     };
-    assert_eq!(faults, [of_events, of_websockets]);
+    let llm = HopLlm {
+        hold_first: Duration::from_millis(25),
+        false_end: true,
+        ignore_abort: true,
+        retry: 2,
+        rewrite_usage: true,
+        add_field: true,
+        alter_response: false,
+    };
+    let of_llm = HopFaults { llm: Some(llm), ..HopFaults::default() };
+    assert_eq!(faults, [of_events, of_websockets, of_llm]);
     assert_eq!(
         faults.iter().map(HopFaults::to_string).collect::<Vec<_>>(),
         [
             "1% of messages dropped, messages kept for 1m, 10% of messages merged with the next, 5 messages \
              at once",
             "1% of WebSockets refused, WebSockets cut after 1s, extensions of WebSockets dropped",
+            "first events kept for 25ms, refused requests sent again 2 times, good ends of streams that \
+             were cut, aborts ignored, numbers of tokens changed, a field added to requests",
         ]
     );
     assert!(faults.iter().all(HopFaults::is_of_streams) && !faults.iter().any(HopFaults::is_of_calls));

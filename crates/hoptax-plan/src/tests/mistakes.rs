@@ -178,6 +178,9 @@ fn faults_in_event_streams_and_websockets() {
         ("cut: 2m", "1:36 2m is too long; write 1m or less"),
         ("deflate: keep", "`keep`"),
         ("merge: 0%", "1:36 the faults have no effect; write at least one of"),
+        ("false_end: false", "1:36 the faults have no effect; write at least one of"),
+        ("hold_first: 2m", "1:36 2m is too long; write 1m or less"),
+        ("retry: 101", "1:36 101 retries are too many; write 100 or fewer"),
     ] {
         let load = "{ loop: closed, connections: 1, duration: 1s }";
         let text = format!("gateways: [{{ name: hop-l7, faults: {{ {faults} }} }}]\nload: [{load}]\n");

@@ -98,7 +98,8 @@ impl HopFaults {
     /// The keys of a plan for faults that only `hop-h2` can plant.
     pub const OF_CALLS: &str = "`deadline`";
     /// The keys of a plan for faults that only `hop-l7` can plant.
-    pub const OF_STREAMS: &str = "`merge`, `bunch`, `refuse`, `cut` and `deflate`";
+    pub const OF_STREAMS: &str = "`merge`, `bunch`, `refuse`, `cut`, `deflate`, `hold_first`, `false_end`, \
+        `ignore_abort`, `retry`, `rewrite_usage`, `add_field` and `alter_response`";
 
     /// True if a fault is one of gRPC calls, which only `hop-h2` can plant.
     pub fn is_of_calls(&self) -> bool {
@@ -111,9 +112,11 @@ impl HopFaults {
         *self != Self { drop, repeat, hold, deadline, ..Self::default() }
     }
 
-    /// True if the hop changes or delays the messages of responses.
+    /// True if the hop changes or delays the messages of responses, or may end them.
     pub fn changes_messages(&self) -> bool {
-        self.drop > 0.0 || self.repeat > 0.0 || self.merge > 0.0 || self.bunch > 0 || !self.hold.is_zero()
+        let of_llm = self.llm.is_some_and(|llm| llm.false_end || !llm.hold_first.is_zero());
+        let of_shares = self.drop > 0.0 || self.repeat > 0.0 || self.merge > 0.0;
+        of_llm || of_shares || self.bunch > 0 || !self.hold.is_zero()
     }
 }
 
@@ -247,8 +250,28 @@ impl fmt::Display for HopFaults {
         let cut = (!self.cut.is_zero()).then(|| format!("WebSockets cut after {}", show_duration(self.cut)));
         let deflate = self.deflate.map(|HopDeflate::Drop| "extensions of WebSockets dropped".to_owned());
         let [drop, repeat] = [of_share(self.drop, "dropped"), of_share(self.repeat, "repeated")];
-        let parts = [drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate];
+        let llm = self.llm.as_ref().map(ToString::to_string);
+        let parts = [drop, repeat, hold, deadline, merge, bunch, refuse, cut, deflate, llm];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl fmt::Display for HopLlm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hold_first, false_end, ignore_abort, retry, rewrite_usage, add_field, alter_response } =
+            *self;
+        let hold_first = (!hold_first.is_zero())
+            .then(|| format!("first events kept for {}", show_duration(hold_first)));
+        let retry = (retry > 0).then(|| format!("refused requests sent again {retry} times"));
+        let others = [
+            (false_end, "good ends of streams that were cut"),
+            (ignore_abort, "aborts ignored"),
+            (rewrite_usage, "numbers of tokens changed"),
+            (add_field, "a field added to requests"),
+            (alter_response, "a field added to responses"),
+        ];
+        let others = others.into_iter().filter(|(is_on, _)| *is_on).map(|(_, words)| words.to_owned());
+        f.write_str(&[hold_first, retry].into_iter().flatten().chain(others).collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -8,7 +8,7 @@ use super::warming::Warming;
 use hoptax_format::clock;
 use hoptax_format::random::Random;
 use hoptax_load::event_loop::Token;
-use hoptax_plan::{HopDelay, HopDelayHow, HopFaults};
+use hoptax_plan::{HopDelay, HopDelayHow, HopFaults, HopLlm};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -60,6 +60,11 @@ impl Holds {
             timers: BinaryHeap::new(),
             next_id: 0,
         }
+    }
+
+    /// The faults of requests to language models.
+    pub(super) fn llm(&self) -> HopLlm {
+        self.faults.and_then(|faults| faults.llm).unwrap_or_default()
     }
 
     pub(super) fn any(&self) -> bool {

@@ -9,7 +9,8 @@ use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{
-    HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopWarming, HopWarmingFall, check_hop_delay,
+    HopDeadline, HopDeflate, HopDelay, HopDelayHow, HopFaults, HopLlm, HopWarming, HopWarmingFall,
+    check_hop_delay,
 };
 use hoptax_servers::hop::{self, ForwardProxy, HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -106,6 +107,50 @@ struct DelayArgs {
     /// Remove the extensions from handshakes of WebSockets, so that messages are not compressed (l7 only)
     #[arg(long, value_name = "HOW")]
     fault_deflate: Option<Deflate>,
+    #[command(flatten)]
+    llm: LlmFaultArgs,
+}
+
+/// Faults of AI gateways.
+#[derive(Debug, clap::Args)]
+struct LlmFaultArgs {
+    /// Keep the first event of a response for this long, and those behind it (l7 only) [default: 0ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    fault_hold_first: Option<Duration>,
+    /// End event streams that the upstream cuts with `data: [DONE]` (l7 only)
+    #[arg(long)]
+    fault_false_end: bool,
+    /// Read responses to their end although the client has left (l7 only)
+    #[arg(long)]
+    fault_ignore_abort: bool,
+    /// Send a request that was answered with 429 or 5xx again, up to N times (l7 only)
+    #[arg(long, value_name = "N")]
+    fault_retry: Option<u32>,
+    /// Change `completion_tokens` and `output_tokens` in responses (l7 only)
+    #[arg(long)]
+    fault_rewrite_usage: bool,
+    /// Add a field to the JSON of requests (l7 only)
+    #[arg(long)]
+    fault_add_field: bool,
+    /// Add a field to the JSON of responses that are not streamed (l7 only)
+    #[arg(long)]
+    fault_alter_response: bool,
+}
+
+impl LlmFaultArgs {
+    /// The faults, if an option plants one.
+    fn read(&self) -> Option<HopLlm> {
+        let llm = HopLlm {
+            hold_first: self.fault_hold_first.unwrap_or_default(),
+            false_end: self.fault_false_end,
+            ignore_abort: self.fault_ignore_abort,
+            retry: self.fault_retry.unwrap_or_default(),
+            rewrite_usage: self.fault_rewrite_usage,
+            add_field: self.fault_add_field,
+            alter_response: self.fault_alter_response,
+        };
+        Some(llm).filter(|llm| *llm != HopLlm::default())
+    }
 }
 
 fn deadline(typed: &str) -> Result<HopDeadline, UnitError> {
@@ -131,7 +176,7 @@ impl DelayArgs {
         }
         if kind != hop::Kind::L7 && faults.is_some_and(|faults| faults.is_of_streams()) {
             return Err(BadInput(
-                "--fault-merge, --fault-bunch, --fault-refuse, --fault-cut and --fault-deflate are for event \
+                "faults other than --fault-drop, --fault-repeat, --fault-hold and --fault-deadline are for event \
                  streams and WebSockets; use l7"
                     .into(),
             ));
@@ -166,6 +211,7 @@ impl DelayArgs {
 
     /// The faults, if an option plants one.
     fn faults(&self) -> Option<HopFaults> {
+        let llm = self.llm.read();
         let is_given = self.fault_drop.is_some()
             || self.fault_repeat.is_some()
             || self.fault_hold.is_some()
@@ -174,7 +220,10 @@ impl DelayArgs {
             || self.fault_bunch.is_some()
             || self.fault_refuse.is_some()
             || self.fault_cut.is_some()
-            || self.fault_deflate.is_some();
+            || self.fault_deflate.is_some()
+            || self.llm.fault_hold_first.is_some()
+            || self.llm.fault_retry.is_some()
+            || llm.is_some();
         is_given.then(|| HopFaults {
             drop: self.fault_drop.unwrap_or_default(),
             repeat: self.fault_repeat.unwrap_or_default(),
@@ -185,7 +234,7 @@ impl DelayArgs {
             refuse: self.fault_refuse.unwrap_or_default(),
             cut: self.fault_cut.unwrap_or_default(),
             deflate: self.fault_deflate.map(Deflate::meaning),
-            llm: None,
+            llm,
         })
     }
 }

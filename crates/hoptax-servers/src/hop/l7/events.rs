@@ -72,7 +72,10 @@ impl Altered {
 
     /// Handles a whole event.
     fn pass(&mut self, client: Token, holds: &mut Holds, to: &mut Vec<u8>) {
-        let HopFaults { drop, repeat, hold, merge, bunch, .. } = self.faults;
+        let HopFaults { drop, repeat, mut hold, merge, bunch, llm, .. } = self.faults;
+        if self.is_first {
+            hold = hold.max(llm.unwrap_or_default().hold_first);
+        }
         if !self.is_merged && holds.happens(merge) {
             // Without the empty line at its end, the event goes on in the next one.
             self.part.pop();
@@ -110,6 +113,17 @@ impl Altered {
         self.timer == Some(timer)
     }
 
+    /// Appends the events that wait, and the end of a stream of OpenAI's tokens. Returns false without these
+    /// if the hop does not end streams that were cut.
+    pub(super) fn end_falsely(&mut self, to: &mut Vec<u8>) -> bool {
+        let ends = self.faults.llm.is_some_and(|llm| llm.false_end);
+        if ends {
+            self.pass_waiting(to);
+            to.extend_from_slice(b"data: [DONE]\n\n");
+        }
+        ends
+    }
+
     /// Appends the events that wait to `to`. If the response has ended, an event that is not whole passes,
     /// too.
     pub(super) fn release(&mut self, is_end: bool, to: &mut Vec<u8>) {
@@ -126,7 +140,7 @@ impl Altered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::HopDelay;
+    use hoptax_plan::{HopDelay, HopLlm};
     use hoptax_wire::events::write_event;
     use std::time::Duration;
 
@@ -197,6 +211,27 @@ mod tests {
         assert_eq!(to, body);
         assert!(!altered.waits_for(timer.id));
         assert_eq!(passed(faults, &body, 3), [String::new(), String::from_utf8(body).expect("text")]);
+    }
+
+    #[test]
+    fn only_the_first_event_is_held_and_streams_can_get_an_end() {
+        let llm = HopLlm { hold_first: Duration::from_secs(1), false_end: true, ..HopLlm::default() };
+        let faults = HopFaults { llm: Some(llm), ..HopFaults::default() };
+        let (mut altered, mut holds) = altered(faults);
+        let (body, mut to) = (events(&["a", "b"]), Vec::new());
+        altered.read(&body, CLIENT, &mut holds, &mut to);
+        assert!(to.is_empty(), "the second waits behind the first");
+        let timer = holds.over(u64::MAX).expect("one timer");
+        assert!(altered.waits_for(timer.id) && holds.next().is_none());
+        altered.release(false, &mut to);
+        assert_eq!(to, body);
+        altered.read(&body, CLIENT, &mut holds, &mut to);
+        assert_eq!((to.len(), holds.next()), (2 * body.len(), None), "later events do not wait");
+        altered.read(b"data: hal", CLIENT, &mut holds, &mut to);
+        to.clear();
+        assert!(altered.end_falsely(&mut to));
+        assert_eq!(to, b"data: [DONE]\n\n");
+        assert!(!Altered::new(HopFaults::default()).end_falsely(&mut to));
     }
 
     #[test]

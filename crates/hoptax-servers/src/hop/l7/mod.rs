@@ -3,7 +3,7 @@
 //!
 //! As a forward proxy, it takes requests with the whole URL, and opens tunnels ([`tunnels`]). A WebSocket
 //! gets a tunnel, too, from its handshake on. Parts of responses pass at once, unless the plan's faults keep
-//! events ([`events`]).
+//! events ([`events`]) or change bodies ([`bodies`]).
 //!
 //! A client's requests are answered one after another. An *exchange* is one request with its response:
 //!
@@ -19,6 +19,7 @@
 //!   an exchange. A call to the loop may close a connection, so the caller looks the connection up again
 //!   afterwards.
 
+mod bodies;
 mod events;
 mod held;
 mod proxy;
@@ -157,6 +158,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                     self.read_on(io, token);
                 }
             }
+            Peer::Upstream(upstream) if upstream.is_abandoned => self.drop_upstream(io, token),
             Peer::Upstream(upstream) => {
                 let client = upstream.client;
                 // If the response has no other end, the end of the connection completes it.

@@ -1,5 +1,6 @@
 //! Handles the client's side: reads requests, and forwards or answers them.
 
+use super::bodies::Changed;
 use super::proxy::Proxy;
 use super::responses::Lost;
 use super::rewrite;
@@ -58,8 +59,8 @@ impl Proxy {
                     at += consumed;
                 }
                 Ok(RequestStep::Body { consumed, data }) => {
-                    if let Some(exchange) = &client.exchange {
-                        exchange.to_upstream.write(&mut self.out, &input[at..][data]);
+                    if let Some(exchange) = &mut client.exchange {
+                        exchange.write_to_upstream(&mut self.out, &input[at..][data]);
                     }
                     at += consumed;
                 }
@@ -88,6 +89,10 @@ impl Proxy {
         let index = self.turns.next();
         let address = self.turns.address(index);
         let forward = self.forward.as_ref();
+        let llm = self.holds.llm();
+        let asked = Changed::of_request(llm, raw, head.framing);
+        let framing = asked.as_ref().map_or(head.framing, |body| body.framing(head.framing));
+        let head = &RequestHead { framing, ..head.clone() };
         let rewritten = self.requests.or_rewrite(&mut self.out, raw, index, |out| match forward {
             None => Ok(rewrite::request(out, raw, head, &units::host_header_of(false, address))?),
             Some(forward) => {
@@ -120,6 +125,10 @@ impl Proxy {
             stays: head.keep_alive,
             response_done: false,
             events: None,
+            asked,
+            answered: None,
+            retries: llm.retry,
+            sent: Vec::new(),
         });
         let upstream = match self.idle[index].pop() {
             Some(idle) => idle,
@@ -159,7 +168,12 @@ impl Proxy {
             return;
         }
         let out = mem::take(&mut self.out);
-        let upstream = self.peers.exchange(token).and_then(|exchange| exchange.upstream);
+        let upstream = self.peers.exchange(token).and_then(|exchange| {
+            if exchange.retries > 0 {
+                exchange.sent.extend_from_slice(&out);
+            }
+            exchange.upstream
+        });
         if let Some(token) = upstream
             && let Some(upstream) = self.peers.upstream(token)
         {
@@ -225,12 +239,17 @@ impl Proxy {
         }
     }
 
-    /// Closes a client, and the upstream connection of its exchange if there is one.
+    /// Closes a client, and the upstream connection of its exchange if there is one and the hop does not read
+    /// on.
     pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         let Peer::Client(client) = self.peers.take(token) else { return };
         self.tokens.give_back(token);
-        if let Some(upstream) = client.exchange.and_then(|exchange| exchange.upstream) {
+        let Some(exchange) = client.exchange else { return };
+        let Some(upstream) = exchange.upstream else { return };
+        if exchange.request_done && self.holds.llm().ignore_abort {
+            self.abandon(io, upstream);
+        } else {
             self.drop_upstream(io, upstream);
         }
     }

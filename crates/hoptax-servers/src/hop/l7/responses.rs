@@ -1,6 +1,7 @@
 //! Handles the upstream's side: streams responses to the client, and keeps, closes or replaces upstream
 //! connections.
 
+use super::bodies::Changed;
 use super::events::{self, Altered};
 use super::proxy::Proxy;
 use super::rewrite;
@@ -9,7 +10,7 @@ use crate::hop::turns::HIGH_WATER;
 use hoptax_format::Address;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_plan::HopFaults;
-use hoptax_wire::http1::{Malformed, Step, Version};
+use hoptax_wire::http1::{Malformed, ResponseHead, Step, Version};
 use std::io;
 use std::mem;
 
@@ -17,6 +18,8 @@ enum Passed {
     NeedMore,
     Part { consumed: usize },
     End { consumed: usize, keep_alive: bool },
+    /// The upstream has refused the request, and it is sent again.
+    Refused,
 }
 
 /// Why an upstream connection gave no complete response.
@@ -45,6 +48,9 @@ impl Proxy {
     /// the number of bytes consumed, which is all of them if the response is complete or the connection is
     /// lost.
     pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        if self.peers.upstream(token).is_some_and(|upstream| upstream.is_abandoned) {
+            return self.read_abandoned(io, token, input);
+        }
         if self.hold_answer(io, token) {
             return 0;
         }
@@ -56,6 +62,10 @@ impl Proxy {
                     return at;
                 }
                 Ok(Passed::Part { consumed }) => at += consumed,
+                Ok(Passed::Refused) => {
+                    self.retry(io, token);
+                    return input.len();
+                }
                 Ok(Passed::End { consumed, keep_alive }) => {
                     // If an upstream sends more than its response, its connection is not used again.
                     let reusable = keep_alive && at + consumed == input.len();
@@ -97,6 +107,13 @@ impl Proxy {
             }
             Step::Head { consumed, head } => {
                 let raw = &input[..consumed];
+                let is_refused = head.status == 429 || head.status >= 500;
+                if is_refused && exchange.request_done && exchange.retries > 0 {
+                    return Ok(Passed::Refused);
+                }
+                exchange.answered = Changed::of_response(self.holds.llm(), raw, head.framing).map(Box::new);
+                let framing = exchange.answered.as_ref().map(|body| body.framing(head.framing));
+                let head = ResponseHead { framing: framing.unwrap_or(head.framing), ..head };
                 let coding = self.responses.or_rewrite(out, raw, (kind, exchange.is_head), |out| {
                     rewrite::response(out, raw, &head, kind)
                 })?;
@@ -125,7 +142,11 @@ impl Proxy {
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
         self.out.clear();
         if sent.is_err() {
-            return self.drop_client(io, client);
+            self.drop_client(io, client);
+            if over.is_some() && self.peers.upstream(upstream).is_some() {
+                self.drop_upstream(io, upstream);
+            }
+            return;
         }
         let Some(reusable) = over else {
             if io.unsent(client) > HIGH_WATER
@@ -187,19 +208,79 @@ impl Proxy {
         let Some(exchange) = self.peers.exchange(client) else { return };
         exchange.upstream = None;
         if exchange.to_client.is_some() {
-            return self.drop_client(io, client);
+            return self.end_cut(io, client);
         }
         if !(stale && exchange.repeatable) {
             return self.bad_gateway(io, client, index, lost);
         }
+        let head = self.peers.client(client).map(|client| client.head.clone()).unwrap_or_default();
+        self.ask_again(io, client, index, head);
+    }
+
+    /// Sends a request on a new connection.
+    fn ask_again(&mut self, io: &mut impl EventLoop, client: Token, index: usize, request: Vec<u8>) {
         let fresh = match self.connect(io, index) {
             Ok(fresh) => fresh,
             Err(error) => return self.bad_gateway(io, client, index, &Lost::Unreachable(error)),
         };
-        let head = self.peers.client(client).map(|client| client.head.clone()).unwrap_or_default();
         if let Some(upstream) = self.peers.upstream(fresh) {
-            upstream.waiting = head;
+            upstream.waiting = request;
         }
         self.join(client, fresh);
+    }
+
+    /// Sends the request again whose refusal has arrived on this connection, which is closed.
+    fn retry(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(upstream) = self.peers.upstream(token) else { return };
+        let (client, index) = (upstream.client, upstream.index);
+        self.drop_upstream(io, token);
+        let Some(client) = client else { return };
+        let Some(exchange) = self.peers.exchange(client) else { return };
+        exchange.upstream = None;
+        exchange.retries -= 1;
+        let request = exchange.sent.clone();
+        self.out.clear();
+        self.ask_again(io, client, index, request);
+    }
+
+    /// Ends a response that the upstream cut: with a good end if the plan says so. Otherwise closes the
+    /// client's connection.
+    fn end_cut(&mut self, io: &mut impl EventLoop, client: Token) {
+        let Some(exchange) = self.peers.exchange(client) else { return };
+        if !exchange.end_falsely(&mut self.out) {
+            return self.drop_client(io, client);
+        }
+        exchange.response_done = true;
+        let sent = io.send(client, &self.out);
+        self.out.clear();
+        if sent.is_err() {
+            return self.drop_client(io, client);
+        }
+        self.end_if_over(io, client);
+    }
+
+    /// Keeps an upstream connection whose client has left, until the response has ended.
+    pub(super) fn abandon(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(upstream) = self.peers.upstream(token) else { return };
+        upstream.client = None;
+        upstream.is_abandoned = true;
+        if upstream.held.is_none() && mem::replace(&mut upstream.paused, false) {
+            io.resume(token);
+        }
+    }
+
+    /// Reads a response whose client has left. Returns the number of bytes consumed.
+    fn read_abandoned(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(upstream) = self.peers.upstream(token) {
+            match upstream.decoder.advance_with(&mut self.response_heads, &input[at..]) {
+                Ok(Step::NeedMore) => return at,
+                Ok(
+                    Step::Interim { consumed } | Step::Head { consumed, .. } | Step::Body { consumed, .. },
+                ) => at += consumed,
+                Ok(Step::End { .. }) | Err(_) => self.drop_upstream(io, token),
+            }
+        }
+        input.len()
     }
 }

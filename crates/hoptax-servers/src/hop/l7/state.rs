@@ -1,10 +1,12 @@
 //! State of `hop-l7`'s connections.
 
+use super::bodies::Changed;
 use super::events::Altered;
 use super::rewrite::Coding;
 use crate::hop::holds::Holds;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::http1::{RequestDecoder, RequestHead, ResponseDecoder, Version};
+use std::borrow::Cow;
 
 /// A request and its response.
 #[derive(Debug)]
@@ -27,6 +29,14 @@ pub(super) struct Exchange {
     pub(super) response_done: bool,
     /// Events of the response, if the hop changes or delays them.
     pub(super) events: Option<Box<Altered>>,
+    /// Body of the request, if the hop changes it.
+    pub(super) asked: Option<Changed>,
+    /// Body of the response, if the hop changes it.
+    pub(super) answered: Option<Box<Changed>>,
+    /// How many times the request may be sent again if the upstream refuses it.
+    pub(super) retries: u32,
+    /// The request as it was sent, if it may be sent again.
+    pub(super) sent: Vec<u8>,
 }
 
 impl Exchange {
@@ -39,14 +49,35 @@ impl Exchange {
         holds: &mut Holds,
     ) {
         let Some(coding) = self.to_client else { return };
+        let data = self.answered.as_mut().map_or(Cow::Borrowed(data), |body| body.read(data));
         match &mut self.events {
-            None => coding.write(out, data),
+            None => coding.write(out, &data),
             Some(events) => {
                 let mut passed = Vec::new();
-                events.read(data, client, holds, &mut passed);
+                events.read(&data, client, holds, &mut passed);
                 coding.write(out, &passed);
             }
         }
+    }
+
+    /// Writes a part of the request's body.
+    pub(super) fn write_to_upstream(&mut self, out: &mut Vec<u8>, data: &[u8]) {
+        match &mut self.asked {
+            None => self.to_upstream.write(out, data),
+            Some(body) => self.to_upstream.write(out, &body.read(data)),
+        }
+    }
+
+    /// Writes a good end of a stream that the upstream cut. Returns false if the hop does not do that.
+    pub(super) fn end_falsely(&mut self, out: &mut Vec<u8>) -> bool {
+        let (Some(coding), Some(events)) = (self.to_client, &mut self.events) else { return false };
+        let mut passed = Vec::new();
+        let is_ended = events.end_falsely(&mut passed);
+        if is_ended {
+            coding.write(out, &passed);
+            coding.end(out);
+        }
+        is_ended
     }
 
     /// Writes the events that waited. `is_end` is true if the response has ended.
@@ -115,6 +146,8 @@ pub(super) struct Upstream {
     pub(super) held: Option<u64>,
     pub(super) reused: bool,
     pub(super) heard: bool,
+    /// True if the client has left, and the hop reads the response to its end.
+    pub(super) is_abandoned: bool,
 }
 
 impl Upstream {
@@ -130,6 +163,7 @@ impl Upstream {
             held: None,
             reused: false,
             heard: false,
+            is_abandoned: false,
         }
     }
 }

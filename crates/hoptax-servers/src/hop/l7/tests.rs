@@ -1,7 +1,7 @@
 //! `hop-l7` between sockets of a test.
 
 use crate::hop::{HopSettings, Kind, RunningHop};
-use hoptax_plan::{HopDeflate, HopDelay, HopFaults};
+use hoptax_plan::{HopDeflate, HopDelay, HopFaults, HopLlm};
 use hoptax_testing::wait_for;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -61,6 +61,21 @@ fn expect(stream: &mut TcpStream, expected: &[u8]) {
     let mut bytes = vec![0; expected.len()];
     stream.read_exact(&mut bytes).expect("as many bytes");
     assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(expected));
+}
+
+/// A hop with these faults of AI gateways.
+fn llm_hop(llm: HopLlm) -> (RunningHop, TcpListener) {
+    hop(HopFaults { llm: Some(llm), ..HopFaults::default() })
+}
+
+const PROMPT: &[u8] =
+    b"POST / HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{\"a\":1}";
+const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+    transfer-encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n";
+
+/// Like [`is_closed`], but false if nothing arrives in time.
+fn is_closed_now(stream: &mut TcpStream) -> bool {
+    !matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 /// True if the connection has ended, or was reset.
@@ -147,5 +162,84 @@ fn events_pass_at_once_unless_a_fault_keeps_them() {
             expect(&mut client, event);
         }
         expect(&mut client, b"0\r\n\r\n");
+    }
+}
+
+#[test]
+fn json_of_requests_and_responses_gets_a_field() {
+    let (hop, listener) = llm_hop(HopLlm { add_field: true, alter_response: true, ..HopLlm::default() });
+    let mut client = client(&hop, PROMPT);
+    let mut upstream = upstream(&listener);
+    let request = head(&mut upstream);
+    assert!(request.contains("content-length: 19\r\n"), "{request}");
+    expect(&mut upstream, br#"{"x_added":1,"a":1}"#);
+    let fields = "content-type: application/json\r\ncontent-length: 7";
+    let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{{\"b\":2}}");
+    upstream.write_all(answer.as_bytes()).expect("sent");
+    let answer = head(&mut client);
+    assert!(answer.contains("content-length: 19\r\n"), "{answer}");
+    expect(&mut client, br#"{"x_added":1,"b":2}"#);
+}
+
+#[test]
+fn refused_requests_are_sent_again() {
+    let (hop, listener) = llm_hop(HopLlm { retry: 2, ..HopLlm::default() });
+    let mut client = client(&hop, PROMPT);
+    for (status, is_passed) in [(429, false), (500, false), (503, true)] {
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        expect(&mut upstream, br#"{"a":1}"#);
+        let answer = format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\n\r\n");
+        upstream.write_all(answer.as_bytes()).expect("sent");
+        if is_passed {
+            assert_eq!(head(&mut client), answer);
+        } else {
+            assert!(is_closed(&mut upstream));
+        }
+    }
+}
+
+#[test]
+fn streams_that_are_cut_get_a_good_end() {
+    for false_end in [false, true] {
+        let (hop, listener) = llm_hop(HopLlm { false_end, hold_first: PATIENCE * 6, ..HopLlm::default() });
+        let mut client = client(&hop, PROMPT);
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        expect(&mut upstream, br#"{"a":1}"#);
+        upstream.write_all(STREAM).expect("sent");
+        head(&mut client);
+        drop(upstream);
+        if false_end {
+            expect(&mut client, b"17\r\ndata: a\n\ndata: [DONE]\n\n\r\n0\r\n\r\n");
+        } else {
+            assert!(is_closed(&mut client));
+        }
+    }
+}
+
+#[test]
+fn responses_are_read_to_their_end_although_the_client_has_left() {
+    for ignore_abort in [false, true] {
+        let (hop, listener) = llm_hop(HopLlm { ignore_abort, ..HopLlm::default() });
+        let mut client = client(&hop, PROMPT);
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        expect(&mut upstream, br#"{"a":1}"#);
+        upstream.write_all(STREAM).expect("sent");
+        head(&mut client);
+        drop(client);
+        // The hop notices that the client has left when it sends to it.
+        upstream.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+        let event = b"9\r\ndata: b\n\n\r\n";
+        let mut sends = || upstream.write_all(event).is_ok() && !is_closed_now(&mut upstream);
+        if ignore_abort {
+            assert!((0..10).all(|_| sends()));
+            upstream.write_all(b"0\r\n\r\n").expect("sent");
+            upstream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            assert!(is_closed(&mut upstream), "after the end");
+        } else {
+            wait_for("the hop to leave", PATIENCE, || (!sends()).then_some(()));
+        }
     }
 }
