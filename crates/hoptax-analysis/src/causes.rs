@@ -34,5 +34,7 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::NoWebSockets => "found a server that takes no WebSockets over HTTP/2",
         Cause::TunnelCut => "were WebSockets that ended without a close frame",
         Cause::TunnelClosed => "were WebSockets that the server closed with an error",
+        Cause::StreamUnended => "got a stream of tokens that did not announce its end",
+        Cause::StreamError => "got an error within a stream of tokens",
     }
 }

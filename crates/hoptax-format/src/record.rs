@@ -101,8 +101,9 @@ pub struct Counts {
     pub retried: u64,
     /// Requests with a complete, well-formed response, no matter which status it has.
     pub completed: u64,
-    /// Completed requests whose stream the client ended with the measured time
-    /// ([`crate::messages::ENDLESS`]). They have no response time.
+    /// Completed requests whose stream the client ended: with the measured time
+    /// ([`crate::messages::ENDLESS`]), or on purpose ([`crate::llm::Leave`]). They have no response time. The
+    /// status is 0 if the client left before the head of the response.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ended_by_client: u64,
     /// Completed requests with a response that passes the target's checks. Without checks, the status must be
@@ -424,6 +425,10 @@ pub enum Cause {
     TunnelCut,
     /// The server closed a WebSocket with a status code that is not 1000 (normal) or 1001 (going away).
     TunnelClosed,
+    /// The response of a language model was whole, but did not announce the end of its stream of tokens.
+    StreamUnended,
+    /// The server reported an error within a stream of tokens.
+    StreamError,
 }
 
 impl Cause {
@@ -458,7 +463,9 @@ impl Cause {
             | C::GoawayUnprocessed
             | C::TunnelCut
             | C::TunnelClosed => FailureKind::Reset,
-            C::MalformedResponse | C::TlsMalformed => FailureKind::BadResponse,
+            C::MalformedResponse | C::TlsMalformed | C::StreamUnended | C::StreamError => {
+                FailureKind::BadResponse
+            }
         }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! OpenAI's chat completions and responses, and Anthropic's messages, put JSON into the data of server-sent
 //! events. Gateways rebuild it, so [`Scan`] looks only for a few keys, wherever they are, and accepts any
-//! white space. It need not know which of the
-//! APIs it reads.
+//! white space. It need not know which of the APIs it reads.
 
 use memchr::memchr2;
 

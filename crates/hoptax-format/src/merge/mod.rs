@@ -4,6 +4,7 @@
 //! the same number cover the same time.
 
 use crate::histogram::{DecodeError, Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use crate::llm::{TokenCounts, TokenHistograms, TokensRecord};
 use crate::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use crate::record::{
     GeneratorCpu, Histograms, Http2Tally, LoadRecord, Occupancy, RECORD_SCHEMA, StampTally, TargetRecord,
@@ -118,7 +119,29 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
         reach: some(|one| one.reach.as_ref())?,
     };
     let mixed = all.iter().any(|one| one.mixed);
-    Ok(Some(MessagesRecord { counts, histograms, mixed, tokens: None }))
+    Ok(Some(MessagesRecord { counts, histograms, mixed, tokens: tokens(&all)? }))
+}
+
+/// The tokens of all parts. `None` if no part has streams of tokens.
+fn tokens(parts: &[&MessagesRecord]) -> Result<Option<TokensRecord>, DecodeError> {
+    let all: Vec<&TokensRecord> = parts.iter().filter_map(|part| part.tokens.as_ref()).collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let times = |of: fn(&TokenHistograms) -> &Encoded| {
+        let sum = add_up(all.iter().map(|one| of(&one.histograms)), TRIAL_DIGITS)?;
+        Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
+    };
+    let mut counts = TokenCounts::default();
+    for one in &all {
+        counts.add(&one.counts);
+    }
+    let histograms = TokenHistograms {
+        first_event: times(|one| &one.first_event)?,
+        first_age: times(|one| &one.first_age)?,
+        per_token: times(|one| &one.per_token)?,
+    };
+    Ok(Some(TokensRecord { counts, histograms }))
 }
 
 /// How the connections of all parts were used. `None` if one of the parts did not record this.

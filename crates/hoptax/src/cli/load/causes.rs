@@ -33,5 +33,7 @@ pub(super) fn describe(cause: Cause) -> &'static str {
         Cause::NoWebSockets => "the server takes no WebSockets over HTTP/2",
         Cause::TunnelCut => "WebSocket ended without a close frame",
         Cause::TunnelClosed => "WebSocket closed by the server with an error",
+        Cause::StreamUnended => "stream of tokens did not announce its end",
+        Cause::StreamError => "error within a stream of tokens",
     }
 }

@@ -110,6 +110,11 @@ pub(in super::super) fn advice_on(cause: Cause) -> &'static str {
              an idle time limit that is shorter than the time between messages."
         }
         C::TunnelClosed => "The server closes WebSockets with an error: read its log.",
+        C::StreamUnended => {
+            "Responses end before the model has announced the end. A gateway can hide that its upstream cut \
+             the response: read the logs of both."
+        }
+        C::StreamError => "The model failed within its response: read the log of the server.",
     }
 }
 
