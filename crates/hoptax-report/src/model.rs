@@ -39,7 +39,7 @@ pub struct Model {
     pub rounds: u32,
     /// The reason why `trials: auto` did not start another round. Absent if the number of rounds is fixed.
     pub stopped: Option<Stopped>,
-    /// The word for one message of streams: `event` or `message`.
+    /// The word for one message of streams: `token`, `event` or `message`.
     pub message: &'static str,
     /// Requested method and path. With several targets, each is listed with its share.
     pub target: String,

@@ -72,8 +72,8 @@ impl<'t, 'a> Pairs<'t, 'a> {
         resampled(&self.units, |drawn| share(via.share(drawn)?, direct.share(drawn)?))
     }
 
-    /// Tokens per stream that the upstream sent via the gateway, minus those of direct. Both are sums over all
-    /// rounds.
+    /// Tokens per stream that the upstream sent via the gateway, minus those of direct. Both are sums over
+    /// all rounds.
     fn extra_tokens(&self) -> Option<Estimate> {
         let pairs = self.where_both(|trial| trial.upstream_tokens().is_some());
         let sums = |trials: &[&Trial<'_>]| {

@@ -225,7 +225,7 @@ fn budgets_of_messages_need_such_messages() {
         ("server-stream", "added_message_p50", "4:20 only calls with `kind: both-ways` have `added_mess"),
         ("both-ways", "age_p50", "4:20 only calls with `kind: server-stream` have `age_p50`; remove this"),
         ("client-stream", "gap_p50", gap),
-        ("server-stream", "token_time_p50", "4:20 only streams of tokens (`llm`) have `token_time_p50`; remo"),
+        ("server-stream", "token_time_p50", "4:20 only streams of tokens (`llm`) have `token_time_p50`; re"),
         ("server-stream", "reach_p50", "4:20 only WebSockets with `kind: fan-out` have `reach_p50`; remove"),
     ] {
         let faults = faults(&with(kind, metric));

@@ -1,6 +1,7 @@
 //! The charts that hoptax can write as files, and what they show.
 
 use super::colour::colour;
+use super::life;
 use super::lines::{Axis, Line, Panel};
 use super::over_time;
 use super::precision;
@@ -25,6 +26,8 @@ pub enum Chart {
     TaxP99,
     /// Time added to messages at the median.
     TaxMessage,
+    /// When the head, the first event and the tokens of a stream arrive.
+    StreamLife,
     /// CPU time of gateways per request.
     Cpu,
     /// Memory of gateways.
@@ -107,10 +110,11 @@ const RARITIES: [(f64, &str); 7] = [
 
 impl Chart {
     /// Every chart.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Tax,
         Self::TaxP99,
         Self::TaxMessage,
+        Self::StreamLife,
         Self::Cpu,
         Self::Memory,
         Self::Percentiles,
@@ -133,6 +137,7 @@ impl Chart {
             Self::Tax => "tax",
             Self::TaxP99 => "tax-p99",
             Self::TaxMessage => "tax-message",
+            Self::StreamLife => "stream-life",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
             Self::Percentiles => "percentiles",
@@ -156,6 +161,7 @@ impl Chart {
             Self::Tax => "Added response time at the median",
             Self::TaxP99 => "Added response time at the 99th percentile",
             Self::TaxMessage => "Added time per message at the median",
+            Self::StreamLife => "The life of a stream",
             Self::Cpu => "CPU time of the gateway per request",
             Self::Memory => "Resident memory of the gateway",
             Self::Percentiles => "Response time by percentile",
@@ -173,11 +179,17 @@ impl Chart {
         }
     }
 
+    /// The title, with the word of the run for a message.
+    pub(crate) fn title_of(self, model: &Model) -> String {
+        self.title().replace("message", model.message)
+    }
+
     /// Words for an error message: the data that a run must contain for this chart.
     pub fn needs(self) -> &'static str {
         match self {
             Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
             Self::TaxMessage => "a measured gateway, and messages with a response time or an age",
+            Self::StreamLife => "streams of tokens",
             Self::Percentiles | Self::Time => "a trial with responses",
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
                 "load points that differ only in connections, only in streams or only in rate"
@@ -200,6 +212,9 @@ impl Chart {
                 let (times, ranked) = messages(model, load)?;
                 (format!("{times}; {with_intervals}"), Body::Ranked(ranked))
             }
+            Self::StreamLife => {
+                (format!("{}; {}", load.label, life::ABOUT), Body::Panels(vec![life::panel(model, load)?]))
+            }
             Self::Cpu => (with_intervals, Body::Ranked(tax(model, load, Metric::CpuUsPerRequest)?)),
             Self::Memory => (load.label.clone(), Body::Ranked(memory(model, load)?)),
             Self::Prices => (with_intervals, Body::Ranked(prices(model, load)?)),
@@ -218,7 +233,7 @@ impl Chart {
             }
         };
         let source = format!("{} · {} · hoptax {}", model.name, model.started, model.hoptax);
-        Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
+        Some(Drawing { title: self.title_of(model), subtitle, source, body })
     }
 
     /// Computes a chart with the number of connections, of streams, or the rate on its horizontal axis.

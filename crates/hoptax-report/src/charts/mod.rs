@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod colour;
+mod life;
 mod lines;
 mod over_time;
 mod precision;
@@ -16,6 +17,7 @@ mod starts;
 mod unit;
 
 pub use catalogue::Chart;
+pub(super) use life::ABOUT as ABOUT_LIFE;
 pub(super) use colour::{colour, css};
 pub use sheet::ChartError;
 pub use standalone::Theme;
@@ -112,6 +114,16 @@ fn ranked_on_page(ranked: &Ranked, width: Width, described: &str) -> Result<Stri
 pub(super) fn half_widths(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(panel) = precision::panel(model, load) else { return Ok(None) };
     let described = format!("Half-width of the interval of the added median over time, {}", load.label);
+    on_page(width, panel.height(), &described, |sheet| {
+        panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
+    })
+    .map(Some)
+}
+
+/// A chart of a stream's life, for a page. `None` without tokens.
+pub(super) fn life(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+    let Some(panel) = life::panel(model, load) else { return Ok(None) };
+    let described = format!("{}: {}, {}", Chart::StreamLife.title(), life::ABOUT, load.label);
     on_page(width, panel.height(), &described, |sheet| {
         panel.draw(sheet, 0, (panel.labels(sheet), width.pixels()))
     })

@@ -127,6 +127,10 @@ fn drawn(chart: Chart, model: &Model, load: &Load) -> String {
 fn every_chart_can_be_drawn_as_svg_and_png() {
     let (swept, features, long) = (swept().model(), matrix(230, 33).model(), long().model());
     let starts = hoptax_analysis::fixture::starts::sample().model();
+    let tokens = streams(|trial, us| {
+        let trial = trial.server_stream_us(us, 1000).first_message_us(us + 30).headers_us(us);
+        trial.tokens_us([us + 9, us, 1000], 10)
+    });
     let streams = streams(|trial, us| trial.both_ways_us(us, 1000));
     for chart in Chart::ALL {
         let model = match chart {
@@ -134,6 +138,7 @@ fn every_chart_can_be_drawn_as_svg_and_png() {
             Chart::Precision => &long,
             Chart::Starts => &starts,
             Chart::TaxMessage => &streams,
+            Chart::StreamLife => &tokens,
             _ => &swept,
         };
         let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
@@ -176,6 +181,19 @@ fn the_chart_of_messages_names_the_times_that_it_shows() {
     let load = without.loads().next().expect("one");
     assert!(!has(Chart::TaxMessage, &without, load));
     assert_eq!(messages(&without, load, Width::Wide).expect("no error"), None);
+}
+
+#[test]
+fn a_life_has_bars_and_a_dot_for_each_token() {
+    let model = streams(|trial, us| trial.server_stream_us(us, 1000).tokens_us([us, us, 1000], 10));
+    let load = model.loads().next().expect("one");
+    let text = drawn(Chart::StreamLife, &model, load);
+    assert_eq!(text.matches("<circle").count(), 2 * 10, "ten tokens, directly and via nginx");
+    for text in [text, life(&model, load, Width::Narrow).expect("drawn").expect("something")] {
+        assert!(text.contains("direct") && text.contains("nginx") && text.contains("8 ms"), "{text}");
+    }
+    let events = streams(|trial, us| trial.server_stream_us(us, 1000));
+    assert!(!has(Chart::StreamLife, &events, events.loads().next().expect("one")));
 }
 
 #[test]

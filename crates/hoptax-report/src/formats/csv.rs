@@ -1,9 +1,10 @@
 //! The report as CSV (RFC 4180): one line for each case, then one line for each capacity. All times are in
-//! µs. There is a column of streams if a load uses HTTP/2, and there are columns of messages if calls have
-//! streams of messages.
+//! µs. There is a column of streams if a load uses HTTP/2, and there are columns of messages and tokens if
+//! calls have streams of them.
 
 use crate::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
+use hoptax_format::llm::TokenCounts;
 use hoptax_format::messages::MessageCounts;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Metric;
@@ -17,19 +18,34 @@ pub fn csv(model: &Model) -> String {
         let rows = crate::sections::starts::csv_rows(model);
         return rows.iter().map(|cells| line(cells.iter().map(String::as_str))).collect();
     }
-    let has_streams = has_streams(model);
-    let has_messages = model.cases.iter().any(|case| case.messages.is_some());
-    let headings = headings(has_streams, has_messages);
+    let messages = || model.cases.iter().filter_map(|case| case.messages.as_ref());
+    let has = Has {
+        streams: has_streams(model),
+        messages: messages().next().is_some(),
+        tokens: messages().any(|messages| messages.tokens.is_some()),
+    };
+    let headings = headings(has);
     let mut text = line(headings.iter().map(String::as_str));
     let rows = model
         .cases
         .iter()
-        .map(|case| cells(model, case, has_streams, has_messages))
-        .chain(model.capacity.iter().map(|one| of_capacity(one, headings.len(), has_streams)));
+        .map(|case| cells(model, case, has))
+        .chain(model.capacity.iter().map(|one| of_capacity(one, headings.len(), has.streams)));
     for cells in rows {
         text.push_str(&line(cells.iter().map(String::as_str)));
     }
     text
+}
+
+/// Which columns there are.
+#[derive(Clone, Copy)]
+struct Has {
+    /// The number of HTTP/2 streams.
+    streams: bool,
+    /// Messages of streams.
+    messages: bool,
+    /// Streams of tokens.
+    tokens: bool,
 }
 
 fn has_streams(model: &Model) -> bool {
@@ -38,7 +54,7 @@ fn has_streams(model: &Model) -> bool {
     loads.any(|load| load.http == HttpVersion::Http2)
 }
 
-fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
+fn headings(has: Has) -> Vec<String> {
     let mut names: Vec<String> = [
         "gateway",
         "load",
@@ -52,7 +68,7 @@ fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
     ]
     .map(String::from)
     .into();
-    if has_streams {
+    if has.streams {
         names.insert(STREAMS, "streams".into());
     }
     let mut figure = |name: &str| {
@@ -88,9 +104,16 @@ fn headings(has_streams: bool, has_messages: bool) -> Vec<String> {
         ]);
     }
     names.extend(of_four(Metric::AddedFirstByteP50));
-    if has_messages {
+    if has.messages {
         names.extend(MESSAGES.map(|name| format!("messages_{name}")));
         names.extend(Metric::OF_MESSAGES.into_iter().flat_map(of_four));
+    }
+    if has.tokens {
+        names.extend(TOKENS.map(|name| format!("tokens_{name}")));
+        for name in ["tokens_per_second", "streams_per_second"] {
+            names.extend(["", "_low", "_high"].map(|end| format!("{name}{end}")));
+        }
+        names.extend(Metric::OF_TOKENS.into_iter().flat_map(of_four));
     }
     names.extend(["features", "bare"].map(String::from));
     for metric in Metric::PRICES {
@@ -133,6 +156,9 @@ const MESSAGES: [&str; 13] = [
     "refused",
     "compressed",
 ];
+
+/// Numbers of streams of tokens, with their names in JSON.
+const TOKENS: [&str; 7] = ["ended", "unended", "errors", "left", "other_events", "usage", "usage_tokens"];
 
 /// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
@@ -191,8 +217,8 @@ fn four(difference: Option<&Difference>) -> Vec<String> {
     cells
 }
 
-fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> Vec<String> {
-    let mut cells = about(&case.gateway, &case.load, has_streams);
+fn cells(model: &Model, case: &Case, has: Has) -> Vec<String> {
+    let mut cells = about(&case.gateway, &case.load, has.streams);
     cells.push(case.trials.to_string());
     cells.push(case.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default());
     let mut figure = |estimate: Option<&Estimate>| cells.extend(three(estimate));
@@ -216,8 +242,11 @@ fn cells(model: &Model, case: &Case, has_streams: bool, has_messages: bool) -> V
     cells.extend(four(path.and_then(|path| path.added_request_us_p50.as_ref())));
     cells.extend(four(path.and_then(|path| path.added_response_us_p50.as_ref())));
     cells.extend(four(tax(Metric::AddedFirstByteP50)));
-    if has_messages {
+    if has.messages {
         cells.extend(of_messages(case));
+    }
+    if has.tokens {
+        cells.extend(of_tokens(case));
     }
     cells.extend(of_price(model, case));
     cells.push(optional(hoptax_analysis::error_share(case)));
@@ -252,9 +281,27 @@ fn of_messages(case: &Case) -> Vec<String> {
         let others = [merged_into_one, comments, pings, cut, refused, compressed];
         of_arrivals.into_iter().chain(others).map(|count| count.to_string()).collect()
     };
-    let mut cells: Vec<String> =
-        case.messages.map_or_else(|| MESSAGES.map(|_| String::new()).to_vec(), counts);
+    let counted = case.messages.as_ref().map(|messages| counts(messages.counts));
+    let mut cells: Vec<String> = counted.unwrap_or_else(|| vec![String::new(); MESSAGES.len()]);
     for metric in Metric::OF_MESSAGES {
+        cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
+    }
+    cells
+}
+
+/// The cells for the streams of tokens.
+fn of_tokens(case: &Case) -> Vec<String> {
+    let tokens = case.messages.as_ref().and_then(|messages| messages.tokens.as_ref());
+    let counts = tokens.map(|tokens| {
+        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens } = tokens.counts;
+        [ended, unended, errors, left, other_events, usage, usage_tokens].map(|count| count.to_string())
+    });
+    let mut cells = counts.unwrap_or_default().to_vec();
+    let rates = tokens.map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second]);
+    for rate in rates.unwrap_or([&None, &None]) {
+        cells.extend(three(rate.as_ref().map(|rate| &rate.estimate)));
+    }
+    for metric in Metric::OF_TOKENS {
         cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
     }
     cells

@@ -97,7 +97,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         starts => crate::sections::starts::html(model),
         about_starts => crate::sections::starts::NOTE,
         chart_of_starts => charts::Chart::Starts.title(),
-        chart_of_messages => charts::Chart::TaxMessage.title(),
+        chart_of_messages => charts::Chart::TaxMessage.title_of(model),
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -154,7 +154,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         events => crate::sections::events::html(model),
         path => crate::sections::path::html(model),
         http2 => crate::sections::http2::html(model),
-        messages => crate::sections::messages::html(model),
+        messages => crate::sections::messages::html(model)?,
         generators => crate::sections::generators::html(model),
     })?;
     Ok(page)
@@ -213,7 +213,7 @@ fn fallback(model: &Model) -> Result<String, ChartError> {
     let of_calls = format!("<p><strong>{heading}, {label}</strong></p>{wide}{narrow}");
     let Some(wide) = charts::messages(model, load, Width::Wide)? else { return Ok(of_calls) };
     let narrow = charts::messages(model, load, Width::Narrow)?.unwrap_or_default();
-    let heading = charts::Chart::TaxMessage.title();
+    let heading = charts::Chart::TaxMessage.title_of(model);
     Ok(format!("{of_calls}<p><strong>{heading}, {label}</strong></p>{wide}{narrow}"))
 }
 

@@ -1,16 +1,18 @@
 //! Tables of the messages of streams. Each load point with streams has two: how many messages there were, and
 //! their times.
 
+use crate::charts::{self, ChartError, Width};
 use crate::model::Model;
 use crate::words::figures::figure;
-use crate::words::format::grouped;
+use crate::words::format::{Scale, grouped};
 use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{Cell, added, in_one_line, none, time};
-use crate::words::text::{capital, inline};
+use crate::words::text::{capital, inline, with_interval};
 use hoptax_analysis::{Case, Latency, Load};
 use hoptax_format::messages::MessageCounts;
 use hoptax_plan::Metric;
 use hoptax_record::Times;
+use hoptax_stats::Estimate;
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
@@ -20,6 +22,8 @@ const COUNTS: [&str; 8] =
     ["sent", "received", "lost", "repeated", "out of order", "no number", "same read", "CPU/message"];
 const COUNTS_OF_EVENTS: [&str; 8] =
     ["sent", "received", "lost", "repeated", "out of order", "no number", "same read", "CPU/event"];
+const COUNTS_OF_TOKENS: [&str; 8] =
+    ["sent", "received", "lost", "repeated", "out of order", "no number", "same read", "CPU/token"];
 const TIMES: [&str; 4] = ["p50", "p99", "added p50", "added p99"];
 
 const ABOUT_COUNTS: &str = "Same read: messages that were due at different times, but arrived together.";
@@ -34,7 +38,7 @@ struct Kind {
 }
 
 /// Times of messages in the order of the rows.
-static KINDS: [Kind; 7] = [
+static KINDS: [Kind; 10] = [
     Kind {
         times: Times::Message,
         name: "response time",
@@ -57,10 +61,24 @@ static KINDS: [Kind; 7] = [
         p99: None,
     },
     Kind {
+        times: Times::FirstEvent,
+        name: "first event",
+        meaning: "with content or without, since the request was sent",
+        p50: Metric::AddedFirstEventP50,
+        p99: None,
+    },
+    Kind {
         times: Times::FirstMessage,
         name: "first message",
         meaning: "since the request was sent",
         p50: Metric::AddedFirstMessageP50,
+        p99: None,
+    },
+    Kind {
+        times: Times::FirstAge,
+        name: "age of the first message",
+        meaning: "since it was due",
+        p50: Metric::AddedFirstAgeP50,
         p99: None,
     },
     Kind {
@@ -78,6 +96,13 @@ static KINDS: [Kind; 7] = [
         p99: Some(Metric::AddedGapP99),
     },
     Kind {
+        times: Times::TokenTime,
+        name: "time per message",
+        meaning: "from the first one to the last of a stream ÷ (messages − 1)",
+        p50: Metric::AddedTokenTimeP50,
+        p99: None,
+    },
+    Kind {
         times: Times::Reach,
         name: "reach",
         meaning: "from when a message was due until the last connection had it",
@@ -88,6 +113,9 @@ static KINDS: [Kind; 7] = [
 
 /// A text about messages, with the word of the run.
 fn about(model: &Model, text: &str) -> String {
+    if model.message == "token" && text == "first message" {
+        return "first content".to_owned();
+    }
     text.replace("message", model.message).replace("Message", &capital(model.message))
 }
 
@@ -108,7 +136,11 @@ fn counts_table(model: &Model, load: &Load) -> Table {
     Table {
         title: format!("{}: {}", heading(model), load.label),
         first: "gateway",
-        headings: if model.message == "event" { &COUNTS_OF_EVENTS } else { &COUNTS },
+        headings: match model.message {
+            "token" => &COUNTS_OF_TOKENS,
+            "event" => &COUNTS_OF_EVENTS,
+            _ => &COUNTS,
+        },
         rows: model.at(load).filter_map(counts_row).collect(),
         note: note.join(" "),
     }
@@ -117,7 +149,9 @@ fn counts_table(model: &Model, load: &Load) -> Table {
 /// Counts that are mostly zero, and costs of open streams: `nginx: 3 merged into one; memory per stream 41
 /// KiB (39 KiB to 43 KiB).` `None` if the case has none.
 fn further(case: &Case) -> Option<String> {
-    let counts = case.messages?;
+    let counts = case.messages.as_ref()?;
+    let tokens = counts.tokens.as_ref();
+    let of_tokens = tokens.map(|tokens| tokens.counts).unwrap_or_default();
     let counts = [
         (counts.merged_into_one, "merged into one"),
         (counts.comments, "comments"),
@@ -125,20 +159,29 @@ fn further(case: &Case) -> Option<String> {
         (counts.cut, "cut"),
         (counts.refused, "refused"),
         (counts.compressed, "compressed"),
+        (of_tokens.unended, "streams without an announced end"),
+        (of_tokens.errors, "streams with an error event"),
+        (of_tokens.left, "streams left by the client"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     let counts = counts.map(|(count, what)| format!("{} {what}", grouped(count as f64)));
-    let costs = [Metric::CpuUsPerStreamSecond, Metric::BytesPerStream].into_iter().filter_map(|metric| {
+    let rates = tokens.map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second]);
+    let rates = rates.into_iter().flatten().flatten().map(|rate| {
+        let value = with_interval(&rate.estimate, Scale::of_throughput(rate.estimate.estimate));
+        format!("{value} {}", rate.unit)
+    });
+    let costs = [Metric::CpuUsPerStreamSecond, Metric::BytesPerStream, Metric::ExtraTokensPerStream];
+    let costs = costs.into_iter().filter_map(|metric| {
         let cost = case.tax.as_ref()?.get(metric)?;
         Some(format!("{} {}", metric.words(), figure(metric, &cost.estimate)))
     });
-    let parts: Vec<String> = counts.chain(costs).collect();
+    let parts: Vec<String> = counts.chain(rates).chain(costs).collect();
     (!parts.is_empty()).then(|| format!("{}: {}.", case.gateway, parts.join("; ")))
 }
 
 fn counts_row(case: &Case) -> Option<Line> {
     let MessageCounts { sent, received, lost, repeated, reordered, unnumbered, merged_in_read, .. } =
-        case.messages?;
+        case.messages.as_ref()?.counts;
     let counts = [sent, received, lost, repeated, reordered, unnumbered, merged_in_read];
     let mut cells = counts.map(|count| Cell { value: grouped(count as f64), ..none() }).to_vec();
     let cpu = case.tax.as_ref().and_then(|tax| tax.get(Metric::CpuUsPerMessage));
@@ -152,14 +195,16 @@ fn times_table(model: &Model, load: &Load) -> Table {
     let doubt = if is_marked { format!(" {MARK}: not distinguishable.") } else { String::new() };
     let of_streams = || model.at(load).filter(|case| case.messages.is_some());
     let has = |kind: &&Kind| of_streams().any(|case| times_of(case, kind.times).is_some());
-    let meanings = KINDS.iter().filter(has).map(|kind| format!("{}: {}.", capital(kind.name), kind.meaning));
-    let meanings = meanings.collect::<Vec<_>>().join(" ");
+    let named = |kind: &Kind| {
+        format!("{}: {}.", capital(&about(model, kind.name)), about(model, kind.meaning))
+    };
+    let meanings = KINDS.iter().filter(has).map(named).collect::<Vec<_>>().join(" ");
     Table {
         title: format!("{}: {}", about(model, "Times of messages"), load.label),
         first: "gateway",
         headings: &TIMES,
         rows,
-        note: format!("{}{doubt}", about(model, &meanings)),
+        note: format!("{meanings}{doubt}"),
     }
 }
 
@@ -171,16 +216,31 @@ fn times_of(case: &Case, times: Times) -> Option<&Latency> {
 /// The rows of a case: one for each kind of times that were recorded. None without streams.
 fn times_rows<'m>(model: &'m Model, case: &'m Case) -> impl Iterator<Item = Line> + 'm {
     let tax = move |metric: Metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
+    let is_one = model.message != "message" && has_equal_first_bytes(case);
     KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |kind| {
         let figures = times_of(case, kind.times)?;
+        let name = match kind.times {
+            Times::FirstByte if is_one => return None,
+            Times::Headers if is_one => "headers and first byte",
+            _ => kind.name,
+        };
         let cells = vec![
             time(figures.p50.as_ref()),
             time(figures.p99.as_ref()),
             tax(kind.p50),
             kind.p99.map_or_else(none, tax),
         ];
-        Some((format!("{} · {}", case.gateway, about(model, kind.name)), Ok(cells)))
+        Some((format!("{} · {}", case.gateway, about(model, name)), Ok(cells)))
     })
+}
+
+/// True if the head of a response and its first byte arrive at the same time, to the microsecond.
+fn has_equal_first_bytes(case: &Case) -> bool {
+    let shown = |times: Times| {
+        let us = |estimate: &Estimate| estimate.estimate.round();
+        times_of(case, times).map(|figures| [&figures.p50, &figures.p99].map(|one| one.as_ref().map(us)))
+    };
+    shown(Times::Headers).is_some_and(|headers| shown(Times::FirstByte) == Some(headers))
 }
 
 /// The tables as Markdown. Empty without streams.
@@ -201,12 +261,29 @@ pub(crate) fn markdown(model: &Model) -> String {
 }
 
 /// A section of the page. Empty without streams.
-pub(crate) fn html(model: &Model) -> String {
+pub(crate) fn html(model: &Model) -> Result<String, ChartError> {
     let sections: String = tables(model).iter().map(html_table).collect();
     if sections.is_empty() {
-        return sections;
+        return Ok(sections);
     }
-    format!("<h2 id=\"messages\">{}</h2>\n{sections}", heading(model))
+    Ok(format!("<h2 id=\"messages\">{}</h2>\n{sections}{}", heading(model), lives(model)?))
+}
+
+/// The charts of a stream's life. Empty without tokens.
+fn lives(model: &Model) -> Result<String, ChartError> {
+    let mut sections = String::new();
+    for load in model.loads() {
+        let Some(wide) = charts::life(model, load, Width::Wide)? else { continue };
+        let narrow = charts::life(model, load, Width::Narrow)?.unwrap_or_default();
+        let (title, label) = (charts::Chart::StreamLife.title(), HtmlEscape(&load.label));
+        let about = capital(charts::ABOUT_LIFE);
+        let _ = writeln!(
+            sections,
+            "<section class=\"card\"><h3>{title}: {label}</h3>\n<div class=\"drawn\">{wide}{narrow}</div>\n<p \
+             class=\"quiet\">{about}.</p></section>"
+        );
+    }
+    Ok(sections)
 }
 
 fn html_table(table: &Table) -> String {
@@ -328,6 +405,50 @@ mod tests {
         assert!(sentence.contains(" to each event at 4 connections"), "{sentence}");
         let details = model.summary[0].details.join(" ");
         assert!(details.contains("To the first byte of responses, it adds 50"), "{details}");
+    }
+
+    #[test]
+    fn streams_of_tokens_have_their_own_words() {
+        let mut run = Run::closed(4).token_streams(10);
+        for round in 0..4 {
+            let of = |who: &str, us: u64, upstream: u64| {
+                let trial = via(who, round).server_stream_us(us + u64::from(round % 2), 1000);
+                let trial = trial.headers_us(us).first_byte_us(us).first_message_us(us + 9);
+                trial.tokens_us([us + 5, us, 1000 + us], upstream).gateway_cpu_us(40_000)
+            };
+            run.push(of("direct", 100, 10).first()).push(of("direct", 100, 10).last());
+            run.push(of("a", 150, 12));
+        }
+        let model = run.model();
+        let text = markdown(&model);
+        for words in [
+            "Tokens of streams: closed loop",
+            "CPU/token",
+            "| a · headers and first byte |",
+            "| a · first event |",
+            "| a · first content |",
+            "| a · age of the first token |",
+            "| a · time per token |",
+            "First content: since the request was sent.",
+            " tokens/s; ",
+            "extra tokens per stream 2 (",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        for word in ["Messages of", "first message", "· first token", "· first byte"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+        let sentence = &model.summary[0].sentence;
+        assert!(sentence.contains(" to each token at 4 connections"), "{sentence}");
+        let page = html(&model).expect("a page");
+        for words in ["Added time per token at the median", Chart::StreamLife.title(), "class=\"drawn\""] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        let text = csv(&model);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let at = |name: &str| rows[0].iter().position(|heading| *heading == name).expect("a column") + 1;
+        assert_eq!((rows[2][at("tokens_ended")], rows[2][at("extra_tokens_per_stream")]), ("4000", "2"));
+        assert!(rows.iter().skip(1).all(|row| row.len() == rows[0].len() + 1), "{text}");
     }
 
     #[test]

@@ -150,12 +150,14 @@ pub fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-/// The word for one message: `event` if all streams of these targets carry events.
+/// The word for one message: `token` if all streams of these targets carry tokens, `event` if they carry
+/// events.
 pub(crate) fn message_word(targets: &[Target]) -> &'static str {
-    let mut streams = targets.iter().filter_map(|target| target.stream).peekable();
-    match streams.peek().is_some() && streams.all(|stream| stream.carrier == Carrier::Events) {
-        true => "event",
-        false => "message",
+    let streams = || targets.iter().filter_map(|target| target.stream);
+    match streams().next() {
+        Some(_) if streams().all(|stream| stream.tokens.is_some()) => "token",
+        Some(_) if streams().all(|stream| stream.carrier == Carrier::Events) => "event",
+        _ => "message",
     }
 }
 
