@@ -30,7 +30,8 @@ pub(super) fn panel(model: &Model, load: &Load) -> Option<Panel> {
     let row = |index: usize| (lives.len() - index) as f64;
     let names = lives.iter().enumerate();
     let names = names.map(|(index, (case, _))| (row(index), shortened(&case.gateway, NAME))).collect();
-    let lines = lives.iter().enumerate().flat_map(|(index, (case, life))| life.lines(model, case, row(index)));
+    let lines = lives.iter().enumerate();
+    let lines = lines.flat_map(|(index, (case, life))| life.lines(model, case, row(index)));
     Some(Panel {
         title: String::new(),
         across: Axis::linear(Unit::Time, end),

@@ -279,8 +279,8 @@ fn lives(model: &Model) -> Result<String, ChartError> {
         let about = capital(charts::ABOUT_LIFE);
         let _ = writeln!(
             sections,
-            "<section class=\"card\"><h3>{title}: {label}</h3>\n<div class=\"drawn\">{wide}{narrow}</div>\n<p \
-             class=\"quiet\">{about}.</p></section>"
+            "<section class=\"card\"><h3>{title}: {label}</h3>\n<div \
+             class=\"drawn\">{wide}{narrow}</div>\n<p class=\"quiet\">{about}.</p></section>"
         );
     }
     Ok(sections)

@@ -5,10 +5,10 @@ use super::limits::Judged;
 use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{DecodeError, Encoded, LOWEST, spread};
-use hoptax_format::messages::{MessageCounts, MessageHistograms};
+use hoptax_format::messages::MessagesRecord;
 use hoptax_format::record::{Counts, Histograms, Http2Tally, LoadRecord, TargetRecord, TlsTally};
 use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
-use hoptax_record::report::Spread;
+use hoptax_record::report::{self, Spread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(super) struct LoadResults {
     http2: Option<Http2Tally>,
     /// Numbers of messages. Absent without streams of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<MessageCounts>,
+    messages: Option<report::Messages>,
     /// Times of messages. Absent without streams of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<MessageTimes>,
@@ -151,6 +151,12 @@ struct MessageTimes {
     gap: Option<Times>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reach: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_event: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_age: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_time: Option<Times>,
 }
 
 #[derive(Debug, Serialize)]
@@ -226,8 +232,8 @@ impl LoadResults {
                 unanswered: record.occupancy.as_ref().map(|one| one.unanswered),
             },
             http2: record.http2,
-            messages: messages.map(|messages| messages.counts),
-            message: messages.map(|messages| MessageTimes::new(&messages.histograms)).transpose()?,
+            messages: messages.map(|messages| numbers(messages, seconds)),
+            message: messages.map(MessageTimes::new).transpose()?,
             bytes: Bytes {
                 sent: bytes.sent,
                 received: bytes.received,
@@ -291,8 +297,25 @@ impl Waits {
     }
 }
 
+/// Numbers of messages, and of streams of tokens. `seconds` is the measured time.
+fn numbers(record: &MessagesRecord, seconds: f64) -> report::Messages {
+    let counts = record.counts;
+    let per_second = |count: u64, unit| {
+        let estimate = report::Estimate::bare(ratio(count as f64, seconds), 1);
+        Some(report::Throughput { estimate, unit })
+    };
+    let tokens = record.tokens.as_ref().map(|tokens| report::Tokens {
+        counts: tokens.counts,
+        tokens_per_second: per_second(counts.received, "tokens/s"),
+        streams_per_second: per_second(tokens.counts.ended + tokens.counts.left, "streams/s"),
+    });
+    report::Messages { counts, tokens }
+}
+
 impl MessageTimes {
-    fn new(histograms: &MessageHistograms) -> Result<Self, DecodeError> {
+    fn new(record: &MessagesRecord) -> Result<Self, DecodeError> {
+        let histograms = &record.histograms;
+        let tokens = record.tokens.as_ref().map(|tokens| &tokens.histograms);
         let recorded = |encoded: &Encoded| {
             Times::new(encoded).map(|times| Some(times).filter(|times| times.samples > 0))
         };
@@ -304,6 +327,9 @@ impl MessageTimes {
             age: recorded(&histograms.age)?,
             gap: recorded(&histograms.gap)?,
             reach: if_known(histograms.reach.as_ref())?,
+            first_event: if_known(tokens.map(|tokens| &tokens.first_event))?,
+            first_age: if_known(tokens.map(|tokens| &tokens.first_age))?,
+            token_time: if_known(tokens.map(|tokens| &tokens.per_token))?,
         })
     }
 }

@@ -199,9 +199,10 @@ impl<'a> Summary<'a> {
     }
 
     fn messages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = self.messages.iter().flat_map(messages::Messages::lines);
-        for (index, text) in lines.enumerate() {
-            write!(f, "{:LABEL$}", if index == 0 { "Messages" } else { "" })?;
+        let Some(messages) = &self.messages else { return Ok(()) };
+        let seconds = self.record.measured_ns as f64 / SECOND;
+        for (index, text) in messages.lines(seconds).into_iter().enumerate() {
+            write!(f, "{:LABEL$}", if index == 0 { messages.label() } else { "" })?;
             write_wrapped(f, &text, &" ".repeat(LABEL))?;
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::super::limits;
 use super::super::live::model_spec;
 use super::*;
 use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empty_of_counts};
+use hoptax_format::llm::{TokenCounts, TokenHistograms, TokensRecord};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use hoptax_format::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
@@ -199,6 +200,45 @@ fn messages_are_in_json() {
     assert_eq!(times["response_time"]["samples"], 100);
     assert_eq!(times["first_message"]["unit"], "us");
     assert!(times.get("age").is_none() && times.get("gap").is_none(), "{times}");
+    assert!(found["messages"].get("tokens").is_none() && times.get("token_time").is_none(), "{found}");
+    record.messages = Some(tokens());
+    let found = json(&record);
+    let streams = &found["messages"]["tokens"];
+    assert_eq!((&streams["ended"], &streams["errors"]), (&90.into(), &2.into()));
+    assert_eq!(streams["tokens_per_second"]["estimate"], 9998.0);
+    assert_eq!(streams["streams_per_second"]["estimate"], 95.0);
+    assert_eq!(found["message"]["first_event"]["samples"], 100);
+}
+
+/// Messages that are tokens, of 100 streams.
+fn tokens() -> MessagesRecord {
+    let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
+    let (ended, unended, errors, left) = (90, 3, 2, 5);
+    let counts =
+        TokenCounts { ended, unended, errors, left, other_events: 300, usage: 90, usage_tokens: 1800 };
+    let histograms =
+        TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
+    MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
+}
+
+#[test]
+fn streams_of_tokens_have_lines_of_their_own() {
+    let mut record = record();
+    record.messages = Some(tokens());
+    let text = flat(&summary(&closed(), &record));
+    says(
+        &text,
+        &[
+            "Tokens 10,000 sent, 9,998 received, 2 lost 9,998.0 tokens/s, 95.0 streams/s, 90 streams ended, 3 \
+             without an announced end, 2 with an error event, 5 left, 300 events without content, 90 claimed \
+             1,800 tokens response time",
+            "first event: p50 60.0 µs",
+            "first content: p50 70.0 µs",
+            "age of the first token: p50 20.0 µs",
+            "time per token: p50 1.00 ms",
+        ],
+    );
+    assert!(!text.contains("first message") && !text.contains("Messages"), "{text}");
 }
 
 #[test]
