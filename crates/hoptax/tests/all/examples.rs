@@ -61,7 +61,7 @@ warmup: 100ms
 
 /// Gateways of each example plan that are run: at least one for each feature of the plan. If a plan has none
 /// here, all its gateways are run. Other tests run every gateway with each of these features.
-const GATEWAYS: [(&str, &str); 12] = [
+const GATEWAYS: [(&str, &str); 16] = [
     ("capacity", "nginx"),
     ("cold-start", "nginx"),
     ("events", "nginx,envoy"),
@@ -71,10 +71,17 @@ const GATEWAYS: [(&str, &str); 12] = [
     ("kong-suite", "nginx.key-auth,haproxy.500x4-routes,envoy.10x10-routes"),
     ("kong-suite-changes", "haproxy"),
     ("kong-suite-scrape", "envoy,envoy.scraped"),
+    ("llm", FORWARDERS),
+    ("llm-abort", FORWARDERS),
+    ("llm-retries", FORWARDERS),
+    ("llm-streams", FORWARDERS),
     ("mix", "haproxy"),
     ("price-of-features", "nginx,nginx.gzip"),
     ("quickstart", "hop-l7,envoy"),
 ];
+
+/// Gateways of plans with AI gateways that are installed everywhere.
+const FORWARDERS: &str = "nginx,haproxy,envoy";
 
 /// Number of tests that share the example plans.
 const PARTS: usize = 3;
@@ -164,7 +171,7 @@ fn plans_run(part: usize) {
         for event in 0..events {
             command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
         }
-        if text_of_plan.contains("15000") {
+        if text_of_plan.contains("15000") || path.ends_with("llm-streams.yaml") {
             // Every gateway and hop supports 200 connections, even while other tests run.
             command.args(["--set", "load.0.connections=200"]);
         }
