@@ -12,6 +12,7 @@ mod fixing;
 mod hop_delay;
 mod host;
 mod image;
+pub mod llm;
 mod meaning;
 mod node;
 mod objective;
@@ -32,7 +33,7 @@ pub use host::{commands, is_plain_word, kubectl, shown_words};
 pub use image::check_image;
 pub use meaning::tail_obstacle;
 pub use objective::objective;
-pub use pack_info::{ClientHttp2, PackInfo, variant_name};
+pub use pack_info::{ClientHttp2, LlmGateway, PackInfo, variant_name};
 pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_answer,
     parse_budget, parse_targets, read_as,

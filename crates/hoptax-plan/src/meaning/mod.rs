@@ -21,6 +21,7 @@ mod host_kind;
 mod hosts;
 mod http;
 mod kubernetes;
+mod llm;
 mod load;
 mod passing;
 mod rates;

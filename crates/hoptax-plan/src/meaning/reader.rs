@@ -48,6 +48,8 @@ pub(super) struct Reader<'a> {
     pub(super) sockets: Vec<Place>,
     /// Streams whose length is in the plan.
     pub(super) streams: Vec<Timed>,
+    /// Places of requests to language models without streams, and how long their responses take at least.
+    pub(super) whole: Vec<(Place, Duration)>,
     /// The place of a number of messages that is `endless`.
     pub(super) endless: Option<Place>,
     /// Compiled `.proto` files, by path.
@@ -70,6 +72,7 @@ impl<'a> Reader<'a> {
             calls: Vec::new(),
             sockets: Vec::new(),
             streams: Vec::new(),
+            whole: Vec::new(),
             endless: None,
             protos: BTreeMap::new(),
             translations: Vec::new(),

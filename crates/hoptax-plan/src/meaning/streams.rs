@@ -1,7 +1,7 @@
 //! Streams of messages: the kind of gRPC calls, lengths, and what the built-in upstream must know of them.
 
 use super::reader::{Reader, Timed};
-use super::websocket;
+use super::{llm, websocket};
 use crate::calls::{self, kind_name};
 use crate::error::Place;
 use crate::raw::{Placed, RawCallKind, Time};
@@ -77,14 +77,16 @@ struct Words {
 }
 
 impl Words {
-    fn of(carrier: Carrier) -> Self {
-        let (exchange, messages) = match carrier {
+    fn of(stream: StreamSpec) -> Self {
+        let (exchange, messages) = match stream.carrier {
             Carrier::Grpc => ("call", "messages"),
+            Carrier::Events if stream.tokens.is_some() => ("response", "tokens"),
             Carrier::Events => ("response", "events"),
             Carrier::WebSocket => ("WebSocket", "messages"),
         };
-        let (sooner, shorter) = match carrier {
-            Carrier::Events => ("add a shorter `heartbeat`", "fewer events or less time between them"),
+        let (sooner, shorter) = match messages {
+            "tokens" => ("add a shorter `heartbeat`", "fewer tokens or less time between them"),
+            "events" => ("add a shorter `heartbeat`", "fewer events or less time between them"),
             _ => ("use a shorter `every`", "fewer `messages` or a shorter `every`"),
         };
         Self { exchange, messages, sooner, shorter }
@@ -95,11 +97,12 @@ impl Words {
 /// streams whose messages are further apart than the timeout. The timeout begins again with each message.
 pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: &[LoadPoint]) {
     let shortest = load.iter().map(|point| point.duration).min();
+    check_whole(reader, timeouts, shortest);
     for Timed { place, stream, length, silence, deadline } in std::mem::take(&mut reader.streams) {
         if length.is_zero() && !stream.is_endless() {
             continue;
         }
-        let Words { exchange, messages, sooner, shorter } = Words::of(stream.carrier);
+        let Words { exchange, messages, sooner, shorter } = Words::of(stream);
         let long =
             format!("the {} {messages} of a {exchange} take {}", stream.messages, show_duration(length));
         if silence >= timeouts.total {
@@ -120,6 +123,23 @@ pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: 
             let trial = show_duration(shortest);
             let message = format!("no {exchange} would end in a trial: {long}, and a trial takes {trial}");
             reader.fault(place, message, format!("raise `duration` in `load`, or use {shorter}"));
+        }
+    }
+}
+
+/// Refuses responses without streams that come too late.
+fn check_whole(reader: &mut Reader<'_>, timeouts: &Timeouts, shortest: Option<Duration>) {
+    let timeout = timeouts.first_byte.min(timeouts.total);
+    for (place, length) in std::mem::take(&mut reader.whole) {
+        let takes = format!("a response without `stream` takes {}", show_duration(length));
+        if length >= timeout {
+            let timeout = show_duration(timeout);
+            let message = format!("every request would time out: {takes}, and the timeout is {timeout}");
+            reader.fault(place, message, "raise `timeout`, or use fewer tokens or less time between them");
+        } else if let Some(trial) = shortest.filter(|trial| length >= *trial) {
+            let trial = show_duration(trial);
+            let message = format!("no response would end in a trial: {takes}, and a trial takes {trial}");
+            reader.fault(place, message, "raise `duration` in `load`, or use fewer tokens");
         }
     }
 }
@@ -165,6 +185,9 @@ pub(super) fn check_load(
 /// Mean length of the streams of a request. For endless streams, the time between two messages.
 pub(super) fn mean_length(targets: &[Target], upstream: &Upstream) -> Duration {
     let length = |target: &Target| {
+        if let Some(length) = llm::mean_length(target, upstream) {
+            return length;
+        }
         let Some(stream) = target.stream else { return Duration::ZERO };
         match (stream.is_endless(), stream.carrier, upstream) {
             (true, ..) => Duration::from_nanos(stream.every_ns),

@@ -3,7 +3,7 @@
 use super::body::RequestBody;
 use super::reader::Reader;
 use super::templates::Template;
-use super::{body, expect, features, grpc, server_events, websocket};
+use super::{body, expect, features, grpc, llm, server_events, websocket};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawHeaderFile, RawTarget, Short, Sweep, Text};
 use crate::{Gateway, GatewayKind, Target, Upstream};
@@ -96,17 +96,22 @@ fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target
 }
 
 fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) -> Target {
+    let llm = typed.llm.take().map(|llm| llm::read(reader, llm, &mut typed, upstream));
     let call = typed.grpc.take().map(|call| grpc::read(reader, call, &mut typed));
     if let Some(socket) = typed.websocket.as_ref().filter(|_| call.is_some()) {
         reader.fault(socket.place, "a target has either `grpc` or `websocket`", "remove one of the two");
     }
     let socket = typed.websocket.take().filter(|_| call.is_none());
     let socket = socket.map(|socket| websocket::read(reader, socket, &mut typed, upstream));
-    let method = typed.method.map_or("GET".to_owned(), |method| {
+    let (usual_method, usual_path) = match &llm {
+        Some(llm) => ("POST", llm.request.api.path()),
+        None => ("GET", "/"),
+    };
+    let method = typed.method.map_or(usual_method.to_owned(), |method| {
         check_method(reader, &method);
         method.value
     });
-    let path = typed.path.map_or("/".to_owned(), |path| {
+    let path = typed.path.map_or(usual_path.to_owned(), |path| {
         if check_path(reader, &path) {
             let Placed { place, value } = &path;
             reader.template(Template { place: *place, text: value, part: Part::Path, file: None });
@@ -119,7 +124,11 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     if let Some(call) = &call {
         call.add_headers(&mut headers);
     }
+    if let Some(llm) = &llm {
+        llm.add_headers(&mut headers);
+    }
     let other = call.as_ref().map(|_| "grpc").or(socket.as_ref().map(|_| "websocket"));
+    let other = other.or(llm.as_ref().map(|_| "llm"));
     let request = server_events::Request { other, method: &method, headers: &headers };
     let events = server_events::expected(reader, typed.events, &request, upstream);
     if events.is_some() {
@@ -128,7 +137,11 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     if let Some(socket) = &socket {
         socket.add_headers(&mut headers);
     }
-    let read = typed.body.map(|typed| body::of_request(reader, typed));
+    let (llm, tokens, prompt) = match llm {
+        Some(llm) => (Some(llm.request), llm.stream, Some(llm.prompt)),
+        None => (None, None, None),
+    };
+    let read = typed.body.map(|typed| body::of_request(reader, typed)).or(prompt);
     for typed in lengths {
         check_own_length(reader, &typed, read.as_ref());
     }
@@ -137,7 +150,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let (grpc, name_of_call) = (call.is_some(), call.as_ref().map(|call| call.name.clone()));
     let name_of_socket = socket.as_ref().map(|_| format!("WebSocket {path}"));
     let of_socket = socket.as_ref().map(|socket| socket.stream);
-    let stream = call.as_ref().and_then(|call| call.stream).or(of_socket).or(events);
+    let stream = call.as_ref().and_then(|call| call.stream).or(of_socket).or(events).or(tokens);
     let gzip = call.as_ref().is_some_and(|call| call.gzip);
     let (message, encoded, descriptors) = match call {
         Some(call) => (Some(call.message), call.encoded, call.descriptors),
@@ -145,7 +158,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     };
     let message = message.or(socket.map(|socket| socket.message));
     let body = message.or(read.map(|read| read.body));
-    let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
+    let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true)) || llm.is_some();
     let ignore_headers = expect::ignored_headers(reader, typed.expect.as_ref());
     let rate_limit = typed.expect.as_ref().and_then(|expect| expect.rate_limit.as_ref());
     let rate_limit = rate_limit.map(|limit| features::per_second(reader, limit));
@@ -153,9 +166,10 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let checks = of_call.into_iter().chain(checks).collect();
     let own_name = || name_of_call.or(name_of_socket).unwrap_or_else(|| format!("{method} {path}"));
+    let is_named = typed.name.is_some();
     let name = typed.name.map_or_else(own_name, |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
-    Target {
+    let mut target = Target {
         name,
         weight,
         method,
@@ -166,7 +180,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         chunked,
         grpc,
         stream,
-        llm: None,
+        llm,
         encoded,
         descriptors,
         gzip,
@@ -174,7 +188,11 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         varies,
         ignore_headers,
         rate_limit,
+    };
+    if target.llm.is_some() && !is_named {
+        target.name = target.shown();
     }
+    target
 }
 
 /// Mean time that the pauses in the body of a request take. Pauses in bodies with templates do not count,

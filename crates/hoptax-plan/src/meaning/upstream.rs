@@ -3,7 +3,7 @@
 use super::answers::{self, DEFAULT_BODY, status};
 use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{body, grpc, running, server_events};
+use super::{body, grpc, llm, running, server_events};
 use crate::raw::{ListenText, Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream};
@@ -34,6 +34,7 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
         ("answers", typed.answers.is_some()),
         ("grpc_status", typed.grpc_status.is_some()),
         ("events", typed.events.is_some()),
+        ("llm", typed.llm.is_some()),
     ];
     for (key, _) in others.iter().filter(|(_, given)| *given) {
         reader.fault(
@@ -103,6 +104,7 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         }
         server_events::of_upstream(reader, typed)
     });
+    let llm = typed.llm.map(|typed| llm::of_upstream(reader, typed));
     let built_in = BuiltInUpstream {
         instances,
         status,
@@ -116,7 +118,7 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
         // They follow from the plan's targets.
         streams: Vec::new(),
         events,
-        llm: None,
+        llm,
         websocket_compression: false,
         grpc_status,
     };

@@ -8,6 +8,7 @@ mod created;
 mod event;
 mod forms;
 mod host;
+mod llm;
 mod load;
 mod messages;
 mod request;
@@ -19,6 +20,7 @@ pub(crate) use created::{
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
+pub(crate) use llm::{RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawUpstreamLlm};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use messages::{
     RawEvents, RawMessage, RawUpstreamEvents, RawWebSocket, RawWebSocketCompression, RawWebSocketKind,
@@ -28,8 +30,8 @@ pub(crate) use request::{
     RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
-    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText, DelayText,
-    FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
+    AddressText, ApiText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText,
+    DelayText, FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
     MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, SearchedText,
     Share, SizesText, StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
@@ -268,6 +270,9 @@ pub(crate) struct RawUpstream {
     /// Server-sent events for requests that accept `text/event-stream`. All targets that are plain GETs then
     /// receive them. Default: none.
     pub(crate) events: Option<Placed<RawUpstreamEvents>>,
+    /// A language model that the upstream plays, for targets with `llm`; `{}` is one with all APIs. Default:
+    /// none.
+    pub(crate) llm: Option<Placed<RawUpstreamLlm>>,
 }
 
 /// The traffic that `hoptax import` made the targets from.
@@ -587,6 +592,21 @@ pub(crate) struct RawHopFaults {
     /// `hop-l7`: remove the extensions from handshakes of WebSockets (`drop`), so that their messages are not
     /// compressed. Default: pass them.
     pub(crate) deflate: Option<HopDeflate>,
+    /// `hop-l7`: keep the first event of a response for this long, and those behind it. Default: 0ms.
+    pub(crate) hold_first: Option<Placed<Time>>,
+    /// `hop-l7`: end event streams that the upstream cuts with `data: [DONE]`. Default: false.
+    pub(crate) false_end: Option<bool>,
+    /// `hop-l7`: read responses to their end although the client has left. Default: false.
+    pub(crate) ignore_abort: Option<bool>,
+    /// `hop-l7`: number of times to send a request again that was answered with 429 or 5xx, up to 100.
+    /// Default: 0.
+    pub(crate) retry: Option<u32>,
+    /// `hop-l7`: change `completion_tokens` and `output_tokens` in responses. Default: false.
+    pub(crate) rewrite_usage: Option<bool>,
+    /// `hop-l7`: add a field to the JSON of requests. Default: false.
+    pub(crate) add_field: Option<bool>,
+    /// `hop-l7`: add a field to the JSON of responses that are not streamed. Default: false.
+    pub(crate) alter_response: Option<bool>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

@@ -2,8 +2,8 @@
 
 use super::forms::one_of;
 use super::{
-    Bytes, Ordered, Placed, RawEvents, RawMessage, RawWebSocket, Short, StatusText, SteadyRate, Sweep, Text,
-    Time,
+    ApiText, Bytes, Ordered, Placed, RawEvents, RawLlm, RawMessage, RawWebSocket, Short, StatusText,
+    SteadyRate, Sweep, Text, Time,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 #[schemars(rename = "target")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTarget {
-    /// Unique name of the target. Default: the method and the path.
+    /// Unique name of the target. Default: the method and the path, or API, model, prompt and tokens.
     #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of
@@ -23,7 +23,7 @@ pub(crate) struct RawTarget {
     /// Method. Default: GET.
     #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
-    /// Path and query. They start with `/` and can contain templates. Default: /.
+    /// Path and query. They start with `/` and can contain templates. Default: /, or that of the API.
     pub(crate) path: Option<Placed<String>>,
     /// Headers, in the order in which they are sent. Values can contain templates, or be in a file. If the
     /// value is a list, the header is repeated. Default: none. If `host` is missing, hoptax adds it with the
@@ -39,6 +39,8 @@ pub(crate) struct RawTarget {
     /// Whether the response has server-sent events: true, false, or, if the upstream already runs, a mapping
     /// with `count`, `every` or both. Default: true for a GET if the built-in upstream has `events`.
     pub(crate) events: Option<Placed<Short<RawEvents, bool>>>,
+    /// A request to a language model instead of `method` and `body`: its API, or a mapping. Default: none.
+    pub(crate) llm: Option<Placed<Short<RawLlm, ApiText>>>,
     /// Checks that a response must pass to count as a success. Default: the status is 200 to 399, or OK for a
     /// gRPC call, or 101 for a WebSocket.
     pub(crate) expect: Option<RawExpect>,

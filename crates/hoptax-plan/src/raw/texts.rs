@@ -128,6 +128,10 @@ texts! {
         "description": "each: without features, and with each feature alone. all-pairs: also every pair of \
             features."
     }
+    ApiText {
+        "enum": ["openai", "responses", "anthropic"],
+        "description": "API of language models: openai (chat completions), responses or anthropic."
+    }
     JwtText {
         "enum": ["HS256", "RS256"],
         "description": "Signature algorithm of the tokens."

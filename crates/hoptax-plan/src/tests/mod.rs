@@ -11,6 +11,7 @@ mod from;
 mod grpc;
 mod hosts;
 mod http;
+mod llm;
 mod load;
 mod mistakes;
 mod passing;

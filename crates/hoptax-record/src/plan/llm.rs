@@ -106,6 +106,22 @@ pub enum LlmFailureKind {
 }
 
 impl LlmFailureKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::RateLimit, Self::ServerError, Self::Overloaded, Self::ErrorEvent, Self::Cut, Self::Silence];
+
+    /// The name in plans and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate-limit",
+            Self::ServerError => "server-error",
+            Self::Overloaded => "overloaded",
+            Self::ErrorEvent => "error-event",
+            Self::Cut => "cut",
+            Self::Silence => "silence",
+        }
+    }
+
     /// True if it is within a stream.
     pub fn is_in_stream(self) -> bool {
         matches!(self, Self::ErrorEvent | Self::Cut | Self::Silence)
@@ -170,6 +186,11 @@ impl LlmRequest {
         })
     }
 
+    /// The maximum number of tokens that the request names.
+    pub fn most_tokens(&self) -> Option<u32> {
+        self.max_tokens.or((self.api == Api::Anthropic).then_some(Self::ANTHROPIC_TOKENS))
+    }
+
     /// The headers of a request that SDKs send, in order. `key` is the API key.
     pub fn headers(&self, key: &str) -> Vec<(String, String)> {
         let accept = if self.stream { "text/event-stream" } else { "application/json" };
@@ -207,8 +228,7 @@ impl LlmRequest {
             Api::OpenAi | Api::Anthropic => ("messages", "max_tokens"),
         };
         body[input] = json!([{ "role": "user", "content": prompt }]);
-        let usual = (self.api == Api::Anthropic).then_some(Self::ANTHROPIC_TOKENS);
-        if let Some(tokens) = self.max_tokens.or(usual) {
+        if let Some(tokens) = self.most_tokens() {
             body[most] = tokens.into();
         }
         if self.tools > 0 {

@@ -165,8 +165,8 @@ impl Target {
         listed.join(", ")
     }
 
-    /// Method and path; or service and method of a gRPC call; or API, model and prompt; and messages, if there
-    /// are several.
+    /// Method and path; or service and method of a gRPC call; or API, model and prompt. Then the messages, if
+    /// there are several.
     pub fn shown(&self) -> String {
         let Self { method, path, .. } = self;
         let plain = match (&self.llm, self.grpc) {

@@ -1,0 +1,213 @@
+//! Limits of language models and of requests to them, for plans, for `hoptax upstream` and for `hoptax load`.
+
+use crate::calls::LONGEST_MESSAGE;
+use crate::event_streams::{MOST_EVENTS, MOST_PER_WRITE, check_write};
+use crate::units::{self, UnitError, show_size};
+use hoptax_format::llm::Api;
+use hoptax_format::messages::Stamp;
+use hoptax_record::plan::{LlmFailure, LlmFailureKind, UpstreamLlm};
+
+/// Maximum number of tokens of a response.
+pub const MOST_TOKENS: u32 = MOST_EVENTS;
+/// Maximum length of a prompt, bytes. The built-in upstream reads requests of up to 16 MiB, and JSON can
+/// double a text.
+pub const LONGEST_PROMPT: u64 = 8 << 20;
+/// Maximum number of tools of a request.
+pub const MOST_TOOLS: u32 = 1000;
+/// Maximum length of the name of a model, characters.
+const LONGEST_MODEL: usize = 200;
+
+/// Reads the name of an API.
+///
+/// # Errors
+/// If there is none with this name.
+pub fn api(name: &str) -> Result<Api, UnitError> {
+    let message = || format!("`{name}` is not an API of language models");
+    Api::parse(name).map_err(|help| UnitError::new(message(), help))
+}
+
+/// Reads the name of a model.
+///
+/// # Errors
+/// If it is empty or too long, or has spaces, braces or other characters than those of ASCII.
+pub fn model(name: &str) -> Result<String, UnitError> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}');
+    if (1..=LONGEST_MODEL).contains(&name.len()) && name.bytes().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    let help = format!("use 1 to {LONGEST_MODEL} printable characters of ASCII without spaces and braces");
+    Err(UnitError::new(format!("`{}` is not the name of a model", name.escape_debug()), help))
+}
+
+/// Reads the length of a prompt, bytes.
+///
+/// # Errors
+/// If it is no size, or too long.
+pub fn prompt(text: &str) -> Result<u64, UnitError> {
+    let bytes = units::size(text)?;
+    check_prompt(bytes).map(|()| bytes)
+}
+
+/// Checks the length of a prompt, bytes.
+///
+/// # Errors
+/// If it is too long.
+pub fn check_prompt(bytes: u64) -> Result<(), UnitError> {
+    if bytes <= LONGEST_PROMPT {
+        return Ok(());
+    }
+    let message = format!("a prompt of {} is too long", show_size(bytes));
+    Err(UnitError::new(message, format!("use at most {}", show_size(LONGEST_PROMPT))))
+}
+
+/// Checks that lines of a file can be in JSON as they are. `name` is that of the file.
+///
+/// # Errors
+/// The first line that cannot.
+pub fn check_lines(name: &str, text: &str) -> Result<(), UnitError> {
+    let is_wrong = |line: &str| serde_json::from_str::<String>(&format!("\"{line}\"")).is_err();
+    match text.lines().position(is_wrong) {
+        None => Ok(()),
+        Some(before) => Err(UnitError::new(
+            format!("line {} of `{name}` cannot be in JSON as it is", before + 1),
+            r#"write \" for a quotation mark and \\ for a backslash; JSON has no control characters"#,
+        )),
+    }
+}
+
+/// Reads a failure: its kind, the share of responses (100 % if it is absent) and the number of tokens before
+/// it (0 if it is absent), as in `cut,10%,5`.
+///
+/// # Errors
+/// If a part is wrong.
+pub fn failure(text: &str) -> Result<LlmFailure, UnitError> {
+    let mut parts = text.split(',').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let kind = LlmFailureKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let help = format!("use one of {}", LlmFailureKind::ALL.map(LlmFailureKind::name).join(", "));
+        UnitError::new(format!("`{name}` is not a kind of failure"), help)
+    })?;
+    let share = parts.next().map_or(Ok(1.0), units::share)?;
+    let at = match parts.next() {
+        None => 0,
+        Some(at) => at.parse::<u32>().map_err(|_| {
+            UnitError::new(format!("`{at}` is not a number of tokens"), "write a number such as 5")
+        })?,
+    };
+    match parts.next() {
+        None => Ok(LlmFailure { kind, share, at }),
+        Some(_) => Err(UnitError::new(
+            format!("`{text}` has more than three parts"),
+            "write KIND,SHARE,AT, such as cut,10%,5",
+        )),
+    }
+}
+
+/// A failure as [`failure`] reads it.
+pub fn show_failure(failure: &LlmFailure) -> String {
+    let LlmFailure { kind, share, at } = failure;
+    format!("{},{share},{at}", kind.name())
+}
+
+/// Checks whether a failure can happen in a response with this number of tokens.
+///
+/// # Errors
+/// If it is not within a stream and is said to be, or comes too late.
+pub fn check_failure(failure: &LlmFailure, tokens: u32) -> Result<(), UnitError> {
+    let LlmFailure { kind, at, .. } = *failure;
+    let name = kind.name();
+    if at > 0 && !kind.is_in_stream() {
+        let message = format!("`{name}` is an answer instead of a stream, so no tokens come before it");
+        return Err(UnitError::new(message, "leave out the number of tokens"));
+    }
+    if at >= tokens {
+        let message = format!("`{name}` after {at} tokens never happens: a response has {tokens}");
+        return Err(UnitError::new(message, "use a lower number of tokens before it"));
+    }
+    Ok(())
+}
+
+/// Checks whether the built-in upstream can play this model. Each failure is checked by [`check_failure`].
+///
+/// # Errors
+/// The key of the plan that is wrong, and the error.
+pub fn check(model: &UpstreamLlm) -> Result<(), (&'static str, UnitError)> {
+    let UpstreamLlm { tokens, bytes_per_token, per_write, split, .. } = *model;
+    let stamp = Stamp::TEXT_LENGTH as u32;
+    let most_bytes = u32::try_from(LONGEST_MESSAGE).unwrap_or(u32::MAX);
+    for (key, value, (least, most)) in [
+        ("tokens", tokens, (1, MOST_TOKENS)),
+        ("bytes_per_token", bytes_per_token, (stamp, most_bytes)),
+        ("per_write", per_write, (1, MOST_PER_WRITE)),
+        ("split", split, (1, MOST_PER_WRITE.min(bytes_per_token))),
+    ] {
+        if !(least..=most).contains(&value) {
+            let message = match key {
+                "bytes_per_token" if value < least => {
+                    format!("a token of {value} bytes has no room for its number and its time")
+                }
+                _ => format!("`{key}` cannot be {value}"),
+            };
+            return Err((key, UnitError::new(message, format!("use {least} to {most}"))));
+        }
+    }
+    if split > 1 && per_write > 1 {
+        let message = "a write cannot have several tokens and also a part of one";
+        return Err(("split", UnitError::new(message, "leave out `split` or `per_write`")));
+    }
+    check_write(bytes_per_token, per_write).map_err(|error| ("per_write", error))?;
+    if model.heartbeat.is_some_and(|time| time.is_zero()) {
+        let help = "use a time such as 5s, or leave it out";
+        return Err(("heartbeat", UnitError::new("the time until a comment is zero", help)));
+    }
+    let share: f64 = model.failures.iter().map(|failure| failure.share).sum();
+    // The tolerance allows for rounding.
+    if share > 1.0 + 1e-9 {
+        let message = format!("the shares of `failures` add up to {}", units::show_share(share));
+        return Err(("failures", UnitError::new(message, "lower them to 100% at most")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_read_as_they_are_shown() {
+        for (text, shown) in
+            [("rate-limit", "rate-limit,1,0"), ("cut, 10%, 5", "cut,0.1,5"), ("silence,1", "silence,1,0")]
+        {
+            let read = failure(text).expect(text);
+            assert_eq!(show_failure(&read), shown);
+            assert_eq!(failure(shown), Ok(read));
+        }
+        for (wrong, help) in [
+            ("teapot", "use one of rate-limit, server-error, overloaded, error-event, cut, silence"),
+            ("cut,2", "write at most 1"),
+            ("cut,1,x", "write a number such as 5"),
+            ("cut,1,2,3", "write KIND,SHARE,AT"),
+        ] {
+            let error = failure(wrong).expect_err(wrong).to_string();
+            assert!(error.contains(help), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_prompts_and_lines_are_checked() {
+        assert_eq!(api("responses"), Ok(Api::Responses));
+        assert_eq!(api("gemini").expect_err("none").help, "use openai, responses or anthropic");
+        assert_eq!(model("openai/gpt-4o:beta").as_deref(), Ok("openai/gpt-4o:beta"));
+        for wrong in ["", "a b", "{{seq}}", "é"] {
+            assert!(model(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(prompt("8MiB"), Ok(LONGEST_PROMPT));
+        let long = prompt("9MiB").expect_err("long").to_string();
+        assert_eq!(long, "a prompt of 9MiB is too long; use at most 8MiB");
+        assert_eq!(check_lines("a", "plain\nsay \\\"hi\\\" é\n"), Ok(()));
+        for wrong in ["\"", "\\", "a\tb"] {
+            let error = check_lines("a", &format!("x\n{wrong}")).expect_err(wrong);
+            assert_eq!(error.message, "line 2 of `a` cannot be in JSON as it is");
+        }
+    }
+}

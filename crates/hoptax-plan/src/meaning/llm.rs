@@ -1,0 +1,328 @@
+//! Language models: the one that the built-in upstream plays, and targets that are requests to one.
+
+use super::body::{self, RequestBody};
+use super::reader::{Reader, Timed};
+use super::templates::Template;
+use crate::error::Place;
+use crate::llm;
+use crate::raw::{
+    ApiText, Bytes, Placed, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawTarget, RawUpstreamLlm, Short,
+    Sweep,
+};
+use crate::units;
+use crate::{Body, BodyKind, Delay, LlmFailure, LlmRequest, Target, Upstream, UpstreamLlm};
+use hoptax_format::llm::{Api, Leave};
+use hoptax_format::messages::{StreamSpec, UNKNOWN};
+use hoptax_format::template::{self, Place as Part};
+use hoptax_record::bounded;
+use std::time::Duration;
+
+/// The place of a key, if the plan has it.
+fn place_of<T>(typed: Option<&Placed<T>>) -> Option<Place> {
+    typed.map(|typed| typed.place)
+}
+
+/// Reads the model that the built-in upstream plays.
+pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamLlm>) -> UpstreamLlm {
+    let Placed { place, value: typed } = typed;
+    let places = [
+        ("tokens", place_of(typed.tokens.as_ref())),
+        ("bytes_per_token", place_of(typed.bytes_per_token.as_ref())),
+        ("per_write", place_of(typed.per_write.as_ref())),
+        ("split", place_of(typed.split.as_ref())),
+        ("heartbeat", place_of(typed.heartbeat.as_ref())),
+        ("failures", place_of(typed.failures.as_deref().and_then(<[_]>::last))),
+    ];
+    let number = |typed: Option<Placed<u32>>, usual| typed.map_or(usual, |typed| typed.value);
+    let tokens = number(typed.tokens, UpstreamLlm::USUAL_TOKENS);
+    let known = |apis: Sweep<ApiText>| apis.0.iter().filter_map(|api| reader.unit(api, llm::api)).collect();
+    let apis: Option<Vec<Api>> = typed.apis.map(known);
+    let failures = typed.failures.unwrap_or_default().into_iter();
+    let model = UpstreamLlm {
+        // An API that is unknown has been reported.
+        apis: apis.filter(|apis| !apis.is_empty()).unwrap_or_else(|| Api::ALL.to_vec()),
+        first_token: typed
+            .first_token
+            .and_then(|delay| reader.unit(&delay, units::delay))
+            .unwrap_or(Delay::Fixed(Duration::ZERO)),
+        gap: reader.time(typed.gap, Duration::ZERO),
+        tokens,
+        bytes_per_token: number(typed.bytes_per_token, UpstreamLlm::USUAL_BYTES),
+        per_write: number(typed.per_write, 1),
+        split: number(typed.split, 1),
+        crlf: typed.crlf.unwrap_or_default(),
+        usage: typed.usage,
+        heartbeat: typed.heartbeat.and_then(|time| reader.unit(&time, units::duration)),
+        failures: failures.filter_map(|typed| failure(reader, typed, tokens)).collect(),
+    };
+    if let Err((key, error)) = llm::check(&model) {
+        let own = places.into_iter().find_map(|(name, place)| place.filter(|_| name == key));
+        reader.fault(own.unwrap_or(place), error.message, error.help);
+    }
+    model
+}
+
+fn failure(
+    reader: &mut Reader<'_>,
+    Placed { place, value }: Placed<RawLlmFailure>,
+    tokens: u32,
+) -> Option<LlmFailure> {
+    let share = value.share.map_or(Some(1.0), |share| reader.unit(&share, units::share))?;
+    let (at_place, at) = value.at.map_or((place, 0), |at| (at.place, at.value));
+    let failure = LlmFailure { kind: value.kind.value, share, at };
+    match llm::check_failure(&failure, tokens.max(1)) {
+        Ok(()) => Some(failure),
+        Err(error) => {
+            reader.fault(at_place, error.message, error.help);
+            None
+        }
+    }
+}
+
+/// A request to a language model, beyond the path and the headers of its target.
+pub(super) struct ModelRequest {
+    pub(super) request: LlmRequest,
+    pub(super) stream: Option<StreamSpec>,
+    /// The prompt. Whether it is a template says whether the body of the request is one.
+    pub(super) prompt: RequestBody,
+    key: String,
+}
+
+impl ModelRequest {
+    /// Adds the headers that SDKs send. Those of the plan replace them.
+    pub(super) fn add_headers(&self, headers: &mut Vec<(String, String)>) {
+        for (name, value) in self.request.headers(&self.key) {
+            if !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(&name)) {
+                headers.push((name, value));
+            }
+        }
+    }
+}
+
+/// Reads the request of a target, and removes the keys that it cannot have.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    Placed { place, value }: Placed<Short<RawLlm, ApiText>>,
+    target: &mut RawTarget,
+    upstream: &Upstream,
+) -> ModelRequest {
+    refuse_others(reader, target);
+    let typed = match value {
+        Short::Word(value) => RawLlm { api: Some(Placed { place, value }), ..RawLlm::default() },
+        Short::Full(typed) => typed,
+    };
+    let api_place = place_of(typed.api.as_ref()).unwrap_or(place);
+    let api = typed.api.and_then(|api| reader.unit(&api, llm::api));
+    if let Some(tools) = typed.tools.as_ref().filter(|tools| tools.value > llm::MOST_TOOLS) {
+        let message = format!("`tools` is too large: {}", tools.value);
+        reader.fault(tools.place, message, format!("write {} or less", llm::MOST_TOOLS));
+    }
+    let most = typed.max_tokens.as_ref();
+    let request = LlmRequest {
+        stream: typed.stream.unwrap_or(true),
+        max_tokens: most.map(|most| reader.count(Some(most), "max_tokens", 1, llm::MOST_TOKENS).max(1)),
+        tools: typed.tools.map_or(0, |tools| tools.value),
+        include_usage: typed.include_usage.unwrap_or(true),
+        unique: typed.unique.unwrap_or_default(),
+        model: typed
+            .model
+            .and_then(|model| reader.unit(&model, llm::model))
+            .unwrap_or_else(|| LlmRequest::USUAL_MODEL.to_owned()),
+        ..LlmRequest::usual(api.unwrap_or(Api::OpenAi))
+    };
+    let prompt = prompt(reader, typed.prompt, request.unique);
+    let key = typed.key.map_or_else(
+        || LlmRequest::USUAL_KEY.to_owned(),
+        |Placed { place, value: key }| {
+            reader.template(Template { place, text: &key.0, part: Part::Header, file: None });
+            key.0
+        },
+    );
+    let played = played(reader, (api_place, api), upstream);
+    let tokens = played.map(|model| tokens(model, &request));
+    let leave = typed.leave.and_then(|typed| leave(reader, typed, request.stream, tokens));
+    let gap = played.map_or(Duration::ZERO, |model| model.gap);
+    let stream = request.tokens(tokens.unwrap_or(UNKNOWN), gap, leave);
+    if let Some(model) = played {
+        note_times(reader, place, model, (&request, stream));
+    }
+    ModelRequest { request, stream, prompt, key }
+}
+
+/// Refuses what only other requests have.
+fn refuse_others(reader: &mut Reader<'_>, target: &mut RawTarget) {
+    for (key, place) in [
+        ("grpc", target.grpc.take().map(|typed| typed.place)),
+        ("websocket", target.websocket.take().map(|typed| typed.place)),
+        ("events", target.events.take().map(|typed| typed.place)),
+        ("method", target.method.take().map(|typed| typed.place)),
+        ("body", target.body.take().map(|typed| typed.place)),
+    ] {
+        let help = match key {
+            "method" => "remove it: the request is always a POST",
+            "body" => "write `prompt` in `llm` instead",
+            "events" => "remove it, or write `stream` in `llm`",
+            _ => "remove one of the two",
+        };
+        if let Some(place) = place {
+            reader.fault(place, format!("a target with `llm` has no `{key}`"), help);
+        }
+    }
+}
+
+/// The model that answers, if the built-in upstream plays one. An unknown API has been reported.
+fn played<'u>(
+    reader: &mut Reader<'_>,
+    (place, api): (Place, Option<Api>),
+    upstream: &'u Upstream,
+) -> Option<&'u UpstreamLlm> {
+    let Upstream::BuiltIn(built_in) = upstream else { return None };
+    let Some(model) = &built_in.llm else {
+        let message = "the built-in upstream plays no language model";
+        reader.fault(place, message, "add upstream: { llm: {} }");
+        return None;
+    };
+    if let Some(api) = api.filter(|api| !model.apis.contains(api)) {
+        let known: Vec<&str> = model.apis.iter().map(|api| api.name()).collect();
+        let message = format!("the upstream does not have the API {}", api.name());
+        let help = format!("add it to `apis` of the upstream's `llm`, or use {}", known.join(" or "));
+        reader.fault(place, message, help);
+    }
+    Some(model)
+}
+
+/// Number of tokens of a response.
+fn tokens(model: &UpstreamLlm, request: &LlmRequest) -> u32 {
+    model.tokens.min(request.most_tokens().unwrap_or(u32::MAX))
+}
+
+/// Reads the prompt. `unique` says whether the body is a template for another reason.
+fn prompt(
+    reader: &mut Reader<'_>,
+    typed: Option<Placed<Short<RawPrompt, Bytes>>>,
+    unique: bool,
+) -> RequestBody {
+    let sized = |size| Body::Like { kind: BodyKind::Text, size };
+    let (body, is_template) = match typed.map(|typed| (typed.place, typed.value)) {
+        None => (sized(LlmRequest::USUAL_PROMPT), false),
+        Some((place, Short::Word(value))) => {
+            let size = reader.unit(&Placed { place, value }, llm::prompt);
+            (sized(size.unwrap_or(LlmRequest::USUAL_PROMPT)), false)
+        }
+        Some((_, Short::Full(RawPrompt { text: Some(text), file: None }))) => {
+            let (place, text) = (text.place, text.value.0);
+            check_text(reader, place, &text);
+            let is_template = text.contains("{{");
+            (Body::Text(text), is_template)
+        }
+        Some((_, Short::Full(RawPrompt { text: None, file: Some(file) }))) => {
+            let path = body::existing(reader, file.place, &file.value, llm::LONGEST_PROMPT);
+            let content = bounded::read(&path, llm::LONGEST_PROMPT).map(String::from_utf8);
+            // If the file cannot be read, this error has already been reported.
+            if let Ok(Err(_)) = content {
+                let message = format!("{} is not UTF-8 text", path.display());
+                reader.fault(file.place, message, "save the file as UTF-8");
+            }
+            (Body::File(path), false)
+        }
+        Some((place, Short::Full(_))) => {
+            reader.fault(place, "a prompt needs one of `text` and `file`", "write exactly one of the two");
+            (sized(0), false)
+        }
+    };
+    RequestBody { body, is_template: is_template || unique, chunked: None }
+}
+
+/// Checks a prompt that can contain templates. Lines of files go into JSON as they are.
+fn check_text(reader: &mut Reader<'_>, place: Place, text: &str) {
+    let faults_before = reader.faults.len();
+    if let Err(error) = llm::check_prompt(text.len() as u64) {
+        reader.fault(place, error.message, error.help);
+    }
+    reader.template(Template { place, text, part: Part::Body, file: None });
+    if reader.faults.len() > faults_before {
+        return;
+    }
+    for name in template::files_named(text).unwrap_or_default() {
+        let lines = reader.files.get(&name).and_then(|path| bounded::read_text(path, bounded::LINES).ok());
+        if let Err(error) = llm::check_lines(&name, lines.as_deref().unwrap_or_default()) {
+            reader.fault(place, error.message, error.help);
+        }
+    }
+}
+
+/// Reads when the client leaves. `tokens` is the number of tokens of a response, if it is known.
+fn leave(
+    reader: &mut Reader<'_>,
+    Placed { place, value: typed }: Placed<RawLeave>,
+    is_stream: bool,
+    tokens: Option<u32>,
+) -> Option<Leave> {
+    if !is_stream {
+        let message = "a client can leave only a stream, but `stream` is false";
+        reader.fault(place, message, "remove `leave`, or remove `stream`");
+        return None;
+    }
+    match typed {
+        RawLeave { after: Some(after), after_tokens: None } => {
+            let time = reader.unit(&after, units::duration)?;
+            if time.is_zero() {
+                reader.fault(after.place, "`after` is zero", "write a longer time, such as 200ms");
+            }
+            Some(Leave::AfterNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+        }
+        RawLeave { after: None, after_tokens: Some(after) } => {
+            let number = reader.count(Some(&after), "after_tokens", 1, llm::MOST_TOKENS);
+            if let Some(tokens) = tokens.filter(|tokens| number > *tokens) {
+                let message = format!("no client would leave: a response has {tokens} tokens, not {number}");
+                reader.fault(after.place, message, format!("write {tokens} or less"));
+            }
+            Some(Leave::AfterTokens(number.max(1)))
+        }
+        RawLeave { .. } => {
+            let help = "write exactly one of the two";
+            reader.fault(place, "`leave` needs one of `after` and `after_tokens`", help);
+            None
+        }
+    }
+}
+
+/// Time until the response ends or the client leaves, if the first token is due at `first`.
+fn length(
+    model: &UpstreamLlm,
+    (request, stream): (&LlmRequest, Option<StreamSpec>),
+    first: Duration,
+) -> Duration {
+    let whole = first.saturating_add(model.length(tokens(model, request)));
+    match stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.leave) {
+        Some(Leave::AfterNs(ns)) => whole.min(Duration::from_nanos(ns)),
+        Some(Leave::AfterTokens(number)) => whole.min(first.saturating_add(model.length(number))),
+        None => whole,
+    }
+}
+
+/// Notes how long responses take at least, for the checks of timeouts and durations.
+fn note_times(
+    reader: &mut Reader<'_>,
+    place: Place,
+    model: &UpstreamLlm,
+    asked: (&LlmRequest, Option<StreamSpec>),
+) {
+    let first = model.first_token.least();
+    let length = length(model, asked, first);
+    let Some(stream) = asked.1 else {
+        reader.whole.push((place, length));
+        return;
+    };
+    let between = if model.length(stream.messages).is_zero() { Duration::ZERO } else { model.gap };
+    // After a comment, the timeout begins again.
+    let silence = between.max(first).min(model.heartbeat.unwrap_or(Duration::MAX)).min(length);
+    reader.streams.push(Timed { place, stream, length, silence, deadline: None });
+}
+
+/// Mean time until the response to a target ends, if a model of the built-in upstream answers.
+pub(super) fn mean_length(target: &Target, upstream: &Upstream) -> Option<Duration> {
+    let Upstream::BuiltIn(built_in) = upstream else { return None };
+    let (request, model) = (target.llm.as_ref()?, built_in.llm.as_ref()?);
+    Some(length(model, (request, target.stream), model.first_token.mean()))
+}

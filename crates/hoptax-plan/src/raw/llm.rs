@@ -1,0 +1,107 @@
+//! Language models in YAML: the one that the built-in upstream plays, and requests.
+
+use super::forms::one_of;
+use super::{ApiText, Bytes, DelayText, Placed, Share, Short, Sweep, Text, Time};
+use crate::LlmFailureKind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A language model that the built-in upstream plays.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "upstream-llm")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawUpstreamLlm {
+    /// Its APIs: one, or a list. Default: all.
+    pub(crate) apis: Option<Sweep<ApiText>>,
+    /// Time from the head of a response until the first token. Default: 0s.
+    pub(crate) first_token: Option<Placed<DelayText>>,
+    /// Time between two writes. Default: 0s, all tokens are due at once.
+    pub(crate) gap: Option<Placed<Time>>,
+    /// Number of tokens of a response. Requests can ask for fewer. Default: 20.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) tokens: Option<Placed<u32>>,
+    /// Text of each token, bytes. Default: 40.
+    #[schemars(range(min = 35, max = 4_194_304))]
+    pub(crate) bytes_per_token: Option<Placed<u32>>,
+    /// Number of tokens that are sent in one write. Default: 1.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) per_write: Option<Placed<u32>>,
+    /// Number of writes that each token is sent in. Not with `per_write`. Default: 1.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) split: Option<Placed<u32>>,
+    /// Whether lines of events end with CRLF. Default: false.
+    pub(crate) crlf: Option<bool>,
+    /// Number of tokens that responses claim to have. Default: the true number.
+    pub(crate) usage: Option<u64>,
+    /// Time without data after which the upstream sends a comment, or a `ping` of Anthropic. Default: none.
+    pub(crate) heartbeat: Option<Placed<Time>>,
+    /// Responses that fail. Default: none.
+    pub(crate) failures: Option<Vec<Placed<RawLlmFailure>>>,
+}
+
+/// Responses of a language model that fail.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "llm-failure")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLlmFailure {
+    /// What happens.
+    pub(crate) kind: Placed<LlmFailureKind>,
+    /// Share of responses. Default: 100%.
+    pub(crate) share: Option<Placed<Share>>,
+    /// Number of tokens before it, for `error-event`, `cut` and `silence`. Default: 0.
+    pub(crate) at: Option<Placed<u32>>,
+}
+
+/// A request to a language model.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "llm")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLlm {
+    /// API. Default: openai.
+    pub(crate) api: Option<Placed<ApiText>>,
+    /// Name of the model. Default: gpt-4o-mini.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) model: Option<Placed<String>>,
+    /// Whether the response is a stream of tokens. Default: true.
+    pub(crate) stream: Option<bool>,
+    /// The prompt: a size, or a mapping with one of `text` and `file`. Default: 1KiB.
+    pub(crate) prompt: Option<Placed<Short<RawPrompt, Bytes>>>,
+    /// Maximum number of tokens of the response. Default: none; 1024 for Anthropic, which needs one.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) max_tokens: Option<Placed<u32>>,
+    /// Number of tools that the request offers. Default: 0.
+    #[schemars(range(max = 1000))]
+    pub(crate) tools: Option<Placed<u32>>,
+    /// Whether the request asks for the number of tokens (`stream_options` of OpenAI). Default: true.
+    pub(crate) include_usage: Option<bool>,
+    /// Whether each prompt begins differently, so that no cache knows it. Default: false.
+    pub(crate) unique: Option<bool>,
+    /// When the client leaves before the end of a response. Only with streams. Default: never.
+    pub(crate) leave: Option<Placed<RawLeave>>,
+    /// API key. A secret key belongs in a file: see `headers`. Default: hoptax.
+    pub(crate) key: Option<Placed<Text>>,
+}
+
+/// A prompt. Give exactly one of `text` and `file`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "llm-prompt", transform = one_of("text file"))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPrompt {
+    /// The text. It can contain templates.
+    pub(crate) text: Option<Placed<Text>>,
+    /// File with the text, without templates. A relative path starts from the plan's directory.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) file: Option<Placed<String>>,
+}
+
+/// When a client leaves. Give exactly one of `after` and `after_tokens`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "llm-leave", transform = one_of("after after_tokens"))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLeave {
+    /// Time after it has sent the request.
+    pub(crate) after: Option<Placed<Time>>,
+    /// Number of tokens that have arrived.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) after_tokens: Option<Placed<u32>>,
+}
