@@ -12,12 +12,15 @@ TAXES = {
     "added_message_p50": TIME, "added_message_p99": TIME, "added_first_message_p50": TIME, "added_age_p50": TIME,
     "added_age_p99": TIME, "added_gap_p50": TIME, "added_gap_p99": TIME, "added_headers_p50": TIME,
     "added_reach_p50": TIME, "cpu_us_per_message": TIME, "cpu_us_per_stream_second": TIME, "bytes_per_stream": SIZE,
+    "added_first_event_p50": TIME, "added_first_age_p50": TIME, "added_token_time_p50": TIME,
+    "extra_tokens_per_stream": PER_REQUEST,
 }
 # Times of messages: the member of `message` in the JSON report, and the percentile. Only streams have them.
 MESSAGES = {
     "message_p50": ("response_time", "p50"), "message_p99": ("response_time", "p99"),
     "first_message_p50": ("first_message", "p50"), "age_p50": ("age", "p50"), "age_p99": ("age", "p99"),
     "gap_p50": ("gap", "p50"), "gap_p99": ("gap", "p99"), "headers_p50": ("headers", "p50"), "reach_p50": ("reach", "p50"),
+    "first_event_p50": ("first_event", "p50"), "first_age_p50": ("first_age", "p50"), "token_time_p50": ("token_time", "p50"),
 }
 PRICES = {
     "added_p50": TIME, "added_p99": TIME, "cpu_us_per_request": TIME, "throughput_ratio": RATIO,
