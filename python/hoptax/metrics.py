@@ -22,6 +22,8 @@ MESSAGES = {
     "gap_p50": ("gap", "p50"), "gap_p99": ("gap", "p99"), "headers_p50": ("headers", "p50"), "reach_p50": ("reach", "p50"),
     "first_event_p50": ("first_event", "p50"), "first_age_p50": ("first_age", "p50"), "token_time_p50": ("token_time", "p50"),
 }
+# Other names of metrics. The first message of a model's response is the first event with content.
+OTHER_NAMES = {"added_first_content_p50": "added_first_message_p50", "first_content_p50": "first_message_p50"}
 PRICES = {
     "added_p50": TIME, "added_p99": TIME, "cpu_us_per_request": TIME, "throughput_ratio": RATIO,
     "memory_rss_bytes": SIZE,
@@ -94,6 +96,11 @@ class Metrics:
     def extra_upstream_requests(self) -> Estimate:
         """Upstream requests per client request, minus 1."""
         return self.metric("extra_upstream_requests")
+
+    @property
+    def added_first_content_p50(self) -> Estimate:
+        """Added time to the first event with content at the median. Only streams of tokens have it."""
+        return self.metric("added_first_content_p50")
 
     @property
     def p50(self) -> Estimate:

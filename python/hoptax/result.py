@@ -17,7 +17,7 @@ from . import quantity
 from .errors import Ambiguous, HoptaxError, NotMeasured, UnknownName
 from .estimate import Estimate
 from .metrics import (
-    CONCERNED, GATED, MESSAGES, PAIRED, PERCENTILES, PRICES, STARTS, TAXES, UNITS, Metrics, StartMetrics,
+    CONCERNED, GATED, MESSAGES, OTHER_NAMES, PAIRED, PERCENTILES, PRICES, STARTS, TAXES, UNITS, Metrics, StartMetrics,
 )
 from .plan import Load
 from .profile import Profile, ProfileDifference, Version, Versions
@@ -193,6 +193,7 @@ class Case(Metrics):
         )
 
     def metric(self, name: str) -> Estimate:
+        name = OTHER_NAMES.get(name, name)
         unit = UNITS.get(name)
         if unit is None or name in STARTS:
             names = ", ".join(sorted(set(UNITS) - set(STARTS)))

@@ -15,7 +15,9 @@ import sys
 from pathlib import Path
 
 KEPT = Path(__file__).resolve().parents[2] / "records/runs"
-TAXES = ("added_p50", "added_p90", "added_p95", "added_p99", "throughput_ratio", "cpu_us_per_request")
+TAXES = (
+    "added_p50", "added_p90", "added_p95", "added_p99", "throughput_ratio", "cpu_us_per_request", "added_first_message_p50",
+)
 
 
 def kept(name):

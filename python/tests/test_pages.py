@@ -38,15 +38,16 @@ def test_the_tests_of_the_guide_run(run_tests, pytester, fake):
             "closed": {"added_p50": [1770, 1640, 1910], "throughput_ratio": [0.67, 0.65, 0.68]},
         },
         "haproxy": {"cpu_us_per_request": [25, 23, 27]},
+        "litellm": {"added_first_message_p50": [9000, 8700, 9300]},
     })
     for build in ("main", "pr"):
         program = pytester.mkdir(build) / "nginx"
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
     tests = [block for block in blocks(GUIDE) if "def test_" in block]
-    run_tests("\n".join(tests), "--junitxml", "tests.xml", "--hoptax-set", "time=20s").assert_outcomes(passed=4)
+    run_tests("\n".join(tests), "--junitxml", "tests.xml", "--hoptax-set", "time=20s").assert_outcomes(passed=5)
     runs = [call for call in fake.calls() if call[0] == "run"]
-    assert len(runs) == 2 and all("time=20s" in run for run in runs)
+    assert len(runs) == 3 and all("time=20s" in run for run in runs)
 
 
 def test_the_script_of_the_guide_runs(tmp_path, monkeypatch, capsys, fake):
