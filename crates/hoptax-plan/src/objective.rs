@@ -67,12 +67,13 @@ fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     if name == "errors" {
         return Ok(Term::Errors { below: limit(part, bound, sign, &["<", "<="], share)? });
     }
-    let of = figure(name)?;
+    let content = ["first_content_", "first_token_"].iter().find_map(|of| name.strip_prefix(of));
+    let of = figure(content.unwrap_or(name))?;
     let below = limit(part, bound, sign, &["<", "<="], duration)?;
     if below.is_zero() {
         return Err((part, UnitError::new("the bound is zero", "write a bound above zero")));
     }
-    Ok(Term::Time { of, below })
+    Ok(if content.is_some() { Term::FirstContent { of, below } } else { Term::Time { of, below } })
 }
 
 /// Checks the comparison sign, and then parses the bound.
@@ -140,6 +141,7 @@ mod tests {
         for (typed, shown) in [
             ("p99.9<=1.5s", "p99.9 < 1.5s"),
             ("  mean < 2ms ,max < 1s", "mean < 2ms and max < 1s"),
+            ("first_token_p99<=1.5s and p99 < 9ms", "first_content_p99 < 1.5s and p99 < 9ms"),
             (
                 "p50 < 1ms, and errors < 1% and throughput > 99.9%",
                 "p50 < 1ms and errors < 1% and throughput >= 99.9%",

@@ -20,6 +20,8 @@ pub struct SearchTrial<'a> {
     pub response_time: Histogram<u64>,
     /// Number of these times if nothing was lost.
     due: u64,
+    /// Times to the first message, ns, and their number if each stream had one. Absent without streams.
+    first_content: Option<(Histogram<u64>, u64)>,
     of_connections: bool,
 }
 
@@ -47,7 +49,13 @@ impl<'a> SearchTrial<'a> {
             Some(messages) => recorded + messages.counts.lost,
             None => load.counts.scheduled.max(recorded),
         };
-        Some(Self { record, load, response_time, due, of_connections })
+        let first = load.messages.as_ref().and_then(|all| all.histograms.first_message.decode().ok());
+        let expected = load.counts.scheduled.saturating_sub(load.counts.in_flight);
+        let first_content = first.map(|times| {
+            let due = expected.max(times.len());
+            (times, due)
+        });
+        Some(Self { record, load, response_time, due, first_content, of_connections })
     }
 
     /// Names of the objective's terms that failed. Empty if the objective held. If the trial did not reach
@@ -69,6 +77,10 @@ impl<'a> SearchTrial<'a> {
     fn holds(&self, term: &Term) -> bool {
         match term {
             Term::Time { of, below } => self.figure(*of).is_some_and(|time| time < below.as_nanos() as f64),
+            Term::FirstContent { of, below } => {
+                let time = self.first_content.as_ref().and_then(|(times, due)| of_times(times, *due, *of));
+                time.is_some_and(|time| time < below.as_nanos() as f64)
+            }
             Term::Errors { below } => self.errors() < *below,
             Term::Throughput { least } => self.answered() >= *least,
         }
@@ -79,19 +91,7 @@ impl<'a> SearchTrial<'a> {
     /// describe only the requests that succeeded. Absent if the request that decides the figure has no
     /// response time.
     pub fn figure(&self, of: Figure) -> Option<f64> {
-        let recorded = self.response_time.len();
-        let due = self.due;
-        if recorded == 0 {
-            return None;
-        }
-        match of {
-            Figure::Mean => Some(self.response_time.mean()),
-            Figure::Max => (recorded == due).then(|| self.response_time.max() as f64),
-            Figure::Percentile(percentile) => {
-                let rank = rank(percentile, due);
-                (rank <= recorded).then(|| value_at_rank(&self.response_time, rank) as f64)
-            }
-        }
+        of_times(&self.response_time, self.due, of)
     }
 
     /// Share of the due requests that failed or received an unsuccessful answer.
@@ -106,6 +106,22 @@ impl<'a> SearchTrial<'a> {
     pub fn answered(&self) -> f64 {
         let answered = share(self.load.counts.ok as f64, self.load.counts.scheduled as f64);
         answered.unwrap_or(if self.of_connections { 1.0 } else { 0.0 })
+    }
+}
+
+/// A figure of `due` times. Those that are not in the histogram are longer than any limit.
+fn of_times(times: &Histogram<u64>, due: u64, of: Figure) -> Option<f64> {
+    let recorded = times.len();
+    if recorded == 0 {
+        return None;
+    }
+    match of {
+        Figure::Mean => Some(times.mean()),
+        Figure::Max => (recorded == due).then(|| times.max() as f64),
+        Figure::Percentile(percentile) => {
+            let rank = rank(percentile, due);
+            (rank <= recorded).then(|| value_at_rank(times, rank) as f64)
+        }
     }
 }
 
@@ -138,6 +154,9 @@ mod tests {
         // 10,000 messages arrived.
         let lossy = trial().message_counts(|counts| counts.lost = 200);
         assert_eq!(broken(lossy, "p99 < 1ms"), ["p99"]);
+        let slow = trial().first_message_us(9_000);
+        assert_eq!(broken(slow, "p99 < 1ms and first_token_p99 < 5ms"), ["first_content_p99"]);
+        assert!(broken(trial().first_message_us(9_000), "first_content_p50 < 10ms").is_empty());
         let answers = via("nginx", 0).both_ways_us(400, 1000);
         assert_eq!(broken(answers.established(1), "p99 < 1ms"), ["connections"]);
     }

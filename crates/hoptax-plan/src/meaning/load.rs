@@ -367,6 +367,7 @@ impl Axes {
 
     fn check_search(&self, reader: &mut Reader<'_>, setting: &Setting<'_>) {
         let Some(search) = &self.search else { return };
+        search::check_content(reader, search, setting.targets);
         if self.rate.iter().all(|rate| rate.value.is_none()) {
             search::check_connections(reader, &search.value, &self.connections);
             let is_built_in = matches!(setting.upstream.value, Upstream::BuiltIn(_));

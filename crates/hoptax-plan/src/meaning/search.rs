@@ -148,6 +148,16 @@ pub(super) fn check_times(
     }
 }
 
+/// Checks that there are tokens if an objective limits the time to the first content.
+pub(super) fn check_content(reader: &mut Reader<'_>, search: &Placed<Search>, targets: &[Target]) {
+    let mut terms = search.value.objectives.iter().flat_map(|objective| &objective.terms);
+    let has_tokens = |target: &Target| target.stream.is_some_and(|stream| stream.tokens.is_some());
+    if terms.any(|term| matches!(term, Term::FirstContent { .. })) && !targets.iter().any(has_tokens) {
+        let message = "the search limits the time to the first content, but no target has tokens";
+        reader.fault(search.place, message, "limit other times in `slo`, or use `llm` in the target");
+    }
+}
+
 /// Checks that a trial at the lowest rate has enough requests for the highest percentile: at least one
 /// request must be above this percentile.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {

@@ -66,6 +66,8 @@ fn a_search_for_connections_needs_times_of_messages() {
     {
         assert_eq!(shown(kind, upstream, slo), "", "{kind} {upstream} {slo}");
     }
+    let refused = shown("push", "", "first_content_p99 < 9ms");
+    assert!(refused.contains("but no target has tokens"), "{refused}");
     let refused = shown("push", running, "p99 < 9ms");
     assert!(refused.contains("the search limits times of messages"), "{refused}");
 }

@@ -31,6 +31,13 @@ pub enum Term {
         /// The bound.
         below: Duration,
     },
+    /// A figure of the times to the first content of streams of tokens must be below a bound.
+    FirstContent {
+        /// The figure.
+        of: Figure,
+        /// The bound.
+        below: Duration,
+    },
     /// The share of requests without a successful response must be below a bound.
     Errors {
         /// The bound, 0 to 1.
@@ -43,11 +50,11 @@ pub enum Term {
     },
 }
 
-/// A figure of the response times.
+/// A figure of times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// A percentile of the response times of all due requests, 0 to 1.
+    /// A percentile of the times of all due requests, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -80,7 +87,8 @@ impl Objective {
     /// The highest percentile that has a limit. `None` if no percentile has a limit.
     pub fn highest_percentile(&self) -> Option<f64> {
         let percentiles = self.terms.iter().filter_map(|term| match term {
-            Term::Time { of: Figure::Percentile(share), .. } => Some(*share),
+            Term::Time { of: Figure::Percentile(share), .. }
+            | Term::FirstContent { of: Figure::Percentile(share), .. } => Some(*share),
             _ => None,
         });
         percentiles.reduce(f64::max)
@@ -91,13 +99,15 @@ impl Term {
     /// The limit in plan syntax.
     pub fn show(&self) -> String {
         match self {
-            Self::Time { of, below } => format!("{} < {}", of.show(), show_duration(*below)),
+            Self::Time { below, .. } | Self::FirstContent { below, .. } => {
+                format!("{} < {}", self.name(), show_duration(*below))
+            }
             Self::Errors { below } => format!("errors < {}", show_share(*below)),
             Self::Throughput { least } => format!("throughput >= {}", show_share(*least)),
         }
     }
 
-    /// Name of the limited statistic: `p99`, `mean`, `errors`, `throughput`.
+    /// Name of the limited statistic: `p99`, `mean`, `first_content_p99`, `errors`, `throughput`.
     pub fn name(&self) -> String {
         kind(self)
     }
@@ -116,6 +126,7 @@ impl Figure {
 fn kind(term: &Term) -> String {
     match term {
         Term::Time { of, .. } => of.show(),
+        Term::FirstContent { of, .. } => format!("first_content_{}", of.show()),
         Term::Errors { .. } => "errors".to_owned(),
         Term::Throughput { .. } => "throughput".to_owned(),
     }
