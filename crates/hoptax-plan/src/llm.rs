@@ -3,7 +3,7 @@
 use crate::calls::LONGEST_MESSAGE;
 use crate::event_streams::{MOST_EVENTS, MOST_PER_WRITE, check_write};
 use crate::units::{self, UnitError, show_size};
-use hoptax_format::llm::Api;
+use hoptax_format::llm::{Api, Leave};
 use hoptax_format::messages::Stamp;
 use hoptax_record::plan::{LlmFailure, LlmFailureKind, UpstreamLlm};
 
@@ -72,6 +72,24 @@ pub fn check_lines(name: &str, text: &str) -> Result<(), UnitError> {
             format!("line {} of `{name}` cannot be in JSON as it is", before + 1),
             r#"write \" for a quotation mark and \\ for a backslash; JSON has no control characters"#,
         )),
+    }
+}
+
+/// Reads when a client leaves: after a time such as `200ms`, or after tokens, such as `5 tokens`.
+///
+/// # Errors
+/// If it is neither, or zero.
+pub fn leave(text: &str) -> Result<Leave, UnitError> {
+    let wrong = || UnitError::new(format!("no client can leave after `{text}`"), "use 200ms or 5 tokens");
+    match text.strip_suffix("tokens").or_else(|| text.strip_suffix("token")) {
+        Some(number) => {
+            let number = number.trim().parse::<u32>().ok().filter(|number| *number > 0);
+            number.map(Leave::AfterTokens).ok_or_else(wrong)
+        }
+        None => match u64::try_from(units::duration(text)?.as_nanos()) {
+            Ok(0) => Err(wrong()),
+            time => Ok(Leave::AfterNs(time.unwrap_or(u64::MAX))),
+        },
     }
 }
 
@@ -200,6 +218,11 @@ mod tests {
         assert_eq!(model("openai/gpt-4o:beta").as_deref(), Ok("openai/gpt-4o:beta"));
         for wrong in ["", "a b", "{{seq}}", "é"] {
             assert!(model(wrong).is_err(), "{wrong}");
+        }
+        let (time, tokens) = (Leave::AfterNs(200_000_000), Leave::AfterTokens(5));
+        assert_eq!((leave("200ms"), leave("5 tokens"), leave("5token")), (Ok(time), Ok(tokens), Ok(tokens)));
+        for wrong in ["0s", "0 tokens", "tokens", "5"] {
+            assert!(leave(wrong).is_err(), "{wrong}");
         }
         assert_eq!(prompt("8MiB"), Ok(LONGEST_PROMPT));
         let long = prompt("9MiB").expect_err("long").to_string();

@@ -17,7 +17,7 @@ use hoptax_plan::event_streams::show_count;
 use hoptax_plan::units::{self, show_duration};
 use hoptax_plan::{
     Body, BuiltInUpstream, Feature, HopDeadline, HopDeflate, HopDelay, HopFaults, Listen, PathSplit,
-    PathStream, ProxyForm, UpstreamEvents,
+    PathStream, ProxyForm, UpstreamEvents, UpstreamLlm, llm,
 };
 use hoptax_record::{Failure, Setting};
 use hoptax_servers::hop::HopReady;
@@ -451,8 +451,68 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
             give("--events-heartbeat", time(*heartbeat).into());
         }
     }
+    if let Some(model) = &upstream.llm {
+        model_arguments(model, give);
+    }
     if upstream.websocket_compression {
         arguments.push("--websocket-compression".into());
     }
+    if upstream.llm.as_ref().is_some_and(|model| model.crlf) {
+        arguments.push("--llm-crlf".into());
+    }
     arguments
+}
+
+/// Gives the options for a language model that have values.
+fn model_arguments(model: &UpstreamLlm, mut give: impl FnMut(&str, OsString)) {
+    let time = |time: Duration| -> OsString { format!("{}ns", time.as_nanos()).into() };
+    let apis: Vec<&str> = model.apis.iter().map(|api| api.name()).collect();
+    give("--llm", apis.join(",").into());
+    give("--llm-first-token", model.first_token.to_string().into());
+    give("--llm-gap", time(model.gap));
+    for (option, number) in [
+        ("--llm-tokens", model.tokens),
+        ("--llm-token-bytes", model.bytes_per_token),
+        ("--llm-per-write", model.per_write),
+        ("--llm-split", model.split),
+    ] {
+        give(option, number.to_string().into());
+    }
+    if let Some(usage) = model.usage {
+        give("--llm-usage", usage.to_string().into());
+    }
+    if let Some(heartbeat) = model.heartbeat {
+        give("--llm-heartbeat", time(heartbeat));
+    }
+    for failure in &model.failures {
+        give("--llm-failure", llm::show_failure(failure).into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_format::llm::Api;
+    use hoptax_plan::{LlmFailure, LlmFailureKind};
+
+    #[test]
+    fn a_language_model_becomes_options() {
+        let model = UpstreamLlm {
+            apis: vec![Api::OpenAi, Api::Anthropic],
+            gap: Duration::from_micros(1500),
+            crlf: true,
+            usage: Some(7),
+            heartbeat: Some(Duration::from_secs(5)),
+            failures: vec![LlmFailure { kind: LlmFailureKind::Cut, share: 0.1, at: 5 }],
+            ..UpstreamLlm::default()
+        };
+        let plain = BuiltInUpstream::with_body(Body::Size(0));
+        let usual = upstream_arguments(&plain);
+        let arguments = upstream_arguments(&BuiltInUpstream { llm: Some(model), ..plain });
+        let own: Vec<&str> = arguments[usual.len()..].iter().filter_map(|word| word.to_str()).collect();
+        let expected = "--llm openai,anthropic --llm-first-token 0s --llm-gap 1500000ns --llm-tokens 20 \
+                        --llm-token-bytes 40 --llm-per-write 1 --llm-split 1 --llm-usage 7 --llm-heartbeat \
+                        5000000000ns --llm-failure cut,0.1,5 --llm-crlf";
+        assert_eq!(own.join(" "), expected);
+    }
 }

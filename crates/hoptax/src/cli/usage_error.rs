@@ -261,6 +261,7 @@ fn value(arg: &Arg) -> Option<String> {
         Some("grpc-compression") => Some("gzip"),
         Some("grpc-kind") => Some("both-ways"),
         Some("grpc-status") => Some("not-found"),
+        Some("llm-model") => Some("gpt-4o-mini"),
         Some("messages") => Some("20"),
         Some("websocket") => Some("/feed=fan-out,endless,100ms"),
         Some("websocket-kind") => Some("push"),
@@ -278,12 +279,15 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 48] = [
+const VALUES: [(&str, &str); 53] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
     ("ADDRESS,…", "127.0.0.2,127.0.0.3"),
     ("ADDRESS:PORT", "127.0.0.1:7300"),
+    ("AFTER", "200ms"),
+    ("API", "openai"),
+    ("API,…", "openai,anthropic"),
     ("ANSWER", "'{ path: \"/users/*\", status: 404, body: 20B }'"),
     ("CASE", "nginx"),
     ("CPUS", "2-3"),
@@ -297,7 +301,9 @@ const VALUES: [(&str, &str); 48] = [
     ("HOST", "shop.example"),
     ("HOST:PORT", "127.0.0.1:8080"),
     ("ID", "20260101T000000Z-quickstart"),
+    ("KEY", "hoptax"),
     ("KEY=VALUE", "trials=3"),
+    ("KIND[,SHARE[,AT]]", "cut,10%,5"),
     ("LABEL", "nginx"),
     ("LABEL,…", "nginx,envoy"),
     ("LOAD", "1"),

@@ -1,9 +1,10 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
 use clap::builder::ArgPredicate;
+use hoptax_format::llm::{Api, Leave};
 use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
-use hoptax_plan::units;
+use hoptax_plan::{llm, units};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(in crate::cli) struct Args {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) request: RequestArgs,
+    #[command(flatten)]
+    pub(super) llm: LlmArgs,
     #[command(flatten)]
     pub(super) connection: ConnectionArgs,
     #[command(flatten)]
@@ -171,6 +174,43 @@ pub(super) struct RequestArgs {
     /// repeated
     #[arg(long, value_parser = values::expected_header, value_name = "NAME[: VALUE]")]
     pub(super) expect_header: Vec<Check>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Language models")]
+pub(super) struct LlmArgs {
+    /// Send requests to a language model with this API: openai, responses or anthropic. The URL can leave the
+    /// path out; --body is the prompt
+    #[arg(long, value_parser = llm::api, value_name = "API")]
+    #[arg(conflicts_with_all = ["grpc", "events", "targets"])]
+    pub(super) llm: Option<Api>,
+    /// Name of the model [default: gpt-4o-mini]
+    #[arg(long, value_parser = llm::model, value_name = "NAME", requires = "llm")]
+    pub(super) llm_model: Option<String>,
+    /// Length of the prompt [default: 1KiB]
+    #[arg(long, value_parser = llm::prompt, value_name = "SIZE", requires = "llm")]
+    #[arg(conflicts_with_all = ["body", "body_size"])]
+    pub(super) llm_prompt: Option<u64>,
+    /// Maximum number of tokens of a response [default: none; anthropic: 1024]
+    #[arg(long, value_parser = values::count32, value_name = "N", requires = "llm")]
+    pub(super) llm_max_tokens: Option<u32>,
+    /// Number of tools that requests offer [default: 0]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=1000), value_name = "N", requires = "llm")]
+    pub(super) llm_tools: Option<u32>,
+    /// Request whole responses instead of streams of tokens
+    #[arg(long, requires = "llm")]
+    pub(super) llm_no_stream: bool,
+    /// Begin each prompt differently, so that no cache knows it
+    #[arg(long, requires = "llm")]
+    pub(super) llm_unique: bool,
+    /// Leave before the end of each response: this time after the request, or after tokens, such as 200ms or
+    /// '5 tokens' [default: never]
+    #[arg(long, value_parser = llm::leave, value_name = "AFTER", requires = "llm")]
+    #[arg(conflicts_with = "llm_no_stream")]
+    pub(super) llm_leave: Option<Leave>,
+    /// API key to send [default: hoptax]
+    #[arg(long, value_name = "KEY", requires = "llm")]
+    pub(super) llm_key: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

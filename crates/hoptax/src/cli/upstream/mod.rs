@@ -1,5 +1,6 @@
 //! `hoptax upstream`.
 
+mod llm;
 mod websocket;
 
 use super::exit::{BadInput, Exit};
@@ -88,6 +89,8 @@ pub(super) struct Args {
     /// Compress the messages of WebSockets if the client offers it
     #[arg(long)]
     websocket_compression: bool,
+    #[command(flatten)]
+    llm: llm::LlmArgs,
     /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -127,6 +130,7 @@ impl Args {
         refuse_twice("--grpc-stream", &self.streams)?;
         refuse_twice("--websocket", &self.websockets)?;
         let events = self.server_events()?;
+        let llm = self.llm.model()?;
         let settings = BuiltInUpstream {
             instances: self.instances,
             status: self.status,
@@ -144,7 +148,7 @@ impl Args {
             answers: self.answers,
             streams: [self.streams, self.websockets].concat(),
             events,
-            llm: None,
+            llm,
             websocket_compression: self.websocket_compression,
             grpc_status: self.grpc_status,
         };

@@ -15,6 +15,7 @@ use std::time::Duration;
 mod calls;
 mod chunks;
 mod connections;
+mod llm;
 mod messages;
 mod proxy;
 mod request;
@@ -37,7 +38,10 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     let default_workers = cpus.len().max(1) as u32;
     let (mut targets, files) = match &args.request.targets {
         Some(file) => targets::targets(file, &args.request, &url)?,
-        None => request::target(&args.request, &url).map(|(target, files)| (vec![target], files))?,
+        None => {
+            let (target, files) = request::target((&args.request, &args.llm), &url)?;
+            (vec![target], files)
+        }
     };
     calls::check_version(&targets, args.connection.http)?;
     let timeouts = timeouts(&args.load)?;

@@ -1,8 +1,8 @@
 //! Request options. This module builds the target from its method, path, headers, body and checks.
 
-use super::super::args::RequestArgs;
+use super::super::args::{LlmArgs, RequestArgs};
 use super::super::url::Url;
-use super::{calls, chunks, messages, read, read_text};
+use super::{calls, chunks, llm, messages, read, read_text};
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
 use hoptax_format::grpc;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// # Errors
 /// [`BadInput`] if an option is wrong. Another error if standard input cannot be read.
 pub(super) fn target(
-    args: &RequestArgs,
+    (args, of_model): (&RequestArgs, &LlmArgs),
     url: &Url,
 ) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
     let mut headers =
@@ -30,6 +30,12 @@ pub(super) fn target(
         headers.insert(0, ("host".to_owned(), url.authority.clone()));
     }
     messages::check_options(args, url)?;
+    if let Some(api) = of_model.llm {
+        if url.websocket {
+            return Err(BadInput("--llm needs a URL with http:// or https://".to_owned()).into());
+        }
+        return llm::target((args, of_model), api, url, headers);
+    }
     if url.websocket {
         return socket(args, url, headers);
     }
@@ -127,7 +133,10 @@ fn socket(
 }
 
 /// Checks the templates, and reads the files that the templates read lines from.
-fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
+pub(super) fn templates(
+    target: &TargetSpec,
+    body: Option<&str>,
+) -> Result<BTreeMap<String, String>, BadInput> {
     let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
     texts.extend(
         target.headers.iter().map(|(name, value)| (format!("-H {name}"), value.as_str(), Place::Header)),
@@ -160,7 +169,7 @@ pub(super) fn template(
     template::check(text, place, files).map_err(wrong)
 }
 
-fn escape_path_and_headers(target: &mut TargetSpec) {
+pub(super) fn escape_path_and_headers(target: &mut TargetSpec) {
     target.path = escape_templates(&target.path);
     target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
 }
@@ -170,7 +179,7 @@ fn escape_templates(text: &str) -> String {
     text.replace("{{", "\\{{")
 }
 
-fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
+pub(super) fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
     if let Some(size) = args.body_size {
         return hoptax_servers::upstream::bytes(&Body::Size(size)).map(Some);
     }
@@ -187,7 +196,7 @@ fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
     }))
 }
 
-fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
+pub(super) fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
     let mut checks: Vec<Check> = args.expect_status.iter().chain(&args.expect_grpc).cloned().collect();
     checks.extend(args.expect_header.iter().cloned());
     checks.extend(args.expect_length.clone());

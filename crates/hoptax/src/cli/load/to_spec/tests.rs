@@ -1,7 +1,10 @@
 use super::*;
 use clap::Parser;
+use hoptax_format::llm::Leave;
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
-use hoptax_format::spec::{Check, Chunked, HttpVersion, Retry, Stage, TlsSpec, TlsVersion, Verify};
+use hoptax_format::spec::{
+    Check, Chunked, HttpVersion, Retry, Stage, TargetSpec, TlsSpec, TlsVersion, Verify,
+};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -373,6 +376,47 @@ fn events_are_read_one_by_one() {
         "load http://127.0.0.1 --websocket-compression",
     ]);
     insta::assert_snapshot!(told);
+}
+
+#[test]
+fn requests_to_models_have_json_and_tokens() {
+    let target = |options: &str| {
+        let line = format!("load http://127.0.0.1:9 --llm {options}");
+        typed(&line).expect(&line).targets.remove(0)
+    };
+    let json = |target: &TargetSpec| {
+        serde_json::from_slice::<serde_json::Value>(&target.body).expect("the body is JSON")
+    };
+    let usual = target("openai");
+    let names = (usual.name.as_str(), usual.method.as_str(), usual.path.as_str());
+    assert_eq!(names, ("openai gpt-4o-mini, 1KiB", "POST", "/v1/chat/completions"));
+    let stream = usual.stream.expect("a stream");
+    assert_eq!((stream.carrier, stream.messages), (Carrier::Events, UNKNOWN));
+    assert_eq!(json(&usual)["stream_options"]["include_usage"], true);
+    let options = "anthropic --llm-model m --llm-max-tokens 7 --llm-tools 2 --llm-no-stream --llm-key k";
+    let own = target(&format!("{options} -b hi~{{{{seq}}}} -H accept:a/b"));
+    let body = json(&own);
+    assert_eq!((&body["model"], &body["max_tokens"]), (&"m".into(), &7.into()));
+    assert_eq!((&body["messages"][0]["content"], &body["tools"][2]), (&"hi {{seq}}".into(), &().into()));
+    assert!(own.stream.is_none() && own.body_is_template && own.path == "/v1/messages");
+    for (name, value) in [("x-api-key", "k"), ("accept", "a/b")] {
+        assert!(own.headers.contains(&(name.to_owned(), value.to_owned())), "{:?}", own.headers);
+    }
+    let leaving = target("responses --llm-unique --llm-leave 5~tokens");
+    let leave = leaving.stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.leave);
+    assert_eq!((leave, leaving.body_is_template), (Some(Leave::AfterTokens(5)), true));
+    for (options, part) in [
+        ("--llm openai -X PUT", "--llm sends a POST with JSON; leave out --method"),
+        ("--llm gemini", "use openai, responses or anthropic"),
+        ("--llm openai --events", "cannot be used with"),
+        ("--llm openai --llm-no-stream --llm-leave 1s", "cannot be used with"),
+        ("--llm openai --llm-prompt 9MiB", "use at most 8MiB"),
+        ("--llm openai --llm-leave 0s", "use 200ms or 5 tokens"),
+        ("--llm-model m", "--llm <API>"),
+    ] {
+        let error = error_of(&format!("load http://127.0.0.1 {options}"));
+        assert!(error.contains(part), "{options}: {error}");
+    }
 }
 
 #[test]
