@@ -1,6 +1,6 @@
 //! Language models: the one that the built-in upstream plays, and requests to it.
 
-use super::Delay;
+use super::delay::Delay;
 use hoptax_format::llm::{Api, Leave, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 
 mod budget;
 mod created;
+mod delay;
 mod event;
 mod feature;
 mod gateway;
@@ -21,6 +22,7 @@ mod upstream;
 
 pub use budget::{Budget, LoadSelector};
 pub use created::{Pull, Terraform, TerraformReach, Toleration, WatchedPods, Workload, WorkloadKind};
+pub use delay::Delay;
 pub use event::{Action, Event};
 pub use feature::{DEFAULT_RATE_LIMIT, Feature, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, RoutePosition};
 pub use gateway::{
@@ -39,8 +41,8 @@ pub use settings::{
 pub use target::{EncodedMessage, Imported, Target, Timeouts, gzip};
 pub use trials::{AutoTrials, MOST_ROUNDS, Trials};
 pub use upstream::{
-    Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, Delay, LedgerSource, Listen,
-    PathStream, ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream, UpstreamEvents,
+    Access, Answer, Body, BodyKind, BuiltInUpstream, CertificateFiles, LedgerSource, Listen, PathStream,
+    ProxyForm, Resolve, Running, SelectorKind, TlsAccess, Upstream, UpstreamEvents,
 };
 
 use hoptax_format::spec::HttpVersion;

@@ -51,6 +51,7 @@ const KNOWN: [(&str, &[&str], &str); 4] = [
     (
         "hoptax",
         &[
+            "cli/load/to_spec/llm",
             "cli/load/to_spec/mod",
             "cli/load/to_spec/request",
             "cli/load/to_spec/targets",

@@ -2,7 +2,7 @@
 
 use super::super::args::{LlmArgs, RequestArgs};
 use super::super::url::Url;
-use super::request::{body, checks, escape_path_and_headers, templates};
+use super::request::{body, checks, escape_path_and_headers, headers, templates};
 use crate::cli::exit::BadInput;
 use hoptax_format::llm::Api;
 use hoptax_format::messages::UNKNOWN;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Returns the target of requests with this API, and the contents of the files that its templates read lines
-/// from. `headers` are those of the options.
+/// from.
 ///
 /// # Errors
 /// [`BadInput`] if an option is wrong. Another error if standard input cannot be read.
@@ -22,8 +22,11 @@ pub(super) fn target(
     (args, of_model): (&RequestArgs, &LlmArgs),
     api: Api,
     url: &Url,
-    mut headers: Vec<(String, String)>,
 ) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
+    let mut headers = headers(args, url)?;
+    if url.websocket {
+        return Err(BadInput("--llm needs a URL with http:// or https://".to_owned()).into());
+    }
     let beside = [("--method", args.method.is_some()), ("--chunked", args.chunked)];
     if let Some((flag, _)) = beside.iter().find(|(_, given)| *given) {
         return Err(BadInput(format!("--llm sends a POST with JSON; leave out {flag}")).into());

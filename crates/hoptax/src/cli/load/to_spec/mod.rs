@@ -36,12 +36,11 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         Url::parse(args.url.as_deref().unwrap_or_default(), !args.request.no_templates).map_err(BadInput)?;
     let cpus = crate::cli::upstream::cpus(args.generator.cpus.as_deref())?;
     let default_workers = cpus.len().max(1) as u32;
-    let (mut targets, files) = match &args.request.targets {
-        Some(file) => targets::targets(file, &args.request, &url)?,
-        None => {
-            let (target, files) = request::target((&args.request, &args.llm), &url)?;
-            (vec![target], files)
-        }
+    let single = |(target, files)| (vec![target], files);
+    let (mut targets, files) = match (&args.request.targets, args.llm.llm) {
+        (Some(file), _) => targets::targets(file, &args.request, &url)?,
+        (None, Some(api)) => llm::target((&args.request, &args.llm), api, &url).map(single)?,
+        (None, None) => request::target(&args.request, &url).map(single)?,
     };
     calls::check_version(&targets, args.connection.http)?;
     let timeouts = timeouts(&args.load)?;

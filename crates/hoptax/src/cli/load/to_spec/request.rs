@@ -1,8 +1,8 @@
 //! Request options. This module builds the target from its method, path, headers, body and checks.
 
-use super::super::args::{LlmArgs, RequestArgs};
+use super::super::args::RequestArgs;
 use super::super::url::Url;
-use super::{calls, chunks, llm, messages, read, read_text};
+use super::{calls, chunks, messages, read, read_text};
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
 use hoptax_format::grpc;
@@ -21,21 +21,10 @@ use std::path::Path;
 /// # Errors
 /// [`BadInput`] if an option is wrong. Another error if standard input cannot be read.
 pub(super) fn target(
-    (args, of_model): (&RequestArgs, &LlmArgs),
+    args: &RequestArgs,
     url: &Url,
 ) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
-    let mut headers =
-        args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        headers.insert(0, ("host".to_owned(), url.authority.clone()));
-    }
-    messages::check_options(args, url)?;
-    if let Some(api) = of_model.llm {
-        if url.websocket {
-            return Err(BadInput("--llm needs a URL with http:// or https://".to_owned()).into());
-        }
-        return llm::target((args, of_model), api, url, headers);
-    }
+    let mut headers = headers(args, url)?;
     if url.websocket {
         return socket(args, url, headers);
     }
@@ -64,6 +53,17 @@ pub(super) fn target(
     target.body_is_template = body.is_some();
     let files = templates(&target, body)?;
     Ok((target, files))
+}
+
+/// The headers of the options, and `host`. Also refuses options that the request cannot have.
+pub(super) fn headers(args: &RequestArgs, url: &Url) -> Result<Vec<(String, String)>, BadInput> {
+    let mut headers =
+        args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        headers.insert(0, ("host".to_owned(), url.authority.clone()));
+    }
+    messages::check_options(args, url)?;
+    Ok(headers)
 }
 
 /// Returns the target of a gRPC call, as [`target`] does.
