@@ -55,4 +55,21 @@ impl Delay {
     }
 }
 
-
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(delay) => f.write_str(&show_duration(*delay)),
+            Self::Uniform { from, to } => {
+                write!(f, "uniform({}, {})", show_duration(*from), show_duration(*to))
+            }
+            Self::Exponential { mean } => write!(f, "exponential({})", show_duration(*mean)),
+            Self::Choice(choices) => {
+                let parts: Vec<_> = choices
+                    .iter()
+                    .map(|(share, delay)| format!("{} {}", show_share(*share), show_duration(*delay)))
+                    .collect();
+                write!(f, "choice({})", parts.join(", "))
+            }
+        }
+    }
+}
