@@ -54,7 +54,7 @@ CONCERNED: dict[str, frozenset[str]] = {
 # The difference of two gateways in the first metric is the difference in the second, because direct's figure cancels.
 PAIRED = {
     "p50": "added_p50", "p90": "added_p90", "p95": "added_p95", "p99": "added_p99", "message_p50": "added_message_p50",
-    "age_p50": "added_age_p50",
+    "age_p50": "added_age_p50", "first_message_p50": "added_first_message_p50",
 }
 
 

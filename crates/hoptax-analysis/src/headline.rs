@@ -113,8 +113,9 @@ impl<'a> Pairs<'a> {
 
 impl Analysis {
     /// The metric of the latency headline. If calls have streams, it is the time that a gateway adds to a
-    /// message at the median: to its response time, or to its age if only the server sends a stream.
-    /// Otherwise it is the time added to a request.
+    /// message at the median: to its response time, or to its age if only the server sends a stream. For
+    /// streams of tokens, it is the time added to the first content. Otherwise it is the time added to a
+    /// request.
     pub fn latency_metric(&self) -> Metric {
         let taxes = || self.cases.iter().filter_map(|case| case.tax.as_ref());
         latency_metric(|metric| taxes().any(|tax| tax.get(*metric).is_some()))
@@ -158,6 +159,9 @@ impl Analysis {
 
 /// The metric of the latency headline. `has` says whether a gateway has a tax in a metric.
 fn latency_metric(has: impl Fn(&Metric) -> bool) -> Metric {
+    if has(&Metric::AddedFirstEventP50) && has(&Metric::AddedFirstMessageP50) {
+        return Metric::AddedFirstMessageP50;
+    }
     Metric::HEADLINES_OF_MESSAGES.into_iter().find(has).unwrap_or(Metric::AddedP50)
 }
 

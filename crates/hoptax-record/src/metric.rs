@@ -284,7 +284,7 @@ impl Metric {
     ];
 
     /// The metrics that replace [`Self::AddedP50`] as the latency headline of calls with streams. The first
-    /// of them that was measured is the headline.
+    /// of them that was measured is the headline. That of tokens is [`Self::AddedFirstMessageP50`].
     pub const HEADLINES_OF_MESSAGES: [Self; 2] = [Self::AddedMessageP50, Self::AddedAgeP50];
 
     /// The metrics of a price, in the order in which reports list them.

@@ -96,6 +96,9 @@ fn prefixes(rounds: u32) -> Vec<u32> {
 /// The times of the latency headline.
 fn times(direct: &[Trial<'_>]) -> Times {
     let has = |times: &Times| direct.iter().any(|trial| trial.times(*times).is_some());
+    if has(&Times::FirstEvent) {
+        return Times::FirstMessage;
+    }
     let mut of_messages = Metric::HEADLINES_OF_MESSAGES.into_iter().filter_map(Metric::times);
     of_messages.find(has).unwrap_or(Times::Response)
 }

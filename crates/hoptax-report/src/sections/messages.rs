@@ -439,7 +439,9 @@ mod tests {
             assert!(!text.contains(word), "{word}: {text}");
         }
         let sentence = &model.summary[0].sentence;
-        assert!(sentence.contains(" to each token at 4 connections"), "{sentence}");
+        assert!(sentence.contains(" to the first content at 4 connections"), "{sentence}");
+        let details = model.summary[0].details.join(" ");
+        assert!(details.contains("It adds 50 µs") && details.contains(" to each token at 4"), "{details}");
         let page = html(&model).expect("a page");
         for words in ["Added time per token at the median", Chart::StreamLife.title(), "class=\"drawn\""] {
             assert!(page.contains(words), "{words}: {page}");
@@ -474,6 +476,25 @@ mod tests {
         let model = run.model();
         let answer = model.answer.as_deref().expect("two gateways");
         let start = "a adds least per message at the median at 4 connections: 50 µs";
+        assert!(answer.starts_with(start), "{answer}");
+        assert_eq!(model.summary[0].gateway, "a");
+    }
+
+    #[test]
+    fn the_answer_about_tokens_is_about_the_first_content() {
+        let mut run = Run::closed(4).token_streams(10);
+        for round in 0..4 {
+            let of = |who: &str, us: u64, first_us: u64| {
+                let trial = via(who, round).server_stream_us(us, 1000);
+                trial.first_message_us(first_us + u64::from(round % 2)).tokens_us([first_us, us, 1000], 10)
+            };
+            run.push(of("direct", 100, 1000).first()).push(of("direct", 100, 1000).last());
+            // Later tokens are younger through b.
+            run.push(of("a", 180, 1100)).push(of("b", 120, 2000));
+        }
+        let model = run.model();
+        let answer = model.answer.as_deref().expect("two gateways");
+        let start = "a adds least in time to the first content at the median at 4 connections: 100 µs";
         assert!(answer.starts_with(start), "{answer}");
         assert_eq!(model.summary[0].gateway, "a");
     }

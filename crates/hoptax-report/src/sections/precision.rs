@@ -26,8 +26,11 @@ pub(crate) fn line(model: &Model) -> Option<String> {
 
 /// The figure whose precision is known at a load point.
 fn median(model: &Model, load: &Load) -> Option<String> {
-    let is_of_calls = of(model, load).next()?.times == Times::Response;
-    Some(if is_of_calls { "added median".into() } else { format!("median added to {}s", model.message) })
+    Some(match of(model, load).next()?.times {
+        Times::Response => "added median".into(),
+        Times::FirstMessage => "median added to the first content".into(),
+        _ => format!("median added to {}s", model.message),
+    })
 }
 
 /// The precision that the whole run reached at a load point, in words.

@@ -76,6 +76,7 @@ pub(crate) fn order_in_words(ranking: &Ranking<'_>, message: &str) -> String {
 fn at(ranking: &Ranking<'_>, message: &str) -> String {
     let each = match ranking.metric {
         Metric::AddedP50 => String::new(),
+        Metric::AddedFirstMessageP50 => "in time to the first content ".to_owned(),
         _ => format!("per {message} "),
     };
     format!("{each}at the median {}", place(ranking.load))

@@ -18,6 +18,7 @@ use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::DIRECT;
 use hoptax_record::RunRecord;
+use hoptax_record::Times;
 use hoptax_record::report::{Case, GatewayPair, Load, Price};
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +124,10 @@ fn compare_all(
     direct: &[Trial<'_>],
     metrics: &[Metric],
 ) -> Vec<Compared> {
-    let metrics = [metrics, &Metric::HEADLINES_OF_MESSAGES].concat();
+    let mut metrics = [metrics, &Metric::HEADLINES_OF_MESSAGES].concat();
+    if direct.iter().any(|trial| trial.times(Times::FirstEvent).is_some()) {
+        metrics.push(Metric::AddedFirstMessageP50);
+    }
     // Percentiles of the same times are neighbours in the list of metrics. They are read from the same data.
     let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
     let mut compared: Vec<Compared> =

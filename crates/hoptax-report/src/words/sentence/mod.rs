@@ -60,7 +60,12 @@ fn about(gateway: &str, analysis: &Analysis, message: &str) -> (String, Vec<Stri
         return (sentence, extra.into_iter().collect());
     }
     let (added, mut details) = latency_parts(latency, analysis);
-    let added = match added_to_messages(latency, analysis, message) {
+    let mut to_messages = added_to_messages(latency, analysis, message);
+    if analysis.latency_metric() == Metric::AddedFirstMessageP50 {
+        details.splice(0..0, to_messages.map(|added| format!("It {added}.")));
+        to_messages = added_to_first_content(latency, analysis);
+    }
+    let added = match to_messages {
         Some(to_messages) => {
             // Streams that the client ends have no response time.
             let has_whole = latency.tax.as_ref().is_some_and(|tax| tax.added_p50.is_some());
@@ -193,23 +198,38 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
 fn added_to_messages(case: &Case, analysis: &Analysis, message: &str) -> Option<String> {
     let tax = case.tax.as_ref()?;
     let of = |p50: Metric, p99: Metric| Some((p50, tax.get(p50)?, tax.get(p99)));
-    let (metric, median, p99) = of(Metric::AddedMessageP50, Metric::AddedMessageP99)
+    let figures = of(Metric::AddedMessageP50, Metric::AddedMessageP99)
         .or_else(|| of(Metric::AddedAgeP50, Metric::AddedAgeP99))?;
+    Some(added_to(case, analysis, figures, [&format!("each {message}"), &format!("{message}s")]))
+}
+
+/// The time added to the first content in words, like [`added_to_messages`].
+fn added_to_first_content(case: &Case, analysis: &Analysis) -> Option<String> {
+    let metric = Metric::AddedFirstMessageP50;
+    let median = case.tax.as_ref()?.get(metric)?;
+    Some(added_to(case, analysis, (metric, median, None), ["the first content"; 2]))
+}
+
+/// An added time in words, from its median and p99. `each` and `all` name what it is added to.
+fn added_to(
+    case: &Case,
+    analysis: &Analysis,
+    (metric, median, p99): (Metric, &Difference, Option<&Difference>),
+    [each, all]: [&str; 2],
+) -> String {
     let at = place(&case.load);
     if median.estimate.interval().is_none() {
         let alone = "one trial: no interval, not distinguishable from noise";
-        return Some(format!("adds {} to each {message} at the median, {at} ({alone})", time(median)));
+        return format!("adds {} to {each} at the median, {at} ({alone})", time(median));
     }
     if !median.distinguishable {
         let floor = analysis.noise_floor.get(case.load.index).and_then(|floor| floor.get(metric));
         let within = within(median, floor);
-        return Some(format!(
-            "adds nothing distinguishable from noise to {message}s at the median {at} {within}"
-        ));
+        return format!("adds nothing distinguishable from noise to {all} at the median {at} {within}");
     }
     let p99 = p99.filter(|p99| p99.distinguishable).map(|p99| at_percentile(p99, "p99"));
     let added: Vec<String> = std::iter::once(at_percentile(median, "the median")).chain(p99).collect();
-    Some(format!("adds {} to each {message} {at}", added.join(" and ")))
+    format!("adds {} to {each} {at}", added.join(" and "))
 }
 
 /// A sentence about the time added to the first byte. `None` if it is not distinguishable from noise.
