@@ -1,6 +1,8 @@
 //! `amplification`: the upstream received more or fewer requests than the clients sent.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, percent, retries_multiply, tunnel_refused,
+};
 use crate::Trial;
 use hoptax_stats::share;
 
@@ -24,7 +26,8 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "the upstream received over {0} more requests than the generator sent, or over {0} fewer \
-             requests than the generator got answers, unless a `rate-limit` explains that",
+             requests than the generator got answers, unless a `rate-limit` or `retries-multiply` explains \
+             that",
             percent(DIFFERENT)
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
@@ -41,6 +44,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             // Handshakes that the gateway refuses do not reach the upstream.
             .filter(|_| !tunnel_refused::is_raised(subject, measured.0))
     };
+    let more = |measured: Measured<'_>| more(measured).filter(|_| !retries_multiply::is_raised(measured));
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 

@@ -81,7 +81,8 @@ fn is_possible(subject: &Subject<'_>, (case, _): Measured<'_>) -> bool {
                 | GatewayKind::Http2Hop { delay: Some(_), .. }
         )
     };
-    let is_delayed = of_upstream.as_millis() >= 10 || subject.has_scheduled_streams();
+    let is_delayed =
+        of_upstream.as_millis() >= 10 || subject.has_scheduled_streams() || subject.has_language_model();
     !is_delayed && !subject.gateway(&case.gateway).is_some_and(is_delaying)
 }
 

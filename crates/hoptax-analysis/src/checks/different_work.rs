@@ -3,7 +3,10 @@
 //! Verification compares answers before the first trial. This check compares the status and the body length
 //! under load. It does not compare header fields, because gateways add some.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, percent, retries_multiply,
+    tunnel_refused,
+};
 use crate::Trial;
 use hoptax_format::grpc::Status;
 use hoptax_format::messages::Carrier;
@@ -60,11 +63,14 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let features = features.map_or(&[][..], Gateway::features);
     // These differences are intended: rate limits reject requests, and gzip shortens bodies.
     let is_limited = features.iter().any(|feature| feature.is_reachable_limit());
-    let is_refused = tunnel_refused::is_raised(subject, via.0);
+    // With retries, fewer requests fail than directly.
+    let is_refused = tunnel_refused::is_raised(subject, via.0) || retries_multiply::is_raised(via);
     let statuses = statuses(via, direct, features).filter(|_| !is_limited && !is_refused);
     let expected = Expected::new(subject, &via.0.gateway);
     // Streams that end with the load have as many messages as arrived until then. WebSockets have no body.
-    let has_bodies = !subject.has_open_ended_streams() && !subject.has_websockets();
+    // A stream of tokens with a false end is short.
+    let is_short = false_end::is_raised(via, direct);
+    let has_bodies = !subject.has_open_ended_streams() && !subject.has_websockets() && !is_short;
     let is_compared = has_bodies && !features.contains(&Feature::Gzip);
     let bodies = bodies(via.1, direct.1, expected).filter(|_| is_compared);
     let certain = bodies.filter(|_| !expected.is_loose);

@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests failed or timed out.
 
-use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tokens};
 use crate::causes;
 use crate::thresholds::DOUBTFUL;
 use crate::trials::counts::failures;
@@ -20,7 +20,7 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void above {} of the requests", percent(MOST)),
         when: format!(
             "more than {} of the requests failed or timed out, apart from failures caused by the plan's \
-             events",
+             events and streams of tokens that its upstream breaks off",
             percent(DOUBTFUL)
         ),
         seen: "Percentiles describe mainly the requests that succeeded.",
@@ -37,6 +37,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let timeout = subject.timeout_ns();
             // Failures that the plan's events caused are reported with the events.
             let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
+            // Streams that the upstream breaks off as the plan says are no fault of a gateway.
+            let broken = tokens::upstream(trials).map_or(0, |counts| tokens::failed(&counts, tokens::BROKEN));
+            let beside = beside.saturating_sub(broken);
             let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
                 evidence: evidence([
@@ -159,6 +162,19 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].case.as_deref()), (1, Some("nginx, start")));
         insta::assert_snapshot!(texts(&findings));
+    }
+
+    #[test]
+    fn not_raised_by_streams_that_the_upstream_breaks_off() {
+        for (failed, expected) in [(100, 0), (150, 1)] {
+            let mut run = Run::closed(1).token_streams(10);
+            let trial = via("nginx", 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], 10);
+            let trial = trial.llm(|counts| {
+                counts.failures.insert("cut".to_owned(), 100);
+            });
+            run.push(trial.failures(Cause::ClosedInResponse, failed));
+            assert_eq!(raised(&run, CODE).len(), expected, "{failed}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! A busy generator reads several messages at a time, too. Direct's trials of the same load show how often.
 
 use super::stream_buffered::{self, TOGETHER, Together, gap_us};
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, first_event_held, percent};
 use hoptax_format::messages::Carrier;
 
 const CODE: &str = "events-bunched";
@@ -16,7 +16,8 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "in most trials via a gateway, more than {} of the messages of event streams or WebSockets, and \
              more than twice direct's share, arrived in one read with the message before them or inside it, \
-             although they were due at different times, and `stream-buffered` is not raised",
+             although they were due at different times, and neither `stream-buffered` nor \
+             `first-event-held` is raised",
             percent(TOGETHER)
         ),
         seen: "Pages that show each event as it arrives then show several at once.",
@@ -29,7 +30,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if carrier.is_grpc() {
         return Vec::new();
     }
-    let pairs = subject.pairs().filter(|(via, direct)| !stream_buffered::is_raised(carrier, *via, *direct));
+    let pairs = subject.pairs().filter(|(via, direct)| {
+        !stream_buffered::is_raised(carrier, *via, *direct) && !first_event_held::is_raised(*via, *direct)
+    });
     pairs.filter_map(|(via, direct)| of_pair(carrier, via, direct)).collect()
 }
 

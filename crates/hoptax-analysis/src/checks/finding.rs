@@ -1,9 +1,11 @@
 //! Helpers that several findings use.
 
 use crate::Case;
+use hoptax_plan::units::show_duration;
 use hoptax_record::report::{Concerns, Finding, Load, Severity};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A finding about a case that makes all its figures doubtful. Callers add evidence, message and advice.
 pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
@@ -54,6 +56,29 @@ pub(super) fn connections(load: &Load) -> String {
 pub(super) fn most_in_flight(case: &Case) -> u64 {
     let allowed = case.http2.and_then(|http2| http2.stream_limit).unwrap_or(u32::MAX);
     u64::from(case.load.connections) * u64::from(case.load.streams.min(allowed).max(1))
+}
+
+/// Limit for the number of faults via the gateway ÷ the number expected from direct's share.
+const MORE: f64 = 2.0;
+/// The number must also be above direct's by this many standard deviations of a count (Poisson).
+const SCATTER: f64 = 5.0;
+
+/// True if a gateway has more faults than the upstream explains, which may cause some itself. `scale` is the
+/// gateway's number of messages or exchanges ÷ direct's.
+pub(super) fn is_more(count: u64, of_direct: u64, scale: f64) -> bool {
+    let expected = of_direct as f64 * scale;
+    count as f64 > MORE * expected + SCATTER * expected.sqrt()
+}
+
+/// A time in words, with three digits.
+pub(super) fn time_in_words(us: f64) -> String {
+    let digits = 10_f64.powf((us.log10().floor() - 2.0).max(0.0));
+    show_duration(Duration::from_micros(((us / digits).round() * digits) as u64))
+}
+
+/// A share as a percentage, or `none`.
+pub(super) fn percent_or_none(share: f64) -> String {
+    if share > 0.0 { percent(share) } else { "none".to_owned() }
 }
 
 /// A share as a percentage, with enough digits that it is not rounded to 0 % or 100 %.

@@ -7,8 +7,7 @@
 //! Many servers send pings to all connections at once, at long intervals. Then one trial has many and another
 //! has none, without a gateway's doing. So the side with more must have some in each trial.
 
-use super::messages_differ::is_more;
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, is_more};
 use crate::Trial;
 use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;

@@ -199,11 +199,14 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
         let in_flight = trial.throughput() * mean;
         // The server may allow fewer streams.
         let limit = trial.load.http2.and_then(|http2| http2.stream_limit);
+        // Streams that the client ended have no response time.
+        let is_timed = trial.load.counts.ended_by_client == 0;
         let allowed = limit.map_or(streams, |limit| streams.min(f64::from(limit)));
         let established = connections.min(trial.load.connections.established as f64) * allowed;
         let too_many = in_flight > IN_FLIGHT * asked * edges(trial, asked);
         let idle = without_errors && in_flight < IDLE * established;
-        (mean < EDGES * trial.seconds() && (too_many || idle)).then_some((in_flight, too_many))
+        let is_short = mean < EDGES * trial.seconds();
+        (is_timed && is_short && (too_many || idle)).then_some((in_flight, too_many))
     };
     let (in_flight, too_many) = trials.iter().find_map(off)?;
     let each = match case.load.streams {

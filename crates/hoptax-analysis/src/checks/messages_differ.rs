@@ -1,16 +1,14 @@
 //! `messages-differ`: a gateway lost, repeated or reordered messages of streams.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_more, percent, percent_or_none,
+};
 use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
 
 const CODE: &str = "messages-differ";
 const ADVICE: &str = "Check the gateway's log, its retries and its filters of bodies. Gateways must pass \
                       each message of a stream once and in order.";
-/// Limit for the number of messages with a fault via the gateway ÷ the number expected from direct's share.
-const MORE: f64 = 2.0;
-/// The number must also be above direct's by this many standard deviations of a count (Poisson).
-const SCATTER: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -38,23 +36,20 @@ fn faults(counts: &MessageCounts) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// True if a gateway has more faults than the upstream explains, which may cause some itself. `scale` is the
-/// gateway's number of messages or exchanges ÷ direct's.
-pub(super) fn is_more(count: u64, of_direct: u64, scale: f64) -> bool {
-    let expected = of_direct as f64 * scale;
-    count as f64 > MORE * expected + SCATTER * expected.sqrt()
-}
-
-fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let (counts, direct) = (case.messages.as_ref()?, direct.0.messages.as_ref()?);
+fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    // `false-end` says that tokens are missing.
+    let are_explained = false_end::is_raised(via, direct);
+    let (case, counts, direct) = (via.0, via.0.messages.as_ref()?, direct.0.messages.as_ref()?);
     let all = |counts: &MessageCounts| (counts.received + counts.lost) as f64;
     let scale = share(all(counts), all(direct))?;
     let is_new =
-        |((_, count), (_, of_direct)): &((&str, u64), (&str, u64))| is_more(*count, *of_direct, scale);
+        |((what, count), (_, of_direct)): &((&str, u64), (&str, u64))| {
+            is_more(*count, *of_direct, scale) && !(are_explained && *what == "lost")
+        };
     let new: Vec<_> = faults(counts).into_iter().zip(faults(direct)).filter(is_new).collect();
     let wrong: u64 = new.iter().map(|((_, count), _)| count).sum();
     let wrong_directly: u64 = new.iter().map(|(_, (_, count))| count).sum();
-    let share_directly = share(wrong_directly as f64, all(direct)).filter(|share| *share > 0.0);
+    let share_directly = share(wrong_directly as f64, all(direct)).unwrap_or(0.0);
     let share = share(wrong as f64, all(counts)).filter(|share| *share > 0.0)?;
     let named: Vec<String> = new.iter().map(|((what, count), _)| format!("{count} {what}")).collect();
     Some(Finding {
@@ -71,7 +66,7 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             "{} of the messages of streams differ via the gateway, and {} directly: {}. So the gateway does \
              not do the same work.",
             percent(share),
-            share_directly.map_or_else(|| "none".to_owned(), percent),
+            percent_or_none(share_directly),
             named.join(", ")
         ),
         advice: ADVICE.to_owned(),

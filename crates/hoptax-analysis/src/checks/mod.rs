@@ -1,6 +1,7 @@
 //! Findings: mistakes that hoptax looks for in every run. Each finding has a file with its rule, its check
 //! and its tests.
 
+mod abort_ignored;
 mod abuse_guard;
 mod amplification;
 mod balance;
@@ -21,9 +22,11 @@ mod event_failed;
 mod events_bunched;
 mod extension_differs;
 mod failed_checks;
+mod false_end;
 mod few_quiet_windows;
 mod few_samples;
 mod finding;
+mod first_event_held;
 mod frames_changed;
 mod gateway_died;
 mod generator_saturated;
@@ -54,15 +57,19 @@ mod rate_limit;
 mod rate_missed;
 mod redirected;
 mod rejections_counted;
+mod request_altered;
+mod retries_multiply;
 mod shared_cpus;
 mod still_warming;
 mod stream_buffered;
+mod stream_workers_full;
 mod streams_capped;
 mod streams_refused;
 mod subject;
 mod table;
 mod tail_of_the_machine;
 mod throttled;
+mod tokens;
 mod trailers_lost;
 mod tunnel_cut;
 mod tunnel_refused;
@@ -73,11 +80,15 @@ mod upstream_http_version;
 mod upstream_not_multiplexed;
 mod upstream_not_reused;
 mod upstream_saturated;
+mod usage_altered;
 mod window_stalled;
 mod workers_starved;
 mod workers_unequal;
 
-use finding::{MANY, about, about_run, connections, evidence, most_in_flight, percent, with_host};
+use finding::{
+    MANY, about, about_run, connections, evidence, is_more, most_in_flight, percent, percent_or_none,
+    time_in_words, with_host,
+};
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;
 pub use page::page;

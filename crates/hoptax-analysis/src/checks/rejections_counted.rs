@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::fixture::features::gateway;
     use crate::fixture::{Run, via};
-    use hoptax_plan::{Feature, Upstream};
+    use hoptax_plan::{Feature, LlmFailure, LlmFailureKind, Upstream, UpstreamLlm};
 
     #[test]
     fn a_limit_of_the_plan_is_a_note_with_the_share_that_passed() {
@@ -148,11 +148,16 @@ mod tests {
 
         let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
         upstream.status = 404;
+        let failures = vec![LlmFailure { kind: LlmFailureKind::RateLimit, share: 0.1, at: 0 }];
+        upstream.llm = Some(UpstreamLlm { failures, ..UpstreamLlm::default() });
         run.push(via("nginx", 1).status(404, 900));
         assert_eq!(raised(&run, CODE), []);
 
+        run.push(via("nginx", 2).status(429, 100));
+        assert_eq!(raised(&run, CODE), []);
+
         run.record.plan.targets[0].checks = vec![hoptax_format::spec::Check::Status(vec![(404, 410)])];
-        run.push(via("nginx", 2).status(410, 900));
+        run.push(via("nginx", 3).status(410, 900));
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -4,13 +4,14 @@
 //! Of gRPC calls, it is enough that messages arrive together. Of event streams and WebSockets, the first
 //! message must be late too. Otherwise `events-bunched` is raised.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, first_event_held, percent, time_in_words,
+    tokens,
+};
 use crate::{Case, Trial};
 use hoptax_format::messages::Carrier;
-use hoptax_plan::units::show_duration;
 use hoptax_record::report::{Latency, MessageTimes};
 use hoptax_stats::share;
-use std::time::Duration;
 
 const CODE: &str = "stream-buffered";
 const ADVICE: &str = "Turn the gateway's buffering of responses off (nginx: `grpc_pass` for gRPC, \
@@ -30,9 +31,10 @@ const LATE: f64 = 0.9;
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning".into(),
+        severity: "warning; void if the first token arrives when the last one was due".into(),
         when: format!(
-            "in most trials via a gateway, more than {} of the messages of streams, and more than twice \
+            "`first-event-held` is not raised, and in most trials via a gateway, more than {} of the \
+             messages of streams, and more than twice \
              direct's share, arrived together with the message before them, although they were due at \
              different times. Of event streams and WebSockets, the first message must also arrive later than \
              directly, by at least {} of the time between messages. Or none arrives before the stream ends, \
@@ -136,6 +138,15 @@ impl Late {
         let spacing_us = times(direct, |times| times.gap.as_ref())?.mean.as_ref()?.estimate;
         (spacing_us > 0.0 && added_us >= LATE * spacing_us).then_some(Self { added_us, spacing_us })
     }
+
+    /// True if the first token is late by the length of direct's streams.
+    fn is_whole(self, direct: &Case) -> bool {
+        let per_stream = || {
+            let streams = tokens::counts(direct)?;
+            share(direct.messages.as_ref()?.received as f64, (streams.ended + streams.left) as f64)
+        };
+        per_stream().is_some_and(|tokens| self.added_us >= LATE * (tokens - 1.0) * self.spacing_us)
+    }
 }
 
 /// True if no message arrived via the gateway, although streams ended well.
@@ -152,6 +163,9 @@ pub(super) fn is_raised(carrier: Carrier, via: Measured<'_>, direct: Measured<'_
 
 fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let is_silent = !carrier.is_grpc() && is_silent(via.0, direct.0);
+    if first_event_held::is_raised(via, direct) {
+        return None;
+    }
     let together = Together::of(via, direct);
     let late = Late::of(via.0, direct.0).filter(|_| !carrier.is_grpc());
     let one = message_in_words(carrier);
@@ -164,8 +178,8 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
             "The first {one} of a stream arrived {} later via the gateway than directly, and {one}s are {} \
              apart. {} arrived together with the {one} before them, and directly at most {}. So the gateway \
              keeps {one}s back until later ones are due.",
-            shown(late.added_us),
-            shown(late.spacing_us),
+            time_in_words(late.added_us),
+            time_in_words(late.spacing_us),
             percent(together.share),
             percent(together.of_direct)
         ),
@@ -179,6 +193,11 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
         (false, ..) => return None,
     };
     let counts = via.0.messages.as_ref()?;
+    let is_whole = late.is_some_and(|late| late.is_whole(direct.0));
+    let (severity, effect) = match is_whole {
+        true => (Severity::Void, " So no token arrives before the last one is due."),
+        false => (Severity::Warning, ""),
+    };
     let mut evidence = evidence([
         ("received", counts.received.into()),
         ("together", (counts.merged_in_read + counts.merged_into_one).into()),
@@ -192,16 +211,10 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
     }
     Some(Finding {
         evidence,
-        message,
+        message: message + effect,
         advice: advice(carrier).to_owned(),
-        ..about(CODE, Severity::Warning, &via.0.case)
+        ..about(CODE, severity, &via.0.case)
     })
-}
-
-/// A time in words, with three digits.
-fn shown(us: f64) -> String {
-    let digits = 10_f64.powf((us.log10().floor() - 2.0).max(0.0));
-    show_duration(Duration::from_micros(((us / digits).round() * digits) as u64))
 }
 
 #[cfg(test)]
@@ -265,6 +278,21 @@ mod tests {
         let expected = "The first event of a stream arrived 9ms later via the gateway than directly, and";
         assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
         assert!(findings[0].advice.contains("X-Accel-Buffering: no"), "{}", findings[0].advice);
+    }
+
+    #[test]
+    fn void_if_the_first_token_arrives_when_the_last_one_is_due() {
+        for (late_us, severity) in [(9_000, Severity::Void), (5_000, Severity::Warning)] {
+            let mut run = Run::closed(1).token_streams(10);
+            let trial = |label: &str, us: u64| {
+                let trial = via(label, 0).server_stream_us(us / 2, 1000).first_message_us(us);
+                trial.tokens_us([40, us, 1000], 10)
+            };
+            let together = |counts: &mut MessageCounts| counts.merged_in_read = 9_000;
+            run.push(trial("direct", 40).first()).push(trial("nginx", 40 + late_us).message_counts(together));
+            let findings = raised(&run, CODE);
+            assert_eq!((findings.len(), findings[0].severity), (1, severity), "{late_us}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::hosts::vantage;
 use crate::starts::Starts;
 use crate::trials::trial::Trial;
 use hoptax_format::messages::{Carrier, StreamSpec};
-use hoptax_plan::{Gateway, Upstream, UpstreamEvents};
+use hoptax_plan::{BuiltInUpstream, Gateway, LlmFailureKind, Upstream, UpstreamEvents};
 use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor, SlowFigures};
 use hoptax_record::start::StartRecord;
@@ -68,7 +68,7 @@ impl<'a> Subject<'a> {
     /// upstream does not send it, and no target expects it.
     pub(super) fn is_rejection(&self, status: u16) -> bool {
         let plan = &self.run.plan;
-        let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
+        let sent = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if sends(upstream, status));
         let opened = status == SWITCHING_PROTOCOLS && self.has_websockets();
         let expected = sent || opened || plan.targets.iter().any(|target| target.expects_status(status));
         !(200..400).contains(&status) && !expected
@@ -98,20 +98,25 @@ impl<'a> Subject<'a> {
         self.streams().any(|stream| stream.carrier == Carrier::WebSocket)
     }
 
+    /// True if a target is a request to a language model. Its response takes the time that the model takes.
+    pub(super) fn has_language_model(&self) -> bool {
+        self.run.plan.targets.iter().any(|target| target.llm.is_some())
+    }
+
     /// True if a target is an event stream.
     pub(super) fn has_events(&self) -> bool {
         self.streams().any(|stream| stream.carrier == Carrier::Events)
     }
 
-    /// True if an event stream or a WebSocket has no known number of messages. The length of an exchange then
-    /// says nothing about a gateway.
+    /// True if an event stream or a WebSocket has no known number of messages, or the client leaves before its
+    /// end. The length of an exchange then says nothing about a gateway.
     pub(super) fn has_open_ended_streams(&self) -> bool {
-        self.streams().any(|stream| stream.to_receive().is_none())
+        self.streams().any(|stream| stream.to_receive().is_none() || is_left(stream))
     }
 
-    /// True if all targets are event streams or WebSockets that end with the load.
+    /// True if all targets are event streams or WebSockets that the client ends.
     pub(super) fn has_only_endless_streams(&self) -> bool {
-        let endless = self.streams().filter(|stream| stream.is_endless()).count();
+        let endless = self.streams().filter(|stream| stream.is_endless() || is_left(*stream)).count();
         endless > 0 && endless == self.run.plan.targets.len()
     }
 
@@ -125,7 +130,12 @@ impl<'a> Subject<'a> {
     /// `u64::MAX`.
     pub(super) fn longest_stream_ns(&self) -> u64 {
         let of_upstream = match &self.run.plan.upstream {
-            Upstream::BuiltIn(upstream) => upstream.events.as_ref().map(UpstreamEvents::length),
+            Upstream::BuiltIn(upstream) => match (&upstream.llm, &upstream.events) {
+                (Some(llm), _) if self.has_language_model() => {
+                    Some(llm.first_token.mean() + llm.length(llm.tokens))
+                }
+                (_, events) => events.as_ref().map(UpstreamEvents::length),
+            },
             Upstream::Running(_) => None,
         };
         let length = |stream: StreamSpec| match (stream.is_endless(), stream.carrier, of_upstream) {
@@ -196,6 +206,23 @@ impl<'a> Subject<'a> {
     pub(super) fn direct(&self, load: usize) -> Option<Measured<'a>> {
         self.measured().find(|(case, _)| case.is_direct() && case.load.index == load)
     }
+}
+
+/// True if the client leaves a stream of tokens on purpose.
+fn is_left(stream: StreamSpec) -> bool {
+    stream.tokens.is_some_and(|tokens| tokens.leave.is_some())
+}
+
+/// True if the upstream sends this status, always or as a failure of its language model.
+fn sends(upstream: &BuiltInUpstream, status: u16) -> bool {
+    let mut failures = upstream.llm.iter().flat_map(|llm| &llm.failures);
+    let is_failure = failures.any(|failure| match failure.kind {
+        LlmFailureKind::RateLimit => status == 429,
+        LlmFailureKind::ServerError => status == 500,
+        LlmFailureKind::Overloaded => matches!(status, 503 | 529),
+        LlmFailureKind::ErrorEvent | LlmFailureKind::Cut | LlmFailureKind::Silence => false,
+    });
+    is_failure || upstream.status == status
 }
 
 pub(super) type Measured<'a> = (&'a Case, &'a [Trial<'a>]);

@@ -13,7 +13,7 @@ struct Registered {
     place: u32,
 }
 
-const ALL: [Registered; 68] = [
+const ALL: [Registered; 75] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: gateway_died::rule, check: gateway_died::check, place: 39 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -36,9 +36,16 @@ const ALL: [Registered; 68] = [
     Registered { rule: tunnel_cut::rule, check: tunnel_cut::check, place: 66 },
     Registered { rule: extension_differs::rule, check: extension_differs::check, place: 67 },
     Registered { rule: messages_differ::rule, check: messages_differ::check, place: 61 },
+    Registered { rule: false_end::rule, check: false_end::check, place: 69 },
+    Registered { rule: first_event_held::rule, check: first_event_held::check, place: 70 },
     Registered { rule: stream_buffered::rule, check: stream_buffered::check, place: 62 },
     Registered { rule: events_bunched::rule, check: events_bunched::check, place: 64 },
     Registered { rule: frames_changed::rule, check: frames_changed::check, place: 68 },
+    Registered { rule: stream_workers_full::rule, check: stream_workers_full::check, place: 71 },
+    Registered { rule: abort_ignored::rule, check: abort_ignored::check, place: 72 },
+    Registered { rule: retries_multiply::rule, check: retries_multiply::check, place: 73 },
+    Registered { rule: usage_altered::rule, check: usage_altered::check, place: 74 },
+    Registered { rule: request_altered::rule, check: request_altered::check, place: 75 },
     Registered { rule: deadline_changed::rule, check: deadline_changed::check, place: 63 },
     Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
     Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },

@@ -1,7 +1,8 @@
 //! `tunnel-cut`: WebSockets end without a close frame, or event streams before their end, via a gateway.
 
-use super::messages_differ::is_more;
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none,
+};
 use crate::Trial;
 use crate::thresholds::DOUBTFUL;
 use hoptax_format::record::Cause;
@@ -89,20 +90,20 @@ fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measur
         0 => String::new(),
         ns => format!(" Their messages are up to {} apart.", show_duration(Duration::from_nanos(ns))),
     };
-    let of_direct = share(direct.cut() as f64, direct.all as f64).filter(|share| *share > 0.0);
+    let of_direct = share(direct.cut() as f64, direct.all as f64).unwrap_or(0.0);
     Some(Finding {
         evidence: evidence([
             ("streams", via.all.into()),
             ("websockets_cut", via.websockets.into()),
             ("responses_cut", via.responses.into()),
             ("share", share_of_all.into()),
-            ("share_of_direct", of_direct.unwrap_or(0.0).into()),
+            ("share_of_direct", of_direct.into()),
             ("messages_apart_ns", silence_ns.into()),
         ]),
         message: format!(
             "{} of the streams were cut via the gateway, and {} directly: {}.{silence}",
             percent(share_of_all),
-            of_direct.map_or_else(|| "none".to_owned(), percent),
+            percent_or_none(of_direct),
             named.join(", ")
         ),
         advice: ADVICE.to_owned(),

@@ -1,7 +1,6 @@
 //! `tunnel-refused`: handshakes of WebSockets are refused via a gateway, and not directly.
 
-use super::messages_differ::is_more;
-use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, is_more, percent};
 use crate::Case;
 use hoptax_format::record::{Cause, Counts};
 use hoptax_stats::share;

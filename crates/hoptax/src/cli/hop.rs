@@ -176,8 +176,8 @@ impl DelayArgs {
         }
         if kind != hop::Kind::L7 && faults.is_some_and(|faults| faults.is_of_streams()) {
             return Err(BadInput(
-                "faults other than --fault-drop, --fault-repeat, --fault-hold and --fault-deadline are for event \
-                 streams and WebSockets; use l7"
+                "faults other than --fault-drop, --fault-repeat, --fault-hold and --fault-deadline are for \
+                 event streams and WebSockets; use l7"
                     .into(),
             ));
         }

@@ -1,0 +1,99 @@
+//! `request-altered`: requests to a language model reach the upstream with other fields than clients sent.
+
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, percent_or_none, tokens};
+use hoptax_stats::share;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const CODE: &str = "request-altered";
+const ADVICE: &str = "If a field is missing, look for a list of supported parameters in the gateway's \
+                      settings (LiteLLM: `drop_params`). If one was added, such as `stream_options`, the \
+                      upstream does work that clients did not ask for.";
+/// Smallest difference to report between the shares of requests that have a field.
+const DIFFERENT: f64 = 0.01;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note if fields are only added".into(),
+        when: format!(
+            "the share of requests to a language model whose JSON has a field at its top differs at the \
+             upstream from direct's by more than {}",
+            percent(DIFFERENT)
+        ),
+        seen: "A gateway that drops `max_tokens` makes answers longer.",
+        advice: ADVICE,
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
+}
+
+fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Finding> {
+    let (via, direct) = (tokens::upstream(via)?, tokens::upstream(direct)?);
+    let of = |counts: &hoptax_record::LlmCounts, field: &str| {
+        let count = counts.fields.get(field).copied().unwrap_or(0);
+        share(count as f64, counts.requests as f64)
+    };
+    let fields: BTreeSet<&String> = via.fields.keys().chain(direct.fields.keys()).collect();
+    let shares = fields.into_iter().filter_map(|field| Some((field, of(&via, field)?, of(&direct, field)?)));
+    let changed: Vec<_> = shares.filter(|(_, via, direct)| (via - direct).abs() > DIFFERENT).collect();
+    let is_dropped = changed.iter().any(|(_, via, direct)| via < direct);
+    let described: Vec<String> = changed
+        .iter()
+        .map(|(field, via, direct)| {
+            let [via, direct] = [*via, *direct].map(percent_or_none);
+            format!("`{field}` in {via} of the requests instead of {direct}")
+        })
+        .collect();
+    (!changed.is_empty()).then(|| Finding {
+        evidence: evidence([("fields", json!(changed)), ("requests", via.requests.into())]),
+        message: format!(
+            "The JSON of requests has other fields at the upstream than directly: {}. So the gateway {} \
+             fields.",
+            described.join(", "),
+            if is_dropped { "drops" } else { "adds" }
+        ),
+        advice: ADVICE.to_owned(),
+        ..about(CODE, if is_dropped { Severity::Warning } else { Severity::Note }, &case.case)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{raised, texts};
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    /// 1,000 requests with these fields.
+    fn trial(label: &str, fields: &[(&str, u64)]) -> MadeTrial {
+        let trial = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], 10);
+        trial.llm(|counts| {
+            counts.requests = 1000;
+            counts.fields = fields.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        })
+    }
+
+    fn found(gateway: &[(&str, u64)]) -> Vec<Finding> {
+        let mut run = Run::closed(1).token_streams(10);
+        run.push(trial("direct", &[("model", 1000), ("max_tokens", 500)]).first());
+        run.push(trial("litellm", gateway));
+        raised(&run, CODE)
+    }
+
+    #[test]
+    fn raised_by_fields_that_are_added_or_dropped() {
+        let findings = found(&[("model", 1000), ("stream_options", 1000)]);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
+        insta::assert_snapshot!(texts(&findings));
+        let added = found(&[("model", 1000), ("max_tokens", 500), ("user", 20)]);
+        assert_eq!((added.len(), added[0].severity), (1, Severity::Note));
+    }
+
+    #[test]
+    fn not_raised_by_the_same_fields_or_without_a_language_model() {
+        assert_eq!(found(&[("model", 1000), ("max_tokens", 505)]), []);
+        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
+    }
+}

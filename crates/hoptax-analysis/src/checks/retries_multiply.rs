@@ -1,0 +1,115 @@
+//! `retries-multiply`: a gateway sends requests again that the upstream refuses, so that it gets more of them
+//! when it can serve fewer.
+
+use super::tokens::{self, REFUSED};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use hoptax_stats::share;
+
+const CODE: &str = "retries-multiply";
+const ADVICE: &str = "Switch the gateway's retries off, or limit them by a budget: SDKs of language models \
+                      already send requests again, and two layers of retries multiply each other.";
+/// Smallest number of extra requests ÷ requests of the clients.
+const DIFFERENT: f64 = 0.01;
+/// Smallest number of extra requests.
+const FEWEST: u64 = 10;
+/// Smallest number of refusals ÷ extra requests. Each retry follows a refusal. With fewer refusals, there is
+/// another cause, and `amplification` is raised.
+const EXPLAINED: f64 = 0.9;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "the upstream received over {} more requests to a language model than clients sent via a \
+             gateway, and refused at least {} of that number with 429 or 5xx",
+            percent(DIFFERENT),
+            percent(EXPLAINED)
+        ),
+        seen: "Retries make a gateway's share of errors look better than direct's, and load an upstream \
+               that is at its limit.",
+        advice: ADVICE,
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.gateways().filter_map(of_case).collect()
+}
+
+/// True if retries explain what the upstream received beyond the clients' requests.
+pub(super) fn is_raised(measured: Measured<'_>) -> bool {
+    of_case(measured).is_some()
+}
+
+fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
+    if case.is_direct() {
+        return None;
+    }
+    let counts = tokens::upstream(trials)?;
+    let sent = case.ledger.as_ref()?.sent;
+    let extra = counts.requests.saturating_sub(sent);
+    let refused = tokens::failed(&counts, REFUSED);
+    let share_of_all = share(extra as f64, sent as f64).filter(|share| *share > DIFFERENT)?;
+    if extra < FEWEST || (refused as f64) < EXPLAINED * extra as f64 {
+        return None;
+    }
+    Some(Finding {
+        evidence: evidence([
+            ("sent", sent.into()),
+            ("upstream_requests", counts.requests.into()),
+            ("refused", refused.into()),
+            ("per_request", (1.0 + share_of_all).into()),
+        ]),
+        message: format!(
+            "The upstream refused {refused} requests with 429 or 5xx, and the gateway sent {extra} again: \
+             {:.2} requests arrived for each that clients sent. So failures become more load, and clients \
+             see fewer of them than directly.",
+            1.0 + share_of_all
+        ),
+        advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{raised, texts};
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    /// 1,000 requests of clients. The upstream receives this number, and refuses some.
+    fn trial(label: &str, requests: u64, refused: u64, seen: u64) -> MadeTrial {
+        let trial = via(label, 0).server_stream_us(200, 1000).ledger_requests(requests);
+        let trial = trial.tokens_us([200, 200, 1000], 10).llm(|counts| {
+            counts.requests = requests;
+            counts.failures.insert("rate-limit".to_owned(), refused);
+        });
+        trial.status(429, seen)
+    }
+
+    fn run(gateway: MadeTrial) -> Run {
+        let mut run = Run::closed(1).token_streams(10);
+        run.push(trial("direct", 1000, 300, 300).first()).push(gateway);
+        run
+    }
+
+    #[test]
+    fn raised_by_requests_that_are_sent_again() {
+        let run = run(trial("bifrost", 1390, 417, 27));
+        let findings = raised(&run, CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
+        insta::assert_snapshot!(texts(&findings));
+        for code in ["amplification", "different-work"] {
+            assert_eq!(raised(&run, code), [], "{code}");
+        }
+    }
+
+    #[test]
+    fn not_raised_without_retries_or_by_requests_with_another_cause() {
+        assert_eq!(raised(&run(trial("nginx", 1000, 300, 300)), CODE), []);
+        let mirrored = run(trial("nginx", 2000, 600, 300));
+        assert_eq!(raised(&mirrored, CODE), [], "600 refusals do not explain 1,000 requests");
+        assert_eq!(raised(&mirrored, "amplification").len(), 1);
+        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), [], "no language model");
+    }
+}

@@ -1,0 +1,118 @@
+//! `usage-altered`: streams via a gateway say another number of tokens than direct's, or none.
+
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tokens};
+use hoptax_plan::Upstream;
+use hoptax_stats::share;
+
+const CODE: &str = "usage-altered";
+const ADVICE: &str = "Compare the last events of a stream with those of direct. Let the gateway pass the \
+                      provider's numbers instead of counting tokens itself.";
+/// Smallest difference to report between the shares of streams that say a number.
+const DIFFERENT: f64 = 0.01;
+/// Smallest relative difference to report between the mean numbers. With the built-in upstream and a single
+/// target, each stream says the same number, unless a gateway changes it.
+const EXACT: f64 = 0.001;
+/// The same, if numbers vary.
+const LOOSE: f64 = 0.1;
+
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "clients asked for the number of tokens, and the share of streams that say it differs from \
+             direct's by more than {}, or the mean number by more than {} ({} if there are several targets \
+             or the upstream already runs)",
+            percent(DIFFERENT),
+            percent(EXACT),
+            percent(LOOSE)
+        ),
+        seen: "Bills and limits of users depend on this number. Some gateways count tokens again, with \
+               another tokenizer.",
+        advice: ADVICE,
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let plan = &subject.run.plan;
+    let mut specs = plan.targets.iter().filter_map(|target| target.stream?.tokens);
+    if !specs.any(|spec| spec.usage) {
+        return Vec::new();
+    }
+    let is_exact = plan.targets.len() == 1 && matches!(plan.upstream, Upstream::BuiltIn(_));
+    let limit = if is_exact { EXACT } else { LOOSE };
+    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct, limit)).collect()
+}
+
+fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, limit: f64) -> Option<Finding> {
+    let (counts, of_direct) = (tokens::counts(case)?, tokens::counts(direct)?);
+    let said = share(counts.usage as f64, counts.ended as f64)?;
+    let said_directly = share(of_direct.usage as f64, of_direct.ended as f64)?;
+    let mean = share(counts.usage_tokens as f64, counts.usage as f64);
+    let mean_directly = share(of_direct.usage_tokens as f64, of_direct.usage as f64);
+    let numbers = mean.zip(mean_directly).filter(|(via, direct)| (via - direct).abs() > limit * direct);
+    let message = match numbers {
+        _ if (said - said_directly).abs() > DIFFERENT => format!(
+            "{} of the streams via the gateway say how many tokens they have, and {} directly, although \
+             clients asked for it.",
+            percent(said),
+            percent(said_directly)
+        ),
+        Some((via, direct)) => format!(
+            "Streams via the gateway say that they have {via:.1} tokens on average, and directly \
+             {direct:.1}. So the gateway does not pass the upstream's number."
+        ),
+        None => return None,
+    };
+    Some(Finding {
+        evidence: evidence([
+            ("share", said.into()),
+            ("share_of_direct", said_directly.into()),
+            ("mean_tokens", mean.into()),
+            ("mean_tokens_of_direct", mean_directly.into()),
+        ]),
+        message,
+        advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Warning, &case.case)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{raised, texts};
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    /// 1,000 streams, of which some say this number of tokens.
+    fn trial(label: &str, usage: u64, tokens: u64) -> MadeTrial {
+        let trial = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], 10);
+        trial.token_counts(|counts| (counts.usage, counts.usage_tokens) = (usage, usage * tokens))
+    }
+
+    fn run(gateway: MadeTrial) -> Run {
+        let mut run = Run::closed(1).token_streams(10);
+        run.push(trial("direct", 1000, 10).first()).push(gateway);
+        run
+    }
+
+    #[test]
+    fn raised_by_other_numbers_and_by_missing_ones() {
+        let findings = raised(&run(trial("litellm", 1000, 12)), CODE);
+        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
+        insta::assert_snapshot!(texts(&findings));
+        let findings = raised(&run(trial("litellm", 500, 10)), CODE);
+        assert!(findings[0].message.starts_with("50 % of the streams via the gateway say"), "{findings:?}");
+    }
+
+    #[test]
+    fn not_raised_by_the_same_numbers_by_chance_or_if_nobody_asked() {
+        assert_eq!(raised(&run(trial("nginx", 995, 10)), CODE), []);
+        let mut varied = run(trial("nginx", 1000, 11));
+        varied.record.plan.targets.push(varied.record.plan.targets[0].clone());
+        assert_eq!(raised(&varied, CODE), [], "10 % of numbers that vary");
+        let mut unasked = run(trial("nginx", 0, 0));
+        let stream = unasked.record.plan.targets[0].stream.as_mut().expect("tokens");
+        stream.tokens.as_mut().expect("tokens").usage = false;
+        assert_eq!(raised(&unasked, CODE), []);
+    }
+}
