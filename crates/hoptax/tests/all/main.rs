@@ -49,6 +49,7 @@ mod kubernetes_lab;
 mod lab;
 mod layers;
 mod lint;
+mod llm;
 mod load;
 mod load_flags;
 mod load_live;

@@ -43,7 +43,7 @@ fn keeps_the_pace(name: &str, result: &Json) -> Result<(), String> {
 }
 
 /// The hops, and the gateways that are installed.
-fn with_gateways(hops: &[&str], gateways: &[&'static str]) -> String {
+pub(crate) fn with_gateways(hops: &[&str], gateways: &[&'static str]) -> String {
     let installed: Vec<&str> = gateways.iter().copied().filter(|pack| !is_missing(pack)).collect();
     [hops, installed.as_slice()].concat().join(", ")
 }

@@ -1,12 +1,13 @@
 //! Server-sent events and WebSockets of `hoptax upstream` and `hoptax load`, with clients and servers that
 //! others wrote: the package `websockets`, `http.server` and blocking sockets of Python, in
-//! `stream_peers/peer.py`.
+//! `stream_peers/peer.py`. The test `llm` uses them for streams of tokens.
 
 use crate::http2_upstream::program;
 use crate::support::messages::{assert_intact, count};
 use crate::support::{Json, hoptax, json, own_loopback, retry_if_disturbed};
 use crate::wire::Server;
 use hoptax_format::clock::SECOND;
+use hoptax_format::histogram::Encoded;
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::{LoadSpec, TargetSpec, Timeouts};
@@ -19,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 const WITH_WEBSOCKETS: &str = "python3-websockets";
 
 /// A command that runs the script. `None` if the test is skipped, because the Python is missing.
-fn script(python: &str) -> Option<Command> {
+pub(crate) fn script(python: &str) -> Option<Command> {
     let mut command = Command::new(program(python)?);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/stream_peers/peer.py"));
     Some(command)
@@ -206,18 +207,10 @@ fn a_server_writes_events_in_many_ways() {
     }
 }
 
-/// Median age of events, µs, as hoptax measures it on one connection.
-fn age_by_hoptax(address: SocketAddr, events: u32, every_ns: u64) -> f64 {
-    let stream = StreamSpec {
-        carrier: Carrier::Events,
-        same_clock: true,
-        ..StreamSpec::grpc(StreamKind::ServerStream, events, every_ns)
-    };
-    let headers = [("host", "upstream"), ("accept", "text/event-stream")];
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let target = TargetSpec { stream: Some(stream), ..TargetSpec::only("GET", "/", headers, Vec::new()) };
+/// The record of a load that sends this many requests, one after another.
+pub(crate) fn record(address: SocketAddr, target: TargetSpec, requests: u64) -> LoadRecord {
     let spec = LoadSpec {
-        requests: Some(1),
+        requests: Some(requests),
         duration_ns: 60 * SECOND,
         timeouts: Timeouts::all(60 * SECOND),
         ..LoadSpec::closed(vec![address.into()], vec![target])
@@ -230,13 +223,30 @@ fn age_by_hoptax(address: SocketAddr, events: u32, every_ns: u64) -> f64 {
     load.stdin.take().expect("piped").write_all(&spec).expect("read by the load");
     let output = load.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let record: LoadRecord = serde_json::from_slice(&output.stdout).expect("a record");
-    let messages = record.messages.expect("a load with events records them");
+    serde_json::from_slice(&output.stdout).expect("a record")
+}
+
+/// Median of recorded times, µs.
+pub(crate) fn median(times: &Encoded) -> f64 {
+    times.decode().expect("our own").value_at_quantile(0.5) as f64 / 1e3
+}
+
+/// Median age of events, µs, as hoptax measures it on one connection.
+fn age_by_hoptax(address: SocketAddr, events: u32, every_ns: u64) -> f64 {
+    let stream = StreamSpec {
+        carrier: Carrier::Events,
+        same_clock: true,
+        ..StreamSpec::grpc(StreamKind::ServerStream, events, every_ns)
+    };
+    let headers = [("host", "upstream"), ("accept", "text/event-stream")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let target = TargetSpec { stream: Some(stream), ..TargetSpec::only("GET", "/", headers, Vec::new()) };
+    let messages = record(address, target, 1).messages.expect("a load with events records them");
     let counts = messages.counts;
     assert_eq!((counts.received, counts.lost), (u64::from(events), 0), "{counts:?}");
-    let ages = messages.histograms.age.decode().expect("our own");
-    assert_eq!(ages.len(), u64::from(events));
-    ages.value_at_quantile(0.5) as f64 / 1e3
+    let ages = &messages.histograms.age;
+    assert_eq!(ages.decode().expect("our own").len(), u64::from(events));
+    median(ages)
 }
 
 /// The same, as a blocking socket in Python measures it.

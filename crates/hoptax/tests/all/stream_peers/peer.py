@@ -6,10 +6,12 @@ WebSockets need the package `websockets`, version 10 or newer. Server-sent event
     peer.py serve HOST none|deflate   prints its port, and answers WebSockets until standard input ends
     peer.py events HOST               prints its port, and sends events until standard input ends
     peer.py ages ADDRESS COUNT        reads this many events on a blocking socket, and prints their times, µs, as JSON
+    peer.py tokens ADDRESS COUNT      reads this many streams of tokens, one after another, and does the same
 """
 
 import asyncio
 import faulthandler
+import http.client
 import itertools
 import json
 import os
@@ -291,6 +293,11 @@ def serve_events(host):
 # The client of events.
 
 
+def at(times, share):
+    """A percentile, µs."""
+    return sorted(times)[int(share * (len(times) - 1))] / 1e3
+
+
 def ages(address, count):
     """Ages of events: from when each was due until the socket had it. Both processes must share the clock."""
     assert "CLOCK_MONOTONIC" in time.get_clock_info("monotonic").implementation
@@ -311,8 +318,31 @@ def ages(address, count):
                     found.append(now - int(due, 16))
                     arrived.append(now)
     gaps = [later - earlier for earlier, later in zip(arrived, arrived[1:])]
-    at = lambda times, share: sorted(times)[int(share * (len(times) - 1))] / 1e3
     print(json.dumps({"events": len(found), "p50": at(found, 0.5), "p99": at(found, 0.99), "gap_p50": at(gaps, 0.5)}))
+
+
+def tokens(address, streams):
+    """Times until the first token, and ages of all tokens, of streams of OpenAI's chat completions."""
+    body = json.dumps({"model": "gpt-4o-mini", "stream": True, "messages": [{"role": "user", "content": "Hello"}]})
+    clock, firsts, found, ends = time.monotonic_ns, [], [], 0
+    connection = http.client.HTTPConnection(address, timeout=LIMIT)
+    connection.connect()
+    for _ in range(streams):
+        begun, number = clock(), 0
+        connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 200, response.status
+        while line := response.readline():
+            now = clock()
+            ends += line.strip() == b"data: [DONE]"
+            for index, due in TEXT_STAMP.findall(line):
+                assert int(index, 16) == number, (number, line)
+                if number == 0:
+                    firsts.append(now - begun)
+                found.append(now - int(due, 16))
+                number += 1
+    assert ends == streams, (ends, streams)
+    print(json.dumps({"tokens": len(found), "first": at(firsts, 0.5), "age": at(found, 0.5)}))
 
 
 # Tests use no proxy.
@@ -328,4 +358,4 @@ elif what == "serve":
 elif what == "events":
     serve_events(where)
 else:
-    ages(where, int(rest[0]))
+    {"ages": ages, "tokens": tokens}[what](where, int(rest[0]))
