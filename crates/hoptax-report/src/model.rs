@@ -282,6 +282,7 @@ impl Model {
             Metric::MemoryRssBytes,
             Metric::MemoryPssBytes,
             Metric::BytesPerStream,
+            Metric::ExtraTokensPerStream,
         ];
         let holds = !self.budget.is_empty() && self.budget.iter().all(|one| counts.contains(&one.metric));
         let mut void = self.findings.iter().filter(|finding| finding.severity == Severity::Void);
