@@ -1,6 +1,6 @@
 //! Tests whether a gateway passes on requests and responses unchanged. hoptax sends the same requests to
 //! direct and to the gateway, over HTTP/1.1 or HTTP/2. HTTP/2 has further cases. Calls of gRPC are tested
-//! with a scripted upstream, and so are server-sent events and WebSockets.
+//! with a scripted upstream, and so are server-sent events, WebSockets and requests to language models.
 //!
 //! The gateway must answer as direct does. The upstream must receive the client's request unchanged, except
 //! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
@@ -14,7 +14,9 @@ mod messages;
 pub use cases::{CASES, ConformanceCase};
 pub use grpc::{GRPC_CASES, GrpcCase, GrpcUpstream};
 pub use http2::{HTTP2_CASES, Http2Case};
-pub use messages::{EVENTS_CASES, MessagesCase, MessagesUpstream, WEBSOCKET_CASES};
+pub use messages::{
+    ANTHROPIC_CASES, EVENTS_CASES, MessagesCase, MessagesUpstream, OPENAI_CASES, WEBSOCKET_CASES,
+};
 
 use super::features::Change;
 use super::legs::Legs;
@@ -22,6 +24,7 @@ use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
 use hoptax_format::Address;
+use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
@@ -86,10 +89,11 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// The names of all cases, of both versions of HTTP, gRPC, server-sent events and WebSockets.
+/// The names of all cases: both versions of HTTP, gRPC, server-sent events, WebSockets and language models.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let http = CASES.iter().map(|case| case.name).chain(HTTP2_CASES.iter().map(|case| case.name));
-    let messages = EVENTS_CASES.iter().chain(&WEBSOCKET_CASES).map(|case| case.name);
+    let messages = EVENTS_CASES.iter().chain(&WEBSOCKET_CASES).chain(&OPENAI_CASES).chain(&ANTHROPIC_CASES);
+    let messages = messages.map(|case| case.name);
     http.chain(GRPC_CASES.iter().map(|case| case.name)).chain(messages)
 }
 
@@ -139,9 +143,18 @@ pub fn observe_calls(
     Ok(seen.into_iter().map(Seen::of).collect())
 }
 
-/// Runs [`EVENTS_CASES`] or [`WEBSOCKET_CASES`] against `upstream` itself, and against a gateway in front of
-/// it that uses no TLS. `silence` is the time in which neither side sends in the cases of silence. For
-/// `change`, see [`observe`].
+/// The cases of an API of language models, over HTTP/1.1. `None` if there are none.
+pub fn llm_cases(api: Api) -> Option<&'static [MessagesCase]> {
+    match api {
+        Api::OpenAi => Some(&OPENAI_CASES),
+        Api::Anthropic => Some(&ANTHROPIC_CASES),
+        Api::Responses => None,
+    }
+}
+
+/// Runs [`EVENTS_CASES`], [`WEBSOCKET_CASES`] or [`llm_cases`] against `upstream` itself, and against a
+/// gateway in front of it that uses no TLS. `model` is the model that requests to a language model name.
+/// `silence` is the time in which neither side sends in the cases of silence. For `change`, see [`observe`].
 ///
 /// # Errors
 /// If the upstream itself does not keep a rule.
@@ -150,9 +163,11 @@ pub fn observe_messages(
     upstream: &MessagesUpstream,
     gateway: SocketAddr,
     change: &Change,
+    model: &str,
     silence: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
-    let seen = messages::observe(cases, upstream, gateway, &change.headers, silence)?;
+    let headers = [&change.headers[..], &change.replacements].concat();
+    let seen = messages::observe(cases, upstream, gateway, &headers, model, silence)?;
     Ok(seen.into_iter().map(Seen::of).collect())
 }
 
@@ -309,7 +324,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_cases_without_http2_are_named() {
         let unique: std::collections::BTreeSet<&str> = names().collect();
-        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len() + GRPC_CASES.len() + 29);
+        assert_eq!(unique.len(), CASES.len() + HTTP2_CASES.len() + GRPC_CASES.len() + 63);
         assert_eq!(left_out(HttpVersion::Http11).count(), 0);
         let left_out: Vec<_> = left_out(HttpVersion::Http2).map(|(name, _)| name).collect();
         assert_eq!(left_out, ["post-chunked-1k", "post-chunked-1m"]);

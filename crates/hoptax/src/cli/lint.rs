@@ -5,8 +5,10 @@ use super::help;
 use crate::lint::{self, Answers, Difference, LeftOut, Report, Scope, Settings};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
+use hoptax_lab::conformance;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::manifest::TlsUse;
 use hoptax_lab::packs::{Pack, PackSet, binary};
@@ -23,7 +25,8 @@ const USUAL_SILENCE: Duration = Duration::from_secs(2);
 ///
 /// Observes the settings of each gateway with one worker, with two, and with an access log. Then sends it and
 /// direct 22 requests (36 with `--http 2`, 20 calls with `--grpc`, 11 cases with `--events`, 18 with
-/// `--websocket`). The pack must list every difference under `differences`, and each must occur.
+/// `--websocket`, 31 with `--llm`). The pack must list every difference under `differences`, and each must
+/// occur.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 all gateways are equalised and answer as listed; 1 a gateway could not be \
@@ -54,6 +57,17 @@ pub(super) struct Args {
     /// Compare only WebSockets
     #[arg(long, conflicts_with_all = ["settings", "http", "upstream_http", "grpc", "events"])]
     websocket: bool,
+    /// Compare only requests to language models: openai or anthropic [default if no value: openai]
+    #[arg(
+        long,
+        value_name = "API",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "openai",
+        value_parser = api,
+        conflicts_with_all = ["settings", "http", "upstream_http", "grpc", "events", "websocket"]
+    )]
+    llm: Option<Api>,
     /// With --events or --websocket: time in which nothing is sent in the case of silence [default: 2s]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     silence: Option<Duration>,
@@ -72,6 +86,11 @@ fn version(text: &str) -> Result<HttpVersion, String> {
         "2" => Ok(HttpVersion::Http2),
         _ => Err("use 1.1 or 2".to_owned()),
     }
+}
+
+fn api(text: &str) -> Result<Api, String> {
+    let known = Api::parse(text).ok().filter(|api| conformance::llm_cases(*api).is_some());
+    known.ok_or_else(|| "use openai or anthropic".to_owned())
 }
 
 /// The working directory: that of `--keep`, or a temporary one, which is removed when it is dropped.
@@ -126,11 +145,12 @@ impl Args {
             return Err(BadInput(text.to_owned()).into());
         }
         let silence = self.silence.unwrap_or(USUAL_SILENCE);
-        let scope = match (self.grpc, self.settings, self.answers) {
+        let scope = match (self.llm, self.grpc, self.settings, self.answers) {
+            (Some(api), ..) => Scope::Llm(api),
             _ if self.events => Scope::Events(silence),
             _ if self.websocket => Scope::WebSockets(silence),
-            (true, ..) => Scope::Calls,
-            (_, true, _) => Scope::Settings,
+            (_, true, ..) => Scope::Calls,
+            (_, _, true, _) => Scope::Settings,
             (.., true) => Scope::Answers,
             _ => Scope::All,
         };
@@ -173,8 +193,9 @@ impl Args {
             let text = "is a sidecar, but the upstream for calls is outside of its namespace";
             return Some(format!("the pack `{name}` {text}. Omit it"));
         }
+        let has_events = self.events || self.llm.is_some();
         for (is_asked, what, passes) in
-            [(self.events, "sse", true), (self.websocket, "websocket", manifest.websocket)]
+            [(has_events, "sse", true), (self.websocket, "websocket", manifest.websocket)]
         {
             let reason = manifest.unsupported.get(what).map(String::as_str);
             let reason = reason.or((!passes).then_some("its gateway.yaml has no `websocket: true`"));
@@ -185,6 +206,15 @@ impl Args {
                 let text = "cannot be reached by the cases of events and WebSockets, which use no TLS";
                 return Some(format!("the pack `{name}` {text} and no namespace. Omit it"));
             }
+        }
+        match (&manifest.llm, self.llm) {
+            (Some(_), None) => {
+                return Some(format!("the pack `{name}` passes only requests to language models. Use --llm"));
+            }
+            (Some(llm), Some(api)) if !llm.apis.contains(&api) => {
+                return Some(format!("the pack `{name}` does not have the API `{}`. Omit it", api.name()));
+            }
+            _ => {}
         }
         let has_own_way = self.grpc && manifest.grpc;
         let upstream = if has_own_way { HttpVersion::Http11 } else { self.legs().upstream };
@@ -251,15 +281,15 @@ fn refusal(pack: &Pack, legs: Legs) -> Option<String> {
 fn text(report: &Report) -> String {
     let over = match (report.http == HttpVersion::Http2, report.upstream_http == HttpVersion::Http2) {
         _ if report.grpc => " over gRPC",
-        _ if report.messages == Some("WebSocket") => " over WebSocket",
-        _ if report.messages.is_some() => " with server-sent events",
+        _ if report.messages == Some("WebSocket") => " over ",
+        _ if report.messages.is_some() => " with ",
         (true, true) => " over HTTP/2 on both legs",
         (true, false) => " over HTTP/2",
         (false, true) => " with HTTP/2 to the upstream",
         (false, false) => "",
     };
     let version = report.version.as_deref().unwrap_or("version unknown");
-    let name = format!("{} {version}{over}", report.pack);
+    let name = format!("{} {version}{over}{}", report.pack, report.messages.unwrap_or_default());
     let settings = report.settings.as_ref().map(|settings| settings_text(&name, settings));
     let answers = report.answers.as_ref().map(|answers| answers_text(&name, answers));
     settings.into_iter().chain(answers).collect()
@@ -322,10 +352,11 @@ mod tests {
     #[test]
     fn the_number_of_cases_in_the_help_is_right() {
         use hoptax_lab::conformance::{
-            CASES, EVENTS_CASES, GRPC_CASES, HTTP2_CASES, WEBSOCKET_CASES, left_out,
+            CASES, EVENTS_CASES, GRPC_CASES, HTTP2_CASES, OPENAI_CASES, WEBSOCKET_CASES, left_out,
         };
         assert_eq!(CASES.len(), 22);
         assert_eq!(CASES.len() - left_out(HttpVersion::Http2).count() + HTTP2_CASES.len(), 36);
         assert_eq!((GRPC_CASES.len(), EVENTS_CASES.len(), WEBSOCKET_CASES.len()), (20, 11, 18));
+        assert_eq!(OPENAI_CASES.len(), 31);
     }
 }

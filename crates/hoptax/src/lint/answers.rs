@@ -1,6 +1,7 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
-use super::observe::{RunningGateway, plan, plan_of_calls};
+use super::Scope;
+use super::observe::{RunningGateway, plan, plan_of_calls, plan_of_llm};
 use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::HttpVersion;
 use hoptax_lab::conformance::{
@@ -8,6 +9,7 @@ use hoptax_lab::conformance::{
 };
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, manifest};
+use hoptax_record::plan::LlmRequest;
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
@@ -94,32 +96,44 @@ pub(super) fn compare_calls(
     Ok((answers, facts.version.clone()))
 }
 
-/// Like [`compare`], with the cases of server-sent events or of WebSockets, and an upstream for them.
+/// Like [`compare`], with the cases of server-sent events, WebSockets or language models, and an upstream for
+/// them.
 pub(super) fn compare_messages(
     pack: &Pack,
-    carrier: Carrier,
-    silence: Duration,
+    scope: Scope,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
 ) -> Result<(Answers, Option<String>), Failure> {
     let name = pack.name();
     let legs = Legs::with_http1_upstream(HttpVersion::Http11);
-    let mut plan = plan(&format!("name: \"{name}\", workers: 1"), "", legs, packs)?;
+    let model = pack.manifest().llm.as_ref().and_then(|llm| llm.model.as_deref());
+    let model = model.unwrap_or(LlmRequest::USUAL_MODEL);
+    let gateway = format!("name: \"{name}\", workers: 1");
+    let mut plan = match scope {
+        Scope::Llm(api) => plan_of_llm(&gateway, api, model, packs)?,
+        _ => plan(&gateway, "", legs, packs)?,
+    };
+    let cases: &'static [MessagesCase] = match scope {
+        Scope::WebSockets(_) => &WEBSOCKET_CASES,
+        Scope::Llm(api) => conformance::llm_cases(api).unwrap_or_default(),
+        _ => &EVENTS_CASES,
+    };
+    let (carrier, silence) = match scope {
+        Scope::WebSockets(silence) => (Carrier::WebSocket, silence),
+        Scope::Events(silence) => (Carrier::Events, silence),
+        _ => (Carrier::Events, Duration::ZERO),
+    };
     let kind = StreamKind::ServerStream;
     let stream = StreamSpec { carrier, ..StreamSpec::grpc(kind, messages::UNKNOWN, 0) };
     plan.targets.iter_mut().for_each(|target| target.stream = Some(stream));
-    let cases: &'static [MessagesCase] = match carrier {
-        Carrier::WebSocket => &WEBSOCKET_CASES,
-        _ => &EVENTS_CASES,
-    };
     let folder = format!("{name}-messages");
     let upstream = MessagesUpstream::start().map_err(|error| failed(error.into()))?;
     let (address, directory) = (Some(upstream.address()), directory.join(folder));
     let running = RunningGateway::start_before(address, &plan, packs, exe, &directory)?;
     let facts = running.facts();
     let change = &facts.change;
-    let seen = conformance::observe_messages(cases, &upstream, running.address(), change, silence);
+    let seen = conformance::observe_messages(cases, &upstream, running.address(), change, model, silence);
     let answers = answers(pack, &seen.map_err(failed)?, legs, Vec::new());
     Ok((answers, facts.version.clone()))
 }

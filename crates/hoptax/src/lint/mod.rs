@@ -17,7 +17,7 @@ pub use observe::{Observation, Setup};
 pub use open::Writing;
 pub use rules::{Item, Verdict};
 
-use hoptax_format::messages::Carrier;
+use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
@@ -41,6 +41,8 @@ pub enum Scope {
     Events(Duration),
     /// Only WebSockets. In one case, both sides are silent for this long.
     WebSockets(Duration),
+    /// Only requests to language models, with an API that [has cases](hoptax_lab::conformance::llm_cases).
+    Llm(Api),
 }
 
 impl Scope {
@@ -49,6 +51,8 @@ impl Scope {
         match self {
             Self::Events(_) => Some("server-sent events"),
             Self::WebSockets(_) => Some("WebSocket"),
+            Self::Llm(Api::Anthropic) => Some("Anthropic's messages"),
+            Self::Llm(_) => Some("OpenAI's chat completions"),
             _ => None,
         }
     }
@@ -68,7 +72,8 @@ pub struct Report {
     /// True if clients made gRPC calls.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
-    /// `server-sent events` or `WebSocket`, if these were checked.
+    /// `server-sent events`, `WebSocket`, `OpenAI's chat completions` or `Anthropic's messages`, if these were
+    /// checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<&'static str>,
     /// Result for the settings; absent if they were not checked.
@@ -135,11 +140,8 @@ pub fn lint(pack: &Pack, scope: Scope, legs: Legs, packs: &PackSet, exe: &Path, 
     if scope != Scope::Settings && has_started && report.failure.is_none() {
         let compared = match scope {
             Scope::Calls => answers::compare_calls(pack, packs, exe, directory),
-            Scope::Events(silence) => {
-                answers::compare_messages(pack, Carrier::Events, silence, packs, exe, directory)
-            }
-            Scope::WebSockets(silence) => {
-                answers::compare_messages(pack, Carrier::WebSocket, silence, packs, exe, directory)
+            Scope::Events(_) | Scope::WebSockets(_) | Scope::Llm(_) => {
+                answers::compare_messages(pack, scope, packs, exe, directory)
             }
             _ => answers::compare(pack, legs, packs, exe, directory),
         };

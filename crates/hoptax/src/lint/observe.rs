@@ -2,6 +2,7 @@
 
 use super::open::{self, Writing};
 use hoptax_format::Address;
+use hoptax_format::llm::Api;
 use hoptax_format::spec::{HttpVersion, LoadSpec, Timeouts};
 use hoptax_host::{listeners, tree};
 use hoptax_lab::features::{Change, SERVER_NAME};
@@ -113,6 +114,17 @@ pub(super) fn plan_of_calls(gateway: &str, packs: &PackSet) -> Result<Plan, Fail
          target: {{ grpc: {{ service: hoptax.Conformance, method: Echo }}, \
          headers: {{ host: {SERVER_NAME} }} }}\n\
          load: [{{ loop: closed, connections: 1, duration: 1s, http: 2 }}]\n"
+    );
+    parsed(&text, packs)
+}
+
+/// A plan for one gateway that gets requests to a language model. `gateway` contains the keys of the gateway.
+pub(super) fn plan_of_llm(gateway: &str, api: Api, model: &str, packs: &PackSet) -> Result<Plan, Failure> {
+    let text = format!(
+        "name: lint\ngateways: [{{ {gateway} }}]\nupstream: {{ llm: {{}} }}\n\
+         target: {{ llm: {{ api: {}, model: {model:?} }}, headers: {{ host: {SERVER_NAME} }} }}\n\
+         load: [{{ loop: closed, connections: 1, duration: 1s }}]\n",
+        api.name()
     );
     parsed(&text, packs)
 }

@@ -9,8 +9,8 @@ use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::conformance::{
-    EVENTS_CASES, GrpcUpstream, MessagesCase, MessagesUpstream, Seen, WEBSOCKET_CASES, mismatches, observe,
-    observe_calls, observe_messages,
+    ANTHROPIC_CASES, EVENTS_CASES, GrpcUpstream, MessagesCase, MessagesUpstream, OPENAI_CASES, Seen,
+    WEBSOCKET_CASES, mismatches, observe, observe_calls, observe_messages,
 };
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::binary;
@@ -201,7 +201,7 @@ fn packs_that_do_not_pass_calls_are_refused() {
 }
 
 #[test]
-fn a_hop_passes_on_events_and_websockets_as_they_are() {
+fn a_hop_passes_on_events_websockets_and_requests_to_language_models_as_they_are() {
     let kind = GatewayKind::Hop(HopKind::L4);
     let plan = running_plan(vec![Gateway { label: "hop-l4".to_owned(), kind }]);
     let run = tempfile::tempdir().expect("a directory");
@@ -211,9 +211,10 @@ fn a_hop_passes_on_events_and_websockets_as_they_are() {
     let hop = driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]);
     let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
     let (address, change) = (hop.0.addresses()[0], &hop.0.facts().change);
-    let both: [&'static [MessagesCase]; 2] = [&EVENTS_CASES, &WEBSOCKET_CASES];
-    for cases in both {
-        let seen = observe_messages(cases, &upstream, address, change, Duration::from_millis(500));
+    let all: [&'static [MessagesCase]; 4] =
+        [&EVENTS_CASES, &WEBSOCKET_CASES, &OPENAI_CASES, &ANTHROPIC_CASES];
+    for cases in all {
+        let seen = observe_messages(cases, &upstream, address, change, "m", Duration::from_millis(500));
         let seen = seen.expect("the upstream keeps every rule");
         assert_eq!(seen.len(), cases.len());
         assert_eq!(differences(&seen), []);
@@ -221,13 +222,17 @@ fn a_hop_passes_on_events_and_websockets_as_they_are() {
 }
 
 #[test]
-fn nginx_haproxy_and_envoy_pass_on_events_and_websockets_as_their_packs_list() {
+fn nginx_haproxy_and_envoy_pass_on_events_websockets_and_tokens_as_their_packs_list() {
     let packs: Vec<&str> = INSTALLED.into_iter().filter(|pack| !is_missing(pack)).collect();
     if packs.is_empty() {
         return;
     }
-    let (events, websocket) = (" with server-sent events: 11 cases, ", " over WebSocket: 18 cases, ");
-    for (option, count) in [("--events", events), ("--websocket", websocket)] {
+    for (option, count) in [
+        ("--events", " with server-sent events: 11 cases, "),
+        ("--websocket", " over WebSocket: 18 cases, "),
+        ("--llm", " with OpenAI's chat completions: 31 cases, "),
+        ("--llm=anthropic", " with Anthropic's messages: 3 cases, "),
+    ] {
         let output = hoptax().args(["lint", option]).args(&packs).output().expect("it runs");
         let reported = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
@@ -240,6 +245,7 @@ fn packs_that_do_not_pass_websockets_or_events_are_refused() {
     for (option, pack, reason) in [
         ("--websocket", "ocelot", "the pack `ocelot` does not support `websocket`: its routes"),
         ("--events", "krakend", "the pack `krakend` does not support `sse`: only the enterprise edition"),
+        ("--llm", "krakend", "the pack `krakend` does not support `sse`: only the enterprise edition"),
     ] {
         let output = hoptax().args(["lint", option, pack]).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{output:?}");

@@ -9,10 +9,10 @@ use std::time::Duration;
 const ACCEPT: (&str, &str) = ("accept", MEDIA_TYPE);
 
 /// A response that is being read.
-struct Stream<'a> {
-    side: &'a Side<'a>,
-    link: Link,
-    number: u64,
+pub(super) struct Stream<'a> {
+    pub(super) side: &'a Side<'a>,
+    pub(super) link: Link,
+    pub(super) number: u64,
 }
 
 impl<'a> Stream<'a> {
@@ -33,7 +33,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn body(link: &Link) -> Body {
+    pub(super) fn body(link: &Link) -> Body {
         match Head::read(&link.input) {
             Some(head) => Body::read(&head, &link.input[head.length..], link.is_over),
             None => Body::default(),
@@ -47,8 +47,18 @@ impl<'a> Stream<'a> {
     }
 
     /// Lets the upstream do its next step.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         self.side.upstream.release(self.number);
+    }
+
+    /// Closes the connection. The upstream must notice.
+    pub(super) fn leave(self) -> Outcome {
+        let Self { side, link, number } = self;
+        drop(link);
+        match side.sees(number, NOTICE, |seen| seen.left) {
+            true => Ok(()),
+            false => Err(Deviation::new("the upstream does not see within 1 s that the client left")),
+        }
     }
 
     /// Waits until the body is whole, and compares it.
@@ -161,10 +171,5 @@ pub(super) fn leave(side: &Side<'_>) -> Outcome {
     let mut stream = Stream::open(side, "/steps", &[])?;
     stream.release();
     stream.arrives(EVENT.len());
-    let Stream { link, number, .. } = stream;
-    drop(link);
-    match side.sees(number, NOTICE, |seen| seen.left) {
-        true => Ok(()),
-        false => Err(Deviation::new("the upstream does not see within 1 s that the client left")),
-    }
+    stream.leave()
 }

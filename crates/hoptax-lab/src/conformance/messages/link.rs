@@ -19,6 +19,8 @@ pub(super) struct Side<'a> {
     pub(super) upstream: &'a Shared,
     /// Headers that requests to it need.
     pub(super) headers: &'a [(String, String)],
+    /// The model that requests to a language model name.
+    pub(super) model: &'a str,
     /// How long cases of silence wait.
     pub(super) silence: Duration,
     /// How long to wait for what a gateway may leave out.
@@ -29,10 +31,25 @@ impl Side<'_> {
     /// Connects, and sends a GET for a path of the upstream's script. Also returns the request's number.
     pub(super) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<(Link, u64), Deviation> {
         let number = self.upstream.next();
-        let mut request = format!("GET {path}?{number} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n");
+        Ok((self.send("GET", &format!("{path}?{number}"), headers, b"")?, number))
+    }
+
+    /// Connects, and sends a request. The side's own headers replace those of the case.
+    pub(super) fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Link, Deviation> {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n");
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in own.chain(headers.iter().copied()) {
+        let is_own = |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        for (name, value) in own.chain(headers.iter().copied().filter(|(name, _)| !is_own(name))) {
             request += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() {
+            request += &format!("content-length: {}\r\n", body.len());
         }
         let stream = TcpStream::connect(self.address).and_then(|stream| {
             stream.set_nodelay(true)?;
@@ -41,8 +58,8 @@ impl Side<'_> {
         });
         let stream = stream.map_err(|error| Deviation(format!("cannot connect: {error}")))?;
         let mut link = Link { stream, input: Vec::new(), is_over: false };
-        link.send((request + "\r\n").as_bytes())?;
-        Ok((link, number))
+        link.send(&[(request + "\r\n").as_bytes(), body].concat())?;
+        Ok(link)
     }
 
     /// Whether the upstream sees what is expected of this request within `limit`.

@@ -1,10 +1,12 @@
-//! Cases of server-sent events and of WebSockets, over HTTP/1.1. The upstream is scripted: it answers each
-//! path as one case needs, and keeps what it received. Each case runs against the upstream itself and against
-//! the gateway.
+//! Cases of server-sent events, of WebSockets and of requests to language models, over HTTP/1.1. The upstream
+//! is scripted: it answers each path or prompt as one case needs, and keeps what it received. Each case runs
+//! against the upstream itself and against the gateway.
 
 mod events;
 mod frames;
 mod link;
+mod llm;
+mod model;
 mod script;
 mod sockets;
 mod state;
@@ -12,6 +14,7 @@ mod state;
 mod tests;
 mod upstream;
 
+pub use llm::{ANTHROPIC_CASES, OPENAI_CASES};
 pub use upstream::MessagesUpstream;
 
 use super::http2::side::{Deviation, Outcome};
@@ -23,7 +26,7 @@ use std::time::Duration;
 /// difference.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One rule of server-sent events or of WebSockets.
+/// One rule of server-sent events, of WebSockets or of an API of language models.
 #[derive(Clone, Copy)]
 pub struct MessagesCase {
     /// Name of the case, as packs list it under `differences`.
@@ -106,10 +109,12 @@ pub(super) fn observe(
     upstream: &MessagesUpstream,
     gateway: SocketAddr,
     headers: &[(String, String)],
+    model: &str,
     silence: Duration,
 ) -> anyhow::Result<Vec<(&'static str, Option<String>)>> {
     let (upstream_at, shared) = (upstream.address(), &upstream.shared);
-    let there = Side { address: upstream_at, upstream: shared, headers: &[], silence, patience: PATIENCE };
+    let patience = PATIENCE;
+    let there = Side { address: upstream_at, upstream: shared, headers: &[], model, silence, patience };
     let here = Side { address: gateway, headers, ..there };
     let both = |case: &'static MessagesCase| {
         if let Err(Deviation(what)) = (case.test)(&there) {

@@ -1,7 +1,8 @@
 //! What the scripted upstream answers on one connection.
 
 use super::frames::{Frame, Frames};
-use super::link::{Head, is_temporary, value_of};
+use super::link::{Body, Head, is_temporary, value_of};
+use super::model;
 use super::state::Shared;
 use hoptax_load::websocket::accept;
 use hoptax_wire::websocket::{ACCEPT, EXTENSIONS, KEY, Opcode, Side};
@@ -41,11 +42,13 @@ pub(super) struct Script<'a> {
     pub(super) input: Vec<u8>,
 }
 
-/// The number of a request, and its head.
-struct Request {
-    number: u64,
-    path: String,
-    head: Head,
+/// A request, and what it gets.
+pub(super) struct Request {
+    pub(super) number: u64,
+    /// The path, or the script that the prompt names.
+    pub(super) script: String,
+    pub(super) head: Head,
+    pub(super) body: Vec<u8>,
 }
 
 impl Script<'_> {
@@ -85,18 +88,42 @@ impl Script<'_> {
         loop {
             if let Some(head) = Head::read(&self.input) {
                 self.input.drain(..head.length);
+                let body = self.body(&head)?;
                 let target = head.first.split(' ').nth(1).unwrap_or("/").to_owned();
-                let (path, number) = target.split_once('?').unwrap_or((target.as_str(), "0"));
-                let (path, number) = (path.to_owned(), number.parse().unwrap_or(0));
-                self.shared.note(number, |seen| seen.head.clone_from(&head.fields));
-                return Ok(Request { number, path, head });
+                let (path, query) = target.split_once('?').unwrap_or((target.as_str(), "0"));
+                let usual = (query.parse().unwrap_or(0), path);
+                let (number, script) = model::marked(&body).unwrap_or(usual);
+                let script = script.to_owned();
+                self.shared.note(number, |seen| {
+                    seen.requests += 1;
+                    seen.path = path.to_owned();
+                    seen.head.clone_from(&head.fields);
+                    seen.body.clone_from(&body);
+                });
+                return Ok(Request { number, script, head, body });
+            }
+            self.read()?;
+        }
+    }
+
+    /// The rest of a request. A client sends the next request after it has the answer.
+    fn body(&mut self, head: &Head) -> io::Result<Vec<u8>> {
+        if ["content-length", "transfer-encoding"].iter().all(|name| head.value(name).is_empty()) {
+            return Ok(Vec::new());
+        }
+        loop {
+            let body = Body::read(head, &self.input, false);
+            if body.is_whole {
+                let length = head.value("content-length").parse().unwrap_or(self.input.len());
+                self.input.drain(..length.min(self.input.len()));
+                return Ok(body.bytes);
             }
             self.read()?;
         }
     }
 
     /// Waits until the case has released the request this often.
-    fn released(&mut self, number: u64, times: u64) -> io::Result<()> {
+    pub(super) fn released(&mut self, number: u64, times: u64) -> io::Result<()> {
         while self.shared.releases(number) < times {
             self.read()?;
         }
@@ -104,11 +131,11 @@ impl Script<'_> {
     }
 
     fn answer(&mut self, request: &Request) -> io::Result<()> {
-        let Request { number, path, head } = request;
+        let Request { number, script, head, .. } = request;
         if head.value("upgrade").eq_ignore_ascii_case("websocket") {
-            return self.websocket(*number, path, head);
+            return self.websocket(*number, script, head);
         }
-        match path.as_str() {
+        match script.as_str() {
             "/steps" => {
                 self.begin()?;
                 for step in 1..=STEPS {
@@ -135,19 +162,23 @@ impl Script<'_> {
                 self.chunk(EVENT)?;
                 return Err(ErrorKind::ConnectionAborted.into());
             }
-            _ => return self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"),
+            "/v1/models" => return self.model(request),
+            path if path.starts_with('/') => {
+                return self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+            }
+            _ => return self.model(request),
         }
         self.stream.write_all(b"0\r\n\r\n")
     }
 
-    fn begin(&mut self) -> io::Result<()> {
+    pub(super) fn begin(&mut self) -> io::Result<()> {
         self.stream.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\n\
               transfer-encoding: chunked\r\n\r\n",
         )
     }
 
-    fn chunk(&mut self, data: &[u8]) -> io::Result<()> {
+    pub(super) fn chunk(&mut self, data: &[u8]) -> io::Result<()> {
         self.stream.write_all(&[format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat())
     }
 

@@ -8,8 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What the upstream has seen of one request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
+    /// How often the request arrived.
+    pub(super) requests: u32,
+    pub(super) path: String,
     /// Names, in lower case, and values of the headers.
     pub(super) head: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
     /// Frames of the WebSocket.
     pub(super) frames: Vec<Frame>,
     /// True if the client has left.

@@ -37,6 +37,9 @@ enum Wrong {
     ChangesCode,
     ClosesAtFin,
     DropsClose,
+    /// In what this side sends, it replaces a text by another one of the same length.
+    Replaces(Sender, &'static str, &'static str),
+    AsksTwice,
 }
 
 /// Time after which [`Wrong::EndsIdle`] ends a connection, and the silence of the cases.
@@ -108,6 +111,14 @@ impl Direction {
     fn change(&mut self, input: Vec<u8>) -> Vec<u8> {
         let is_client = self.sender == Sender::Client;
         match self.wrong {
+            Wrong::Replaces(sender, text, by) if sender == self.sender => replaced(input, text, by),
+            Wrong::AsksTwice if is_client => {
+                let upstream = self.to.peer_addr().expect("connected");
+                let mut other = TcpStream::connect(upstream).expect("it listens");
+                other.write_all(&input).expect("it is open");
+                assert!(other.read(&mut [0; 1024]).expect("it answers") > 0);
+                input
+            }
             Wrong::LosesLastId if is_client => replaced(input, "last-event-id", "x-last-id"),
             Wrong::LosesSubprotocol if is_client => replaced(input, "sec-websocket-protocol", "x-protocol"),
             Wrong::SwallowsLarge if is_client && self.total > LARGEST => Vec::new(),
@@ -214,7 +225,8 @@ fn proxy(wrong: Wrong, upstream: SocketAddr) -> SocketAddr {
 fn outcome(case: &MessagesCase, upstream: &MessagesUpstream, wrong: Wrong) -> Outcome {
     let patience = if wrong == Wrong::Nothing { PATIENCE } else { Duration::from_millis(500) };
     let address = proxy(wrong, upstream.address());
-    (case.test)(&Side { address, upstream: &upstream.shared, headers: &[], silence: SILENCE, patience })
+    let (upstream, model) = (&upstream.shared, "gpt-4o-mini");
+    (case.test)(&Side { address, upstream, headers: &[], model, silence: SILENCE, patience })
 }
 
 fn check(cases: &[MessagesCase], table: &[(&str, Wrong, &str)]) {
@@ -301,15 +313,125 @@ fn each_case_of_websockets_finds_a_proxy_that_breaks_its_rule() {
     );
 }
 
+#[test]
+fn each_case_of_language_models_finds_a_proxy_that_breaks_its_rule() {
+    let left = "the upstream does not see within 1 s that the client left";
+    let client = |text, by| Wrong::Replaces(Sender::Client, text, by);
+    let server = |text, by| Wrong::Replaces(Sender::Server, text, by);
+    let word = || server("Hello", "Hallo");
+    let of_word = "event 2 arrives with `choices[0].delta.content` changed";
+    let tokens = || server("\"completion_tokens\":1234567", "\"completion_tokens\":20     ");
+    let of_tokens = "the usage arrives with `completion_tokens` changed to 20";
+    let user = "\"user\":\"0123456789abcdef0123456789abcd\"";
+    let asks_for_usage = client(user, "\"stream_options\":{\"include_usage\":true}");
+    check(
+        &OPENAI_CASES,
+        &[
+            (
+                "llm-request",
+                client("\"temperature\":0.7", "\"temperature\":0.8"),
+                "the request arrives with `temperature` changed to 0.8",
+            ),
+            (
+                "llm-unknown",
+                client("9007199254740993", "9007199254740992"),
+                "the request arrives with `seed` changed to 9007199254740992",
+            ),
+            (
+                "llm-tools",
+                client("\"strict\":true", "\"strict\":null"),
+                "the request arrives with `tools[0].function.strict` changed to null",
+            ),
+            ("llm-2m", Wrong::SwallowsLarge, "no whole answer"),
+            ("llm-text", client("ä", "ae"), "the request arrives with `messages[0].content` changed"),
+            (
+                "llm-model",
+                client("gpt-4o-mini", "gpt-4o-maxi"),
+                "the upstream saw the model `gpt-4o-maxi` instead of `gpt-4o-mini`",
+            ),
+            ("llm-key", client("Bearer hoptax", "Bearer secret"), "the upstream saw another key"),
+            (
+                "llm-path",
+                client("/v1/chat/completions", "/v2/chat/completions"),
+                "the upstream saw the path `/v2/chat/completions`",
+            ),
+            (
+                "llm-response",
+                server("\"fp_1\"", "null  "),
+                "the response arrives with `system_fingerprint` changed to null",
+            ),
+            ("llm-usage", tokens(), of_tokens),
+            ("llm-stream", word(), of_word),
+            ("llm-stream-text", word(), "the text of `content` is changed"),
+            ("llm-stream-end", server("[DONE]", "[GONE]"), "the last event is not `[DONE]`"),
+            ("llm-stream-usage", tokens(), of_tokens),
+            ("llm-stream-no-usage", asks_for_usage, "usage arrives although the client did not ask for it"),
+            (
+                "llm-stream-tools",
+                server("Köln", "Bonn!"),
+                "the text of `tool_calls/0/function/arguments` is changed",
+            ),
+            ("llm-each", Wrong::HoldsAll, "event 1 waits for the next one"),
+            ("llm-split-event", word(), of_word),
+            ("llm-split-character", word(), of_word),
+            ("llm-split-line", server("[DONE]", "[GONE]"), "event 7 is changed"),
+            ("llm-heartbeat", Wrong::HoldsAll, "a comment waits for the next event"),
+            ("llm-429", server("retry-after", "retry-ofter"), "retry-after is `` instead of `1`"),
+            ("llm-500", Wrong::AsksTwice, "the upstream was asked 2 times"),
+            ("llm-error-event", server("\"error\":{", "\"other\":{"), "the error event does not arrive"),
+            ("llm-cut", Wrong::InventsEnd, "a stream that broke off looks whole"),
+            ("llm-leave-head", Wrong::HidesLeaving, left),
+            ("llm-leave-first", Wrong::HidesLeaving, left),
+            ("llm-leave-midway", Wrong::HidesLeaving, left),
+            (
+                "llm-embeddings",
+                server("0.25", "0.26"),
+                "the response arrives with `data[0].embedding[0]` changed to 0.26",
+            ),
+            (
+                "llm-embeddings-base64",
+                client("\"base64\"", "\"float\" "),
+                "the request arrives with `encoding_format` changed",
+            ),
+            (
+                "llm-models",
+                server("\"owned_by\"", "\"owner_by\""),
+                "the response arrives with `data[0].owned_by` dropped, `data[0].owner_by` added",
+            ),
+        ],
+    );
+    check(
+        &ANTHROPIC_CASES,
+        &[
+            (
+                "llm-anthropic-stream",
+                server("event: message_stop", "event: message_stap"),
+                "the names of the events are changed",
+            ),
+            (
+                "llm-anthropic-ping",
+                server("{\"type\":\"ping\"}", "{\"type\":\"pong\"}"),
+                "the ping does not arrive",
+            ),
+            (
+                "llm-anthropic-429",
+                server("rate_limit_error", "rate-limit-error"),
+                "the error arrives with `error.type` changed",
+            ),
+        ],
+    );
+}
+
 /// The upstream on a socket, with no gateway.
 #[test]
 fn the_upstream_keeps_every_rule() {
     let upstream = MessagesUpstream::start().expect("it listens");
     let change = Change::default();
-    let all: [&'static [MessagesCase]; 2] = [&EVENTS_CASES, &WEBSOCKET_CASES];
+    let all: [&'static [MessagesCase]; 4] =
+        [&EVENTS_CASES, &WEBSOCKET_CASES, &OPENAI_CASES, &ANTHROPIC_CASES];
     for cases in all {
         let address = upstream.address();
-        let seen = crate::conformance::observe_messages(cases, &upstream, address, &change, SILENCE);
+        let seen = crate::conformance::observe_messages(cases, &upstream, address, &change, "m", SILENCE);
         let seen = seen.expect("every rule is kept");
         assert_eq!(seen.len(), cases.len());
         assert!(seen.iter().all(|seen| seen.difference.is_none()), "{seen:?}");
@@ -318,8 +440,10 @@ fn the_upstream_keeps_every_rule() {
 
 #[test]
 fn every_rule_names_its_source() {
-    for case in EVENTS_CASES.iter().chain(&WEBSOCKET_CASES) {
-        assert!(case.rule.starts_with("RFC ") || case.rule.starts_with("HTML, section "), "{case:?}");
+    let sources = ["RFC ", "HTML, section ", "OpenAI, ", "Anthropic, "];
+    let all = EVENTS_CASES.iter().chain(&WEBSOCKET_CASES).chain(&OPENAI_CASES).chain(&ANTHROPIC_CASES);
+    for case in all {
+        assert!(sources.iter().any(|source| case.rule.starts_with(source)), "{case:?}");
         assert!(!case.about.is_empty(), "{case:?}");
     }
 }
