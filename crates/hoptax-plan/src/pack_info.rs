@@ -1,6 +1,7 @@
 //! The facts about packs that are needed to check a plan.
 
 use crate::ProxyForm;
+use hoptax_format::llm::Api;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,20 @@ pub enum ClientHttp2 {
     /// With TLS, the port accepts HTTP/1 and HTTP/2. Without TLS, it accepts only HTTP/2 if the load uses it,
     /// and only HTTP/1 otherwise.
     Exclusive,
+}
+
+/// What a gateway needs that passes only requests to language models.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlmGateway {
+    /// The APIs that it passes; at least one.
+    pub apis: Vec<Api>,
+    /// Headers of all requests to it, by name. They replace headers of the same name. Values are templates.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The only model that it passes requests for. Absent if it passes requests for every model.
+    #[serde(default)]
+    pub model: Option<String>,
 }
 
 /// Facts about a pack that are needed to check a plan. The lab reads them from the pack.
@@ -54,6 +69,8 @@ pub struct PackInfo {
     pub grpc: bool,
     /// Whether the gateway passes WebSockets.
     pub websocket: bool,
+    /// What the gateway needs, if it passes only requests to language models.
+    pub llm: Option<LlmGateway>,
 }
 
 /// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot

@@ -37,6 +37,8 @@ const CREDENTIALS_FILE: &str = "hoptax-credentials";
 pub struct Change {
     /// Headers to add.
     pub headers: Vec<(String, String)>,
+    /// Headers that replace those of the same name, also if the plan sets them.
+    pub replacements: Vec<(String, String)>,
     /// Prefix to add to every path.
     pub prefix: String,
     /// Settings of TLS, if requests use TLS.
@@ -241,6 +243,10 @@ impl Change {
                     target.headers.push((name.clone(), value.clone()));
                 }
             }
+            for (name, value) in &self.replacements {
+                target.headers.retain(|(typed, _)| !typed.eq_ignore_ascii_case(name));
+                target.headers.push((name.clone(), value.clone()));
+            }
             // A WebSocket is accepted with another status.
             let is_socket = target.stream.is_some_and(|stream| stream.carrier == Carrier::WebSocket);
             let says_status =
@@ -315,6 +321,18 @@ mod tests {
         let file = directory.path().join("token");
         std::fs::write(&file, token).expect("written");
         (directory, Access { token_file: Some(file), ..Access::default() })
+    }
+
+    #[test]
+    fn replacements_win_over_headers_of_the_plan() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = vec![pair("Authorization", "Bearer typed"), pair("accept", "*/*")];
+        let mut targets = [TargetSpec::only("POST", "/", headers, Vec::new())];
+        let replacements = vec![pair("authorization", "Bearer key"), pair("x-provider", "openai")];
+        let change = Change { replacements: replacements.clone(), ..Change::default() };
+        change.apply_to(&mut targets, &mut BTreeMap::new());
+        assert_eq!(targets[0].headers[0], pair("accept", "*/*"));
+        assert_eq!(targets[0].headers[1..], replacements);
     }
 
     #[test]

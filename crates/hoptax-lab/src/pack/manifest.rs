@@ -6,7 +6,7 @@
 use crate::legs::Legs;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::selector::SelectorKind;
-use hoptax_plan::{ClientHttp2, ProxyForm};
+use hoptax_plan::{ClientHttp2, LlmGateway, ProxyForm};
 use hoptax_record::profile::Callers;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -111,6 +111,10 @@ pub struct Manifest {
     /// Whether the gateway passes each server-sent event as soon as it arrives. Its templates then use `sse`.
     #[serde(default)]
     pub sse: bool,
+    /// What the gateway needs, if it passes only requests to language models. Absent if it passes all
+    /// requests.
+    #[serde(default)]
+    pub llm: Option<LlmGateway>,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
     /// is 401.
     #[serde(default)]

@@ -46,6 +46,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_upstream_http2(pack)?;
     check_grpc(pack, &offered)?;
     check_messages(pack, &offered)?;
+    check_llm(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -202,6 +203,26 @@ fn check_messages(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError
         }
     }
     Ok(())
+}
+
+/// The templates of the headers are checked when the pack is rendered.
+fn check_llm(pack: &Pack) -> Result<(), PackError> {
+    let Some(llm) = &pack.manifest().llm else { return Ok(()) };
+    if llm.apis.is_empty() {
+        let help = "list openai, responses or anthropic".to_owned();
+        return Err(pack.refuse("llm:", "`llm.apis` lists no API".to_owned(), Some(help)));
+    }
+    let is_token = |name: &String| {
+        !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
+    };
+    match llm.headers.keys().find(|name| !is_token(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("`{name}` is not a valid name for a header");
+            let help = "use letters, digits, `-`, `_` and `.`".to_owned();
+            Err(pack.refuse(name, message, Some(help)))
+        }
+    }
 }
 
 fn variants(pack: &Pack) -> Vec<Option<String>> {

@@ -115,6 +115,7 @@ impl PackSet {
             has_metrics: pack.manifest.metrics.is_some(),
             grpc: pack.manifest.grpc,
             websocket: pack.manifest.websocket,
+            llm: pack.manifest.llm.clone(),
         };
         self.iter().map(info).collect()
     }

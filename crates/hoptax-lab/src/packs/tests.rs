@@ -92,6 +92,22 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\nllm: { apis: [] }\n",
+            &["gateway.yaml:8: `llm.apis` lists no API"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nllm: { apis: [openai], headers: { 'a b': c } }\n",
+            &["gateway.yaml:8: `a b` is not a valid name for a header"],
+        ),
+        ("access_log: file\n", "access_log: file\nllm: { apis: [chat] }\n", &["gateway.yaml:8", "chat"]),
+        (
+            "access_log: file\n",
+            "access_log: file\nllm: { apis: [openai], headers: { a: '{{ nothing }}' } }\n",
+            &["nothing"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\ngrpc: true\nunsupported: { grpc: no }\n",
             &["gateway.yaml:9: `grpc` is both supported and listed as unsupported"],
         ),

@@ -438,7 +438,11 @@ impl Attempt<'_> {
             settings: rendered.settings.clone(),
             counters: self.pack.manifest().counters.iter().map(counter).collect(),
             rendered: rendered.digests(),
-            change: Change { access_log: self.access_log(), ..self.change() },
+            change: Change {
+                access_log: self.access_log(),
+                replacements: rendered.llm_headers.clone(),
+                ..self.change()
+            },
             profiling: self.profiling(),
             found_process: None,
         }

@@ -305,6 +305,8 @@ pub struct Rendered {
     pub settings: Vec<Setting>,
     /// Path of the readiness request.
     pub ready_path: String,
+    /// Headers of all requests to a gateway for language models.
+    pub llm_headers: Vec<(String, String)>,
 }
 
 /// One rendered file.
@@ -414,7 +416,11 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
         }
     }
     let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
-    Ok(Rendered { files, start, environment, settings, ready_path })
+    let mut llm_headers = Vec::new();
+    for (name, value) in manifest.llm.iter().flat_map(|llm| &llm.headers) {
+        llm_headers.push((name.clone(), render_inline(pack, value, variables)?));
+    }
+    Ok(Rendered { files, start, environment, settings, ready_path, llm_headers })
 }
 
 /// Renders the environment variables that the gateway gets for passes under a profiler.

@@ -48,6 +48,7 @@ fn context() -> Context {
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),
         has_metrics: name != "haproxy",
+        llm: None,
     };
     Context {
         cpus: 2,

@@ -1,6 +1,8 @@
-//! Tests of gateways that pass no WebSockets or no server-sent events.
+//! Tests of gateways that pass no WebSockets or no server-sent events, or only requests to language models.
 
 use super::*;
+use crate::LlmGateway;
+use hoptax_format::llm::Api;
 
 /// The errors of a plan with this target or upstream, and this gateway.
 fn refusals(keys: &str, gateway: &str) -> String {
@@ -37,4 +39,44 @@ fn a_gateway_must_pass_the_events_of_the_plan() {
     let expected = "`envoy` does not pass server-sent events as they arrive: it buffers";
     assert!(refused.contains(expected), "{refused}");
     assert_eq!(refusals("upstream: { instances: 1 }", "envoy"), "");
+}
+
+#[test]
+fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target() {
+    let mut context = context();
+    let llm = LlmGateway {
+        apis: vec![Api::OpenAi, Api::Responses],
+        headers: BTreeMap::new(),
+        model: Some("small".to_owned()),
+    };
+    for pack in context.known.iter_mut().filter(|pack| pack.name == "envoy") {
+        pack.llm = Some(llm.clone());
+    }
+    let refused = |keys: &str| {
+        let text = format!("{keys}\ngateways: [nginx, envoy]\nload: [{{ loop: closed, connections: 1 }}]\n");
+        parse("plans/x.yaml", &text, &[], &context).map_or_else(|errors| errors.to_string(), |_| String::new())
+    };
+    let asked = |api: &str, model: &str| {
+        refused(&format!("upstream: {{ llm: {{}} }}\ntarget: {{ llm: {{ api: {api}, model: {model} }} }}"))
+    };
+    assert_eq!(asked("openai", "small"), "");
+    for (refused, message, help) in [
+        (
+            refused("upstream: {}"),
+            "`envoy` passes only requests to language models",
+            "remove this gateway, or write `llm` for each target",
+        ),
+        (
+            asked("anthropic", "small"),
+            "`envoy` does not pass requests of the API `anthropic`",
+            "remove this gateway, or use the API openai or responses",
+        ),
+        (
+            asked("responses", "large"),
+            "`envoy` passes no requests for the model `large`",
+            "remove this gateway, or write `model: small`",
+        ),
+    ] {
+        assert!(refused.contains(message) && refused.contains(help), "{refused}");
+    }
 }

@@ -238,6 +238,7 @@ fn described(folder: &std::path::Path) -> PackInfo {
         proxy: std::collections::BTreeMap::new(),
         grpc: member("grpc").is_some(),
         websocket: member("websocket").is_some(),
+        llm: None,
     }
 }
 

@@ -164,6 +164,11 @@ fn features(page: &mut String, pack: &Pack) {
             let _ = writeln!(offered, "- {what}");
         }
     }
+    if let Some(llm) = &manifest.llm {
+        let apis: Vec<String> = llm.apis.iter().map(|api| format!("`{}`", api.name())).collect();
+        let model = llm.model.as_ref().map_or_else(String::new, |model| format!(", model `{model}`"));
+        let _ = writeln!(offered, "- only requests to language models: {}{model}", apis.join(", "));
+    }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");
     }
