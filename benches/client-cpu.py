@@ -24,7 +24,7 @@ import statistics
 import time
 from pathlib import Path
 
-from common import OTHERS, Disturbance, Failed, Record, client, cpu_clock, options, spread, summary, table
+from common import OTHERS, Disturbance, Failed, Record, client, cpu_clock, options, spread, steady, summary, table
 from peers import CLOSED, HOPTAX_TOOL, MULTIPLEXED, Hoptax, present, understood
 from servers import SERVERS
 
@@ -36,22 +36,6 @@ CONNECTIONS = (1, 100, 1000)
 SCHEMES = ("http", "https")
 # If a tool's own count of requests differs from the server's count by more than this share, the results mention it.
 CLAIM = 0.01
-
-
-def steady(samples, connections):
-    """(CPU seconds, requests, seconds) of the steady part, or None if it is shorter than 0.3 s.
-
-    In the steady part, all connections are open and requests flow.
-    """
-    most = max((opened for *_, opened in samples), default=0)
-    connected = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
-    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(connected)]
-    flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
-    if not flowing:
-        return None
-    first, last = connected[flowing[0]], connected[flowing[-1] + 1]
-    seconds, cpu, requests, _ = (b - a for a, b in zip(first, last))
-    return (cpu, requests, seconds) if seconds >= 0.3 and requests and cpu > 0 else None
 
 
 def turn(tool, server, scheme, connections, streams, seconds):
@@ -79,7 +63,8 @@ def turn(tool, server, scheme, connections, streams, seconds):
         requests, opened = claimed + given_up if claimed else 0, connections
     if requests == 0:
         raise Failed("made no requests")
-    stretch = steady(ran.samples, connections)
+    most = max((opened for *_, opened in ran.samples), default=0)
+    stretch = steady(ran.samples, min(connections, 0.9 * most), 0.3)
     cpu, done, lasted = stretch or (ran.cpu, requests, ran.wall)
     return {"tool": tool.name, "per_cpu_second": done / cpu, "cpu_us": cpu / done * 1e6, "rate": done / lasted,
             "steady_s": lasted if stretch else None, "utilisation": cpu / lasted,

@@ -6,6 +6,7 @@ Uses only Python's standard library, so that benchmarks run wherever hoptax does
 import argparse
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import platform
@@ -75,6 +76,36 @@ def stop(process):
 def cpu_clock(pid):
     """CPU seconds of all threads of a process so far, in ns resolution. Uses the clock of clock_getcpuclockid(3)."""
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def family_clock(pid):
+    """CPU seconds so far of a process and of its descendants that have not ended."""
+    parents, family, seconds = {}, [pid], 0
+    # A process may end meanwhile.
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+        with contextlib.suppress(OSError):
+            seconds += cpu_clock(member)
+    return seconds
+
+
+def steady(samples, connections, shortest):
+    """(CPU seconds, work, seconds) of the part in which `connections` are open and work flows.
+
+    None if the part is shorter than `shortest` seconds. A sample is (time, CPU time, work, open connections). Work is a
+    number of requests, messages or tokens.
+    """
+    connected = [sample for sample in samples if sample[3] >= connections]
+    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(connected)]
+    flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
+    if not flowing:
+        return None
+    first, last = connected[flowing[0]], connected[flowing[-1] + 1]
+    seconds, cpu, work, _ = (b - a for a, b in zip(first, last))
+    return (cpu, work, seconds) if seconds >= shortest and work and cpu > 0 else None
 
 
 class Failed(Exception):

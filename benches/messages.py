@@ -17,7 +17,6 @@ client's CPU clock, both read every 50 ms. So the start of a virtual machine is 
 rounds, with the lowest and the highest value.
 """
 
-import itertools
 import json
 import os
 import statistics
@@ -25,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import HOPTAX, Disturbance, Failed, Record, client, cpu_clock, options, spread, summary, table
+from common import HOPTAX, Disturbance, Failed, Record, client, cpu_clock, options, spread, steady, summary, table
 from memory import memory
 from peers import HOPTAX_TOOL, Hoptax, K6, Tool, present, understood
 from runs import buckets, quantile
@@ -123,21 +122,6 @@ def counted(server):
     return (instance.get("websockets") or {}).get("received", 0), instance["open"]
 
 
-def steady(samples, connections):
-    """(CPU seconds, messages, seconds) of the part in which all connections are open and messages flow, or None.
-
-    A sample is (time, CPU time, messages, open connections).
-    """
-    connected = [sample for sample in samples if sample[3] >= 0.99 * connections]
-    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(connected)]
-    flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
-    if not flowing:
-        return None
-    first, last = connected[flowing[0]], connected[flowing[-1] + 1]
-    seconds, cpu, messages, _ = (b - a for a, b in zip(first, last))
-    return (cpu, messages, seconds) if seconds >= 0.5 and messages and cpu > 0 else None
-
-
 def turn(tool, server, connections, seconds, every_ms):
     before = counted(server)[0]
 
@@ -151,7 +135,7 @@ def turn(tool, server, connections, seconds, every_ms):
     deadline = time.monotonic() + 5
     while counted(server)[1] > 0 and time.monotonic() < deadline:
         time.sleep(0.01)
-    part = steady(ran.samples, connections)
+    part = steady(ran.samples, 0.99 * connections, 0.5)
     if part is None:
         most = max((sample[3] for sample in ran.samples), default=0)
         raise Failed(f"held at most {most} connections, or sent too little")

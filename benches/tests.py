@@ -4,8 +4,12 @@
 import gzip
 import importlib
 import json
+import os
 import random
+import subprocess
+import sys
 import tempfile
+import time
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -20,7 +24,7 @@ import goals
 import peers
 import runs
 import variance
-from common import ROOT, spread, summary, table
+from common import ROOT, family_clock, spread, steady, summary, table
 
 client_cpu = importlib.import_module("client-cpu")
 rate_accuracy = importlib.import_module("rate-accuracy")
@@ -36,19 +40,29 @@ class Steady(unittest.TestCase):
         starting = [(0.0, 0.0, 0, 0), (0.1, 0.5, 0, 4)]
         flowing = [(0.2 + index / 10, 0.6 + index / 20, 1_000 * index, 10) for index in range(6)]
         counting = [(0.8, 3.0, 5_000, 10), (0.9, 4.0, 5_000, 10)]
-        cpu, requests, seconds = client_cpu.steady(starting + flowing + counting, 10)
+        cpu, requests, seconds = steady(starting + flowing + counting, 10, 0.3)
         self.assertAlmostEqual(cpu, 0.25)
         self.assertEqual(requests, 5_000)
         self.assertAlmostEqual(seconds, 0.5)
 
-    def test_a_tool_with_fewer_connections_is_measured_with_those(self):
+    def test_the_time_with_fewer_connections_does_not_count(self):
         samples = [(index / 10, index / 20, 100 * index, 500) for index in range(6)]
-        self.assertIsNotNone(client_cpu.steady(samples, 1_000))
+        self.assertIsNotNone(steady(samples, 450, 0.3))
+        self.assertIsNone(steady(samples, 501, 0.3))
 
     def test_no_steady_part_without_traffic_or_in_too_short_a_time(self):
-        self.assertIsNone(client_cpu.steady([], 10))
-        self.assertIsNone(client_cpu.steady([(index / 10, 0.1, 0, 10) for index in range(9)], 10))
-        self.assertIsNone(client_cpu.steady([(index / 10, index, 10 * index, 10) for index in range(3)], 10))
+        self.assertIsNone(steady([], 10, 0.3))
+        self.assertIsNone(steady([(index / 10, 0.1, 0, 10) for index in range(9)], 10, 0.3))
+        self.assertIsNone(steady([(index / 10, index, 10 * index, 10) for index in range(3)], 10, 0.3))
+
+
+class Clock(unittest.TestCase):
+    def test_the_cpu_time_of_children_counts(self):
+        work = "import time; begun = time.process_time()\nwhile time.process_time() < begun + 0.2: pass\nprint(flush=True); input()"
+        with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            child.stdout.readline()
+            self.assertGreater(family_clock(os.getpid()), time.process_time() + 0.2)
+            child.communicate(b"\n")
 
 
 class Points(unittest.TestCase):
