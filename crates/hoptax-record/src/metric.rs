@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = add_other_names)]
 pub enum Metric {
     /// Added response time at the median, µs.
     AddedP50,
@@ -287,6 +288,12 @@ impl Metric {
     /// of them that was measured is the headline. That of tokens is [`Self::AddedFirstMessageP50`].
     pub const HEADLINES_OF_MESSAGES: [Self; 2] = [Self::AddedMessageP50, Self::AddedAgeP50];
 
+    /// Other names of metrics in plans.
+    const OTHER_NAMES: [(&'static str, Self); 2] = [
+        ("added_first_content_p50", Self::AddedFirstMessageP50),
+        ("first_content_p50", Self::FirstMessageP50),
+    ];
+
     /// The metrics of a price, in the order in which reports list them.
     pub const PRICES: [Self; 5] =
         [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
@@ -489,6 +496,15 @@ impl Metric {
     }
 }
 
+/// Adds the other names of metrics to their schema.
+fn add_other_names(schema: &mut schemars::Schema) {
+    let Some(serde_json::Value::Array(names)) = schema.get_mut("oneOf") else { return };
+    for (other, metric) in Metric::OTHER_NAMES {
+        let description = format!("Another name of `{}`.", metric.name());
+        names.push(serde_json::json!({ "const": other, "description": description, "type": "string" }));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -507,10 +523,7 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), Metric::ALL.len());
-        for (other, metric) in [
-            ("added_first_content_p50", Metric::AddedFirstMessageP50),
-            ("first_content_p50", Metric::FirstMessageP50),
-        ] {
+        for (other, metric) in Metric::OTHER_NAMES {
             assert_eq!(serde_json::from_value::<Metric>(other.into()).expect("a metric"), metric);
         }
         for metric in Metric::ALL {
