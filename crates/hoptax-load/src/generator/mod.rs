@@ -196,6 +196,7 @@ fn work(
         let talks = || setup.mix.targets().filter_map(|target| target.stream.as_ref());
         let has_fan_out = talks().any(|stream| stream.spec.fan_out);
         let recorder = recorder.with_messages(talks().next().is_some()).with_reach(has_fan_out);
+        let recorder = recorder.with_tokens(talks().any(|stream| stream.spec.tokens.is_some()));
         let most = shared.spec.moments.map(|most| most.div_ceil(shared.spec.own_workers()));
         let recorder = recorder.with_moments(most);
         let recorder = recorder.with_window_length(shared.spec.window_length());

@@ -1,6 +1,7 @@
 //! Messages of exchanges with streams.
 
 use super::reach::Reach;
+use super::tokens::Tokens;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord, StreamKind, StreamSpec};
@@ -16,6 +17,8 @@ pub(crate) struct Messages {
     headers: Histogram<u64>,
     /// Absent unless the load has a fan-out.
     pub(super) reach: Option<Reach>,
+    /// Absent unless the load has streams of tokens.
+    pub(super) tokens: Option<Box<Tokens>>,
 }
 
 /// A message that has arrived whole.
@@ -48,6 +51,7 @@ impl Messages {
             gap: empty(),
             headers: empty(),
             reach: None,
+            tokens: None,
         }
     }
 
@@ -65,6 +69,9 @@ impl Messages {
         if let Some(theirs) = &other.reach {
             self.reach.get_or_insert_default().add(theirs);
         }
+        if let Some(theirs) = &other.tokens {
+            self.tokens.get_or_insert_with(|| Box::new(Tokens::new())).add(theirs);
+        }
     }
 
     /// The record. `mixed` is true if the load also had requests without streams.
@@ -77,7 +84,8 @@ impl Messages {
             headers: Some(Encoded::new(&self.headers)),
             reach: self.reach.as_ref().map(Reach::record),
         };
-        MessagesRecord { counts: self.counts, histograms, mixed, tokens: None }
+        let tokens = self.tokens.as_deref().map(Tokens::record);
+        MessagesRecord { counts: self.counts, histograms, mixed, tokens }
     }
 
     pub(super) fn sent(&mut self) {

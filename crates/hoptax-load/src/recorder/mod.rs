@@ -13,6 +13,7 @@ mod streams;
 mod tally;
 mod targets;
 mod times;
+mod tokens;
 mod tunnels;
 mod windows;
 
@@ -210,19 +211,31 @@ impl Recorder {
         true
     }
 
-    /// Records that the client has ended an endless stream, because the measured time is over. This counts as
-    /// a complete response within that time, but its response time would say nothing. Returns true if its
-    /// request belongs to the measured time.
-    pub(crate) fn ended_by_client(&mut self, times: Times, response: Response) -> bool {
+    /// Records that the client has ended a stream: an endless one, because the measured time is over, or one
+    /// that it has left on purpose at the time `left`. This counts as a complete response, but its response
+    /// time would say nothing. Returns true if its request belongs to the measured time.
+    pub(crate) fn ended_by_client(&mut self, times: Times, left: Option<u64>, response: Response) -> bool {
         self.tally.lifetime.completed += 1;
-        self.no_longer_in_flight(times, self.end, true);
-        if !self.counts(times.scheduled) {
+        self.no_longer_in_flight(times, left.unwrap_or(self.end), response.status > 0);
+        let counts = self.counts(times.scheduled);
+        if left.map_or(counts, |now| self.counts(now)) {
+            self.tally.completed_in_time += 1;
+            self.tally.bytes.sent += times.length;
+            self.tally.bytes.received += response.bytes;
+            self.tally.bytes.body += response.body;
+        }
+        if let Some(now) = left
+            && let Some(windows) = self.window(now)
+        {
+            windows.running.completed += 1;
+            windows.running.ok += u64::from(response.failed.is_none());
+        }
+        if !counts {
             return false;
         }
-        self.tally.completed_in_time += 1;
-        self.tally.bytes.sent += times.length;
-        self.tally.bytes.received += response.bytes;
-        self.tally.bytes.body += response.body;
+        if let Some(now) = left {
+            self.tally.last_outcome = now;
+        }
         self.tally.counts.ended_by_client += 1;
         self.tally.targets.ended_by_client(times.target, response.failed.is_none());
         self.responded(times.target, response);
@@ -358,6 +371,11 @@ impl Recorder {
         let Some(messages) = &mut self.tally.messages else { return };
         if let Some(sent) = sent {
             messages.first(arrival.now.saturating_sub(sent));
+            if let (true, Some(due), Some(tokens)) =
+                (arrival.spec.tokens.is_some(), due, &mut messages.tokens)
+            {
+                tokens.first_age.saturating_record(arrival.now.saturating_sub(due));
+            }
         }
         if let (true, None, Some(reach)) = (arrival.spec.fan_out, arrival.before, &mut messages.reach) {
             reach.opened();

@@ -2,6 +2,7 @@
 
 use super::error::{TargetError, TargetPart};
 use super::length::refuse_own_length;
+use hoptax_format::llm::{Leave, TokenSpec};
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::spec::TargetSpec;
 
@@ -21,6 +22,9 @@ impl Stream {
         if spec.fan_out && (spec.carrier, spec.kind) != (Carrier::WebSocket, StreamKind::ServerStream) {
             let message = "only WebSockets on which the server sends a stream have a fan-out";
             return fault(target, TargetPart::Body, message, "leave out `fan_out`");
+        }
+        if let Some(tokens) = spec.tokens {
+            of_tokens(target, spec, tokens)?;
         }
         match spec.carrier {
             Carrier::Grpc => of_call(target, spec)?,
@@ -81,6 +85,20 @@ fn of_events(target: &TargetSpec, spec: StreamSpec) -> Result<(), TargetError> {
     Ok(())
 }
 
+fn of_tokens(target: &TargetSpec, spec: StreamSpec, tokens: TokenSpec) -> Result<(), TargetError> {
+    let fault = |message, help| fault(target, TargetPart::Body, message, help);
+    if (spec.carrier, spec.kind) != (Carrier::Events, StreamKind::ServerStream) {
+        return fault("only server-sent events have tokens", "leave out `tokens`");
+    }
+    if spec.is_endless() {
+        return fault("a stream of tokens cannot be endless", "give a number of messages");
+    }
+    if tokens.leave == Some(Leave::AfterTokens(0)) {
+        return fault("a client cannot leave after 0 tokens", "give at least 1 token, or a time");
+    }
+    Ok(())
+}
+
 fn of_web_socket(target: &TargetSpec, spec: StreamSpec) -> Result<(), TargetError> {
     let fault = |part, message, help| fault(target, part, message, help);
     if target.grpc {
@@ -107,7 +125,10 @@ fn of_web_socket(target: &TargetSpec, spec: StreamSpec) -> Result<(), TargetErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::llm::Api;
     use hoptax_format::spec::Chunked;
+
+    const TOKENS: TokenSpec = TokenSpec { api: Api::OpenAi, usage: false, leave: None };
 
     fn target(carrier: Carrier) -> TargetSpec {
         let stream = StreamSpec { carrier, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 0) };
@@ -152,7 +173,7 @@ mod tests {
     #[test]
     fn impossible_streams_are_refused() {
         type Change = fn(&mut TargetSpec, &mut StreamSpec);
-        let cases: [(Carrier, Change, &str); 11] = [
+        let cases: [(Carrier, Change, &str); 14] = [
             (Carrier::Grpc, |target, _| target.grpc = false, "only gRPC calls have streams"),
             (Carrier::Grpc, |_, stream| stream.messages = ENDLESS, "cannot be endless"),
             (Carrier::Grpc, |_, stream| stream.messages = UNKNOWN, "a stream has no message"),
@@ -160,6 +181,19 @@ mod tests {
             (Carrier::Events, |target, _| target.grpc = true, "has no server-sent events"),
             (Carrier::Events, |_, stream| stream.kind = StreamKind::BothWays, "only the server sends events"),
             (Carrier::Events, |target, _| target.method = "HEAD".into(), "responses to HEAD have no events"),
+            (Carrier::Grpc, |_, stream| stream.tokens = Some(TOKENS), "only server-sent events have tokens"),
+            (
+                Carrier::Events,
+                |_, stream| (stream.tokens, stream.messages) = (Some(TOKENS), ENDLESS),
+                "cannot be endless",
+            ),
+            (
+                Carrier::Events,
+                |_, stream| {
+                    stream.tokens = Some(TokenSpec { leave: Some(Leave::AfterTokens(0)), ..TOKENS });
+                },
+                "cannot leave after 0 tokens",
+            ),
             (Carrier::WebSocket, |target, _| target.method = "POST".into(), "a WebSocket uses GET"),
             (
                 Carrier::WebSocket,

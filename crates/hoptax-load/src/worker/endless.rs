@@ -73,7 +73,7 @@ impl<C: Codec> Worker<'_, C> {
         let Some(times) = exchange.request.take() else { return };
         let response = exchange.answer.response(self.setup.mix.target(times.target));
         self.active -= 1;
-        let counts = self.recorder.ended_by_client(times, response);
+        let counts = self.recorder.ended_by_client(times, None, response);
         let connection = &mut self.connections[connection.index()];
         connection.failures = 0;
         connection.answered += u32::from(counts);
@@ -81,7 +81,13 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Ends the stream of an exchange: with HTTP/1, its connection. `is_closed` is as in
     /// [`Self::complete_endless`].
-    fn close_endless<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64, is_closed: bool) {
+    pub(super) fn close_endless<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        id: ExchangeId,
+        now: u64,
+        is_closed: bool,
+    ) {
         // The response may not have begun, so the time limit for its first byte ends too.
         self.timeouts.failed(id);
         let connection = self.connection_of(id);

@@ -38,6 +38,12 @@ impl EventReader {
 
     /// Reads up to the end of the next event or comment. Returns the number of bytes that were used too.
     pub(super) fn advance(&mut self, data: &[u8]) -> (usize, Read) {
+        self.advance_with(data, |_| {})
+    }
+
+    /// Like [`Self::advance`]. Passes each part of the data of events to `pass`, with a line feed before each
+    /// line.
+    pub(super) fn advance_with(&mut self, data: &[u8], mut pass: impl FnMut(&[u8])) -> (usize, Read) {
         let mut at = 0;
         loop {
             let rest = &data[at..];
@@ -48,7 +54,9 @@ impl EventReader {
                 Step::Data { data: part, begins } => {
                     if begins {
                         self.text.end();
+                        pass(b"\n");
                     }
+                    pass(&rest[part.clone()]);
                     let stamps = &mut self.stamps;
                     self.text.read(&rest[part], |stamp| {
                         if stamps.len() < MOST_STAMPS {

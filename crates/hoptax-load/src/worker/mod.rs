@@ -558,7 +558,9 @@ impl<'a, C: Codec> Worker<'a, C> {
     ) {
         self.timeouts.completed(id);
         self.pace.proved();
+        let mut fault = None;
         if self.messages.is_some() {
+            fault = self.token_fault(id);
             self.end_talk(id, now);
         }
         let connection_id = self.connection_of(id);
@@ -574,8 +576,11 @@ impl<'a, C: Codec> Worker<'a, C> {
         let connection = &mut self.connections[connection_id.index()];
         connection.failures = 0;
         self.active -= 1;
-        connection.answered += u32::from(self.recorder.completed(times, now, response));
-        if self.setup.stamps {
+        match fault {
+            None => connection.answered += u32::from(self.recorder.completed(times, now, response)),
+            Some((cause, text)) => self.recorder.failed(times, now, cause, text),
+        }
+        if self.setup.stamps && fault.is_none() {
             self.recorder.stamped(times, now, exchange.answer.stamped);
         }
         // A connection that was a WebSocket carries no other request, and nobody announces this.
@@ -609,6 +614,7 @@ mod streams;
 mod talks;
 mod tls;
 mod tls_shared;
+mod tokens;
 mod tunnel;
 mod uploads;
 mod websocket;

@@ -52,7 +52,7 @@ impl<C: Codec> Worker<'_, C> {
             self.recorder.sent(scheduled, now, reused);
         }
         if target.stream.is_some() && target.handshake.is_none() {
-            self.sent_talk(id, scheduled);
+            self.sent_talk(id, now, scheduled);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Server-sent events: the messages of responses whose body is an event stream.
 //!
 //! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps. Other
-//! servers than ours put no stamps into events, so these are counted, but nothing else is known of them.
+//! servers than ours put no stamps into events, so these are counted, but nothing else is known of them. In a
+//! stream of tokens, an event without content is no message.
 
 use super::Worker;
 use super::event_reader::Read;
 use super::talks::Talk;
+use super::tokens::TokenEvent;
 use crate::codec::Codec;
 use crate::exchange::ExchangeId;
 
@@ -16,15 +18,32 @@ impl<C: Codec> Worker<'_, C> {
         let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
         let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
         let (spec, read) = (stream.spec, messages.reads);
-        let Talk { events, received, .. } = &mut messages.talks[id.index()];
+        let talk = &mut messages.talks[id.index()];
+        let Talk { events, received, tokens, .. } = talk;
         if events.is_encoded {
             // There can be events in it, so the time limit begins again.
             return self.timeouts.heard(id, now);
         }
+        let mut tokens = tokens.as_deref_mut().filter(|_| spec.tokens.is_some());
         let (had_message, mut has_heard) = (received.latest.is_some(), false);
         loop {
-            let (consumed, step) = events.advance(data);
+            let (consumed, step) = match &mut tokens {
+                None => events.advance(data),
+                Some(tokens) => events.advance_with(data, |part| tokens.scan.read(part)),
+            };
             data = &data[consumed..];
+            if step == Read::Event
+                && let Some(tokens) = &mut tokens
+            {
+                let TokenEvent { is_first, has_content } = tokens.event_ends(!events.stamps.is_empty());
+                self.recorder.token_event(times, now, is_first, has_content);
+                if !has_content {
+                    events.stamps.clear();
+                    has_heard = true;
+                    continue;
+                }
+                tokens.first.get_or_insert(now);
+            }
             match step {
                 Read::More => break,
                 Read::Comment => self.recorder.comment_arrived(now),
@@ -43,6 +62,14 @@ impl<C: Codec> Worker<'_, C> {
             has_heard = true;
         }
         let is_first = !had_message && received.latest.is_some();
+        if let Some(tokens) = spec.tokens
+            && talk.due.is_none()
+            && talk.has_enough(tokens)
+        {
+            // The bytes of this read are in use, so the client leaves at the next turn.
+            talk.due = Some(now.saturating_add(1));
+            messages.queue(id, now, None);
+        }
         if has_heard {
             self.timeouts.heard(id, now);
         }

@@ -15,7 +15,9 @@ use crate::exchange::{Exchange, ExchangeId};
 use crate::recorder::Response;
 use crate::stream_head::StreamHead;
 use hoptax_format::grpc::Status;
+use hoptax_format::llm::{Leave, TokenCounts};
 use hoptax_format::messages::{Carrier, Stamp, StreamKind};
+use hoptax_format::record::Cause;
 use hoptax_wire::grpc::Step;
 
 impl<C: Codec> Worker<'_, C> {
@@ -28,18 +30,26 @@ impl<C: Codec> Worker<'_, C> {
 
     /// Called when a request was sent that is the client's only message, which was due at `scheduled`: a
     /// request for events, or with HTTP/1, a gRPC-Web call with a stream.
-    pub(super) fn sent_talk(&mut self, id: ExchangeId, scheduled: u64) {
+    pub(super) fn sent_talk(&mut self, id: ExchangeId, now: u64, scheduled: u64) {
+        let leave = self.token_spec(id).and_then(|tokens| tokens.leave);
         let Some(messages) = &mut self.messages else { return };
-        messages.talks[id.index()].begin(1, None);
+        let leaves_at = match leave {
+            Some(Leave::AfterNs(ns)) => Some(now.saturating_add(ns.max(1))),
+            Some(Leave::AfterTokens(_)) | None => None,
+        };
+        messages.talks[id.index()].begin(1, leaves_at);
+        messages.queue(id, now, None);
         self.recorder.message_sent(scheduled);
     }
 
-    /// Sends all messages that are due at `now`.
+    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now.
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
             let exchange = &self.exchanges[id.index()];
             if exchange.in_flight && self.is_socket(id) {
                 self.send_due_frames(io, id, now);
+            } else if exchange.in_flight && self.token_spec(id).is_some() {
+                self.leave(io, id, now);
             } else if exchange.in_flight && exchange.stream.id != 0 {
                 let present = self.is_present(id);
                 self.talk(id, now, present);
@@ -188,10 +198,11 @@ impl<C: Codec> Worker<'_, C> {
         let target = self.setup.mix.target(times.target);
         let Some(stream) = &target.stream else { return false };
         let talk = &mut messages.talks[id.index()];
+        let fault = talk.token_fault(stream.spec, exchange.answer.status).map(|fault| fault.0);
         // A call that failed loses no messages: its status says that they do not come.
         let is_success = match stream.spec.carrier {
             Carrier::Grpc => exchange.answer.call(target).status == Status::Ok,
-            Carrier::Events if talk.events.is_encoded => false,
+            Carrier::Events if talk.events.is_encoded || fault.is_some() => false,
             // A check can ask for a refusal, which has no messages.
             Carrier::WebSocket if !self.sockets.as_ref().is_some_and(|all| all.is_accepted(id)) => false,
             Carrier::Events | Carrier::WebSocket => exchange.answer.response(target).failed.is_none(),
@@ -215,6 +226,10 @@ impl<C: Codec> Worker<'_, C> {
             let unnumbered = if numbers { received.unnumbered } else { 0 };
             self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
         }
+        if let Some((counts, per_token)) = talk.take_tokens(stream.spec) {
+            let unended = u64::from(fault == Some(Cause::StreamUnended));
+            self.recorder.tokens_ended(times.scheduled, (TokenCounts { unended, ..counts }, per_token));
+        }
         if talk.leave_fan_out(stream.spec) {
             self.recorder.fan_out_ended();
         }
@@ -229,9 +244,12 @@ impl<C: Codec> Worker<'_, C> {
     pub(super) fn drop_talk(&mut self, id: ExchangeId) {
         let request = self.exchanges[id.index()].request;
         let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
-        if let Some(stream) = &self.setup.mix.target(times.target).stream
-            && messages.talks[id.index()].leave_fan_out(stream.spec)
-        {
+        let Some(stream) = &self.setup.mix.target(times.target).stream else { return };
+        let talk = &mut messages.talks[id.index()];
+        if let Some(seen) = talk.take_tokens(stream.spec) {
+            self.recorder.tokens_ended(times.scheduled, seen);
+        }
+        if talk.leave_fan_out(stream.spec) {
             self.recorder.fan_out_ended();
         }
     }

@@ -118,7 +118,7 @@ impl<C: Codec> Worker<'_, C> {
         if has_talk && target.handshake.is_none() {
             self.begin_talk(id, now);
         } else if has_stream && !has_talk {
-            self.sent_talk(id, scheduled);
+            self.sent_talk(id, now, scheduled);
         }
     }
 
@@ -484,6 +484,7 @@ impl<C: Codec> Worker<'_, C> {
         self.pace.proved();
         let connection_id = self.connection_of(id);
         let stream = self.exchanges[id.index()].stream.id;
+        let fault = self.token_fault(id);
         let has_rest = self.end_talk(id, now) | self.exchanges[id.index()].stream.rest.is_some();
         let is_overtaken = codec_of(&mut self.connections, connection_id, present)
             .is_some_and(|codec| codec.completed(stream));
@@ -498,11 +499,17 @@ impl<C: Codec> Worker<'_, C> {
         let response = exchange.answer.response(self.setup.mix.target(times.target));
         let stamped = exchange.answer.stamped;
         self.active -= 1;
-        let counts = self.recorder.completed(times, now, response);
+        let counts = match fault {
+            None => self.recorder.completed(times, now, response),
+            Some((cause, text)) => {
+                self.recorder.failed(times, now, cause, text);
+                false
+            }
+        };
         if counts && is_overtaken {
             self.recorder.overtaken();
         }
-        if self.setup.stamps {
+        if self.setup.stamps && fault.is_none() {
             self.recorder.stamped(times, now, stamped);
         }
         let connection = &mut self.connections[connection_id.index()];

@@ -1,6 +1,7 @@
 //! The streams of messages of a worker's exchanges: when the next message is due, and what has arrived.
 
 use super::event_reader::EventReader;
+use super::tokens::Tokens;
 use crate::exchange::ExchangeId;
 use crate::recorder::Arrival;
 use crate::target::{Mix, Stream};
@@ -33,11 +34,14 @@ pub(super) struct Talk {
     pub(super) sent: u32,
     /// The part of a message that waits for a flow-control window.
     pub(super) rest: Vec<u8>,
-    /// When the next message is due. Absent if that is not known yet, or if there is none.
+    /// When the next message is due. Absent if that is not known yet, or if there is none. Of a stream of
+    /// tokens: when the client leaves.
     pub(super) due: Option<u64>,
     pub(super) received: Received,
     /// Reads server-sent events.
     pub(super) events: EventReader,
+    /// Absent if no target has streams of tokens.
+    pub(super) tokens: Option<Box<Tokens>>,
 }
 
 /// The messages of the server.
@@ -160,8 +164,11 @@ impl Messages {
     /// Room for the streams of `exchanges` exchanges. `None` if no target has streams.
     pub(super) fn new(mix: &Mix<'_>, exchanges: u32) -> Option<Box<Self>> {
         let frames: Vec<Vec<u8>> = mix.targets().map(|target| frame_of(target.stream.as_ref())).collect();
-        mix.targets().any(|target| target.stream.is_some()).then(|| {
-            let talks = (0..exchanges).map(|_| Talk::default()).collect();
+        let streams = || mix.targets().filter_map(|target| target.stream.as_ref());
+        let has_tokens = streams().any(|stream| stream.spec.tokens.is_some());
+        streams().next().is_some().then(|| {
+            let talk = || Talk { tokens: has_tokens.then(Box::default), ..Talk::default() };
+            let talks = (0..exchanges).map(|_| talk()).collect();
             let due = BinaryHeap::with_capacity(2 * exchanges as usize);
             Box::new(Self { talks, due, frames, reads: 0 })
         })
@@ -217,6 +224,9 @@ impl Talk {
     pub(super) fn begin(&mut self, sent: u32, due: Option<u64>) {
         self.rest.clear();
         self.events.begin();
+        if let Some(tokens) = &mut self.tokens {
+            **tokens = Tokens::default();
+        }
         (self.sent, self.due, self.received) = (sent, due, Received::default());
     }
 

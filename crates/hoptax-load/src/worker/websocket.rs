@@ -470,6 +470,8 @@ impl<C: Codec> Worker<'_, C> {
         let talk = &messages.talks[id.index()];
         let is_answered = talk.received.different() >= u64::from(talk.sent);
         let is_our_turn = stream.spec.kind == StreamKind::ClientStream || is_answered;
+        // A client that will leave a stream of tokens waits for the server.
+        let is_our_turn = is_our_turn && stream.spec.tokens.is_none();
         exchange.in_flight && is_our_turn && talk.due.is_some() && talk.rest.is_empty()
     }
 }

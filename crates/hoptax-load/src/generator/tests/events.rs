@@ -11,16 +11,16 @@ use hoptax_format::messages::{
 use hoptax_wire::http2::{self, Block, Code, Config, Sections, Step, response_fields};
 
 const MESSAGES: u64 = 10;
-const HEAD: Fields = &[("content-type", "text/event-stream")];
+pub(super) const HEAD: Fields = &[("content-type", "text/event-stream")];
 /// The head of a response over HTTP/1.1 whose body is in chunks.
-const CHUNKED: &[u8] =
+pub(super) const CHUNKED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 /// The head of such a response whose body is compressed.
 const ENCODED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: \
                          gzip\r\ntransfer-encoding: chunked\r\n\r\n";
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-fn stamp(number: u64, due: u64) -> String {
+pub(super) fn stamp(number: u64, due: u64) -> String {
     let mut text = [0; Stamp::TEXT_LENGTH];
     Stamp { number, due }.write_text(&mut text);
     String::from_utf8(text.to_vec()).expect("ASCII")
@@ -69,16 +69,16 @@ fn over_http1(server: &Server, target: TargetSpec) -> LoadSpec {
     LoadSpec { targets: vec![target], connections: 3, ..spec(&[server.address]) }
 }
 
-fn messages(record: &LoadRecord) -> &MessagesRecord {
+pub(super) fn messages(record: &LoadRecord) -> &MessagesRecord {
     record.messages.as_ref().expect("a load with streams records them")
 }
 
-fn length(encoded: &Encoded) -> u64 {
+pub(super) fn length(encoded: &Encoded) -> u64 {
     encoded.decode().expect("our own").len()
 }
 
 /// A server of HTTP/1.1 that runs `send` for each request until it returns false.
-fn sending(send: impl Fn(&mut TcpStream) -> bool + Clone + Send + 'static) -> Server {
+pub(super) fn sending(send: impl Fn(&mut TcpStream) -> bool + Clone + Send + 'static) -> Server {
     Server::new(move |mut socket, requests| {
         while request(&mut socket) {
             requests.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,276 @@
+//! Streams of tokens over HTTP/1.1 and HTTP/2, and clients that leave them.
+
+use super::events::{CHUNKED, HEAD, LAST_CHUNK, length, messages, sending, stamp};
+use super::grpc::{CALLS, Reply, replying};
+use super::grpc_web::{answering, chunked};
+use super::http2::{Peer, multiplexed, server};
+use super::*;
+use hoptax_format::clock;
+use hoptax_format::llm::{Api, Leave, TokenCounts, TokenSpec, TokensRecord};
+use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
+use hoptax_wire::http2::{Block, Config, response_fields};
+
+const TOKENS: u64 = 5;
+/// Number of requests of a load whose client leaves.
+const FEW: u64 = 20;
+const STREAMS: u32 = 2;
+const ROLE: &str = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":7}}\n\n";
+const FAILED: &str = "data: {\"error\":{\"message\":\"busy\"}}\n\n";
+const END: &str = "data: [DONE]\n\n";
+
+fn token(text: &str) -> String {
+    format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+}
+
+/// Tokens with these numbers.
+fn tokens(numbers: impl IntoIterator<Item = u64>) -> String {
+    numbers.into_iter().map(|number| token(&stamp(number, number))).collect()
+}
+
+fn chunk(text: &str) -> Vec<u8> {
+    format!("{:x}\r\n{text}\r\n", text.len()).into_bytes()
+}
+
+fn target(leave: Option<Leave>) -> TargetSpec {
+    let headers = vec![("host".to_owned(), "test".to_owned())];
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave });
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, TOKENS as u32, 0);
+    let stream = Some(StreamSpec { carrier: Carrier::Events, tokens, ..stream });
+    TargetSpec { stream, ..TargetSpec::only("GET", "/v1/chat/completions", headers, Vec::new()) }
+}
+
+/// Loads of both HTTP versions, each with a server that sends this reply.
+fn loads(reply: &Reply, leave: Option<Leave>) -> [(Server, LoadSpec); 2] {
+    let (http1, http2) = (answering(chunked(reply), true), replying(reply.clone()));
+    let targets = vec![TargetSpec { method: "POST".into(), body: b"hello".to_vec(), ..target(leave) }];
+    let over_http1 = LoadSpec { targets: targets.clone(), connections: 2, ..spec(&[http1.address]) };
+    let over_http2 = LoadSpec { targets, ..multiplexed(&http2, 2, 4) };
+    [(http1, until_done(CALLS, over_http1)), (http2, until_done(CALLS, over_http2))]
+}
+
+/// As [`loads`], with servers that send a part of a body, and then nothing until the client leaves. Without a
+/// part, they do not even send a head. Over HTTP/2, they refuse more streams than the client has.
+fn stalled(part: Option<&str>, leave: Leave) -> [(Server, LoadSpec); 2] {
+    let bytes = part.map_or(Vec::new(), |part| [CHUNKED, &chunk(part)].concat());
+    let http1 = sending(move |socket| socket.write_all(&bytes).is_ok());
+    let part = part.map(str::to_owned);
+    let http2 = server(Config { streams: STREAMS, ..Config::default() }, move |peer, stream| {
+        if let Some(part) = &part {
+            let Peer { wire, out, .. } = peer;
+            let fields = response_fields(200, HEAD.iter().copied(), None).expect("valid");
+            wire.send_head(stream, &Block::plain(&fields), &[], false, out);
+            wire.send_data(stream, part.as_bytes(), false, out);
+        }
+        true
+    });
+    let targets = vec![target(Some(leave))];
+    let over_http1 = LoadSpec { targets: targets.clone(), connections: 2, ..spec(&[http1.address]) };
+    let over_http2 = LoadSpec { targets, ..multiplexed(&http2, 1, STREAMS) };
+    [(http1, until_done(FEW, over_http1)), (http2, until_done(FEW, over_http2))]
+}
+
+fn recorded(record: &LoadRecord) -> &TokensRecord {
+    messages(record).tokens.as_ref().expect("a load with streams of tokens records them")
+}
+
+/// What several streams have, if each has these counts.
+fn times(streams: u64, each: &TokenCounts) -> TokenCounts {
+    let mut all = TokenCounts::default();
+    (0..streams).for_each(|_| all.add(each));
+    all
+}
+
+#[test]
+fn tokens_are_the_events_with_content() {
+    let none = TokenCounts::default();
+    let ended = TokenCounts { ended: 1, ..none };
+    let all = tokens(0..TOKENS);
+    let two_in_one = token(&format!("{} {}", stamp(3, 3), stamp(4, 4)));
+    for (name, body, (received, lost), cause, expected) in [
+        (
+            "with stamps",
+            [ROLE, &all, USAGE, END].concat(),
+            (TOKENS, 0),
+            None,
+            TokenCounts { other_events: 3, usage: 1, usage_tokens: 7, ..ended },
+        ),
+        (
+            "without stamps",
+            [ROLE, &token("hi").repeat(TOKENS as usize), END].concat(),
+            (TOKENS, 0),
+            None,
+            TokenCounts { other_events: 2, ..ended },
+        ),
+        (
+            "two tokens in one event",
+            [tokens(0..3), two_in_one, END.to_owned()].concat(),
+            (TOKENS, 0),
+            None,
+            TokenCounts { other_events: 1, ..ended },
+        ),
+        (
+            "a false end",
+            [tokens(0..3).as_str(), END].concat(),
+            (3, TOKENS - 3),
+            None,
+            TokenCounts { other_events: 1, ..ended },
+        ),
+        (
+            "without its end",
+            [ROLE, &all].concat(),
+            (TOKENS, 0),
+            Some(Cause::StreamUnended),
+            TokenCounts { unended: 1, other_events: 1, ..none },
+        ),
+        (
+            "an error event",
+            [tokens(0..2).as_str(), FAILED].concat(),
+            (2, 0),
+            Some(Cause::StreamError),
+            TokenCounts { errors: 1, other_events: 1, ..none },
+        ),
+        (
+            "no events",
+            "{}".to_owned(),
+            (0, 0),
+            Some(Cause::StreamUnended),
+            TokenCounts { unended: 1, ..none },
+        ),
+    ] {
+        let split: Vec<&[u8]> = body.as_bytes().chunks(7).collect();
+        let long = Leave::AfterNs(10 * SECOND);
+        for (data, leave) in [(&[body.as_bytes()][..], None), (split.as_slice(), Some(long))] {
+            for (_server, spec) in loads(&Reply::new(200, HEAD, data, &[]), leave) {
+                let record = load(&spec);
+                let (name, counts) = (format!("{name}, {:?}, {leave:?}", spec.http), &record.counts);
+                let causes: BTreeMap<Cause, u64> = cause.into_iter().map(|cause| (cause, CALLS)).collect();
+                assert_eq!(counts.causes, causes, "{name}");
+                assert_eq!(counts.ok, if cause.is_none() { CALLS } else { 0 }, "{name}");
+                assert_eq!((counts.ended_by_client, record.lifetime.opened), (0, 2), "{name}");
+                let found = messages(&record).counts;
+                assert_eq!((found.received, found.lost), (CALLS * received, CALLS * lost), "{name}");
+                assert_eq!((found.repeated, found.unnumbered), (0, 0), "{name}");
+                let TokensRecord { counts, histograms } = recorded(&record);
+                assert_eq!(*counts, times(CALLS, &expected), "{name}");
+                let has_events = received > 0 || expected.other_events > 0;
+                assert_eq!(length(&histograms.first_event), if has_events { CALLS } else { 0 }, "{name}");
+                assert_eq!(length(&histograms.per_token), if received > 1 { CALLS } else { 0 }, "{name}");
+                assert_eq!(length(&histograms.first_age), 0, "{name}: the clock is another one");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_response_with_an_error_status_is_no_stream() {
+    for (_server, spec) in loads(&Reply::new(429, &[], &[b"{\"error\":{}}"], &[]), None) {
+        let record = load(&spec);
+        let counts = &record.counts;
+        assert_eq!((counts.completed, counts.ok, counts.causes.len()), (CALLS, 0, 0), "{counts:?}");
+        assert_eq!(recorded(&record).counts, TokenCounts::default());
+        assert_eq!(messages(&record).counts.lost, 0);
+    }
+}
+
+#[test]
+fn other_streams_have_no_tokens() {
+    let stream = target(None).stream.map(|stream| StreamSpec { tokens: None, ..stream });
+    let body = [ROLE, END].concat();
+    for (_server, mut spec) in loads(&Reply::new(200, HEAD, &[body.as_bytes()], &[]), None) {
+        spec.targets[0].stream = stream;
+        let record = load(&spec);
+        assert_eq!(messages(&record).tokens, None);
+        assert_eq!((record.counts.ok, messages(&record).counts.received), (CALLS, 2 * CALLS));
+    }
+}
+
+#[test]
+fn a_client_leaves_before_and_within_a_response() {
+    let soon = Leave::AfterNs(10 * MILLISECOND);
+    let (midway, gap) = ([ROLE, &tokens(0..2)].concat(), tokens([0, 2]));
+    for (name, part, leave, (received, lost), other_events) in [
+        ("before the head", None, soon, (0, 0), 0),
+        ("before the first content", Some(ROLE), soon, (0, 0), 1),
+        ("midway", Some(midway.as_str()), soon, (2, 0), 1),
+        ("after a gap", Some(gap.as_str()), soon, (2, 1), 0),
+        ("after tokens", Some(midway.as_str()), Leave::AfterTokens(2), (2, 0), 1),
+    ] {
+        for (_server, spec) in stalled(part, leave) {
+            retry_if_disturbed(|| {
+                let record = load(&spec);
+                let (name, counts) = (format!("{name}, {:?}", spec.http), &record.counts);
+                assert_eq!((counts.ok, counts.ended_by_client), (FEW, FEW), "{name}: {counts:?}");
+                assert_eq!(counts.retried, 0, "{name}: {counts:?}");
+                let status = if part.is_some() { 200 } else { 0 };
+                assert_eq!(counts.status, BTreeMap::from([(status, FEW)]), "{name}");
+                let found = messages(&record).counts;
+                assert_eq!((found.received, found.lost), (FEW * received, FEW * lost), "{name}");
+                let TokensRecord { counts, histograms } = recorded(&record);
+                let expected = TokenCounts { left: 1, other_events, ..TokenCounts::default() };
+                assert_eq!(*counts, times(FEW, &expected), "{name}");
+                assert_eq!(length(&histograms.per_token), if received > 1 { FEW } else { 0 }, "{name}");
+                if spec.http == HttpVersion::Http2 {
+                    assert_eq!(record.lifetime.opened, 1, "{name}: the streams are reset");
+                } else {
+                    assert!(record.lifetime.opened >= FEW, "{name}: the connections are closed");
+                }
+                // Two clients wait 10 ms for each of 10 responses. After failures, they would wait longer.
+                let took = record.measured_ns;
+                seen(took < 300 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))
+            });
+        }
+    }
+}
+
+#[test]
+fn a_connection_with_many_resets_is_followed_by_another_one() {
+    let [_, (_server, spec)] = stalled(Some(&tokens([0])), Leave::AfterTokens(1));
+    let record = load(&until_done(6 * FEW, spec));
+    let counts = &record.counts;
+    assert_eq!((counts.ok, counts.ended_by_client), (6 * FEW, 6 * FEW), "{counts:?}");
+    // Each connection resets about 50 streams.
+    assert!((3..=6).contains(&record.lifetime.opened), "{} connections", record.lifetime.opened);
+}
+
+#[test]
+fn a_client_that_will_leave_still_has_a_time_limit() {
+    for (_server, spec) in stalled(Some(&tokens([0])), Leave::AfterNs(60 * SECOND)) {
+        let timeouts = Timeouts::all(200 * MILLISECOND);
+        let record = load(&until_done(4, LoadSpec { timeouts, ..spec }));
+        let counts = &record.counts;
+        assert_eq!(counts.causes, BTreeMap::from([(Cause::ReadTimeout, 4)]), "{counts:?}");
+        assert_eq!(recorded(&record).counts, TokenCounts::default());
+    }
+}
+
+#[test]
+fn the_first_event_comes_before_the_first_token_which_has_an_age() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let server = sending(|socket| {
+        let mut sent = socket.write_all(&[CHUNKED, &chunk(ROLE)].concat());
+        for number in 0..3 {
+            thread::sleep(PAUSE);
+            sent = sent.and_then(|()| socket.write_all(&chunk(&token(&stamp(number, clock::now())))));
+        }
+        sent.and_then(|()| socket.write_all(&[chunk(END).as_slice(), LAST_CHUNK].concat())).is_ok()
+    });
+    let mut target = target(None);
+    let stream = target.stream.as_mut().expect("set");
+    (stream.same_clock, stream.messages) = (true, 3);
+    let spec = LoadSpec { targets: vec![target], connections: 2, ..spec(&[server.address]) };
+    let spec = until_done(6, spec);
+    retry_if_disturbed(|| {
+        let record = load(&spec);
+        assert_eq!((record.counts.ok, messages(&record).counts.lost), (6, 0), "{:?}", record.counts);
+        let TokensRecord { counts, histograms } = recorded(&record);
+        assert_eq!((counts.ended, counts.other_events), (6, 12), "{counts:?}");
+        assert_eq!((length(&histograms.first_age), length(&messages(&record).histograms.age)), (6, 18));
+        let pause = PAUSE.as_nanos() as u64;
+        let (event, age) = (quantile(&histograms.first_event, 0.5), quantile(&histograms.first_age, 0.5));
+        seen(event < pause / 2 && age < pause / 2, || format!("event {event}, age {age}"))?;
+        let token = quantile(&messages(&record).histograms.first_message, 0.5);
+        let each = quantile(&histograms.per_token, 0.5);
+        seen(token >= pause * 9 / 10 && each >= pause * 9 / 10, || format!("token {token}, each {each}"))
+    });
+}

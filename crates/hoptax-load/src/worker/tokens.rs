@@ -1,0 +1,246 @@
+//! Streams of tokens: the events of language models.
+//!
+//! An event with content is a message. Others begin or end the stream, or say how many tokens it has. A
+//! response is a success if it is whole, announces its end, and has no error event. A client that leaves
+//! before the end is not interested in the rest.
+
+use super::Worker;
+use super::streams::codec_of;
+use super::talks::Talk;
+use crate::codec::Codec;
+use crate::event_loop::EventLoop;
+use crate::exchange::ExchangeId;
+use hoptax_format::llm::{Leave, TokenCounts, TokenSpec};
+use hoptax_format::messages::StreamSpec;
+use hoptax_format::record::Cause;
+use hoptax_wire::http2::Code;
+use hoptax_wire::llm::{Scan, Scanned};
+
+const UNENDED: &str = "the stream of tokens did not announce its end";
+const ERROR: &str = "the server sent an error event within the stream of tokens";
+
+/// What the events of a response have said so far.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    pub(super) scan: Scan,
+    /// True once an event has arrived.
+    has_begun: bool,
+    /// When the first token arrived.
+    pub(super) first: Option<u64>,
+    has_ended: bool,
+    has_error: bool,
+    usage: Option<u64>,
+}
+
+/// An event of a stream of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TokenEvent {
+    pub(super) is_first: bool,
+    /// True if it is a message.
+    pub(super) has_content: bool,
+}
+
+impl Tokens {
+    /// Called when an event has ended. A stamp is content even if the event has an unknown shape.
+    pub(super) fn event_ends(&mut self, has_stamps: bool) -> TokenEvent {
+        let Scanned { has_content, repeats, ends, is_error, usage } = self.scan.end();
+        self.has_ended |= ends;
+        self.has_error |= is_error;
+        self.usage = usage.or(self.usage);
+        TokenEvent {
+            is_first: !std::mem::replace(&mut self.has_begun, true),
+            has_content: has_content || (has_stamps && !repeats),
+        }
+    }
+}
+
+impl Talk {
+    /// Why a whole response with this status is a failure, with a description. `None` if it has no stream of
+    /// tokens: responses with an error status are ordinary ones, and compressed ones cannot be read.
+    pub(super) fn token_fault(&self, spec: StreamSpec, status: u16) -> Option<(Cause, &'static str)> {
+        let tokens = self.tokens.as_ref().filter(|_| spec.tokens.is_some())?;
+        if !(200..300).contains(&status) || self.events.is_encoded {
+            return None;
+        }
+        match (tokens.has_error, tokens.has_ended) {
+            (true, _) => Some((Cause::StreamError, ERROR)),
+            (false, false) => Some((Cause::StreamUnended, UNENDED)),
+            (false, true) => None,
+        }
+    }
+
+    /// Called when an exchange has its outcome. Returns what a stream of tokens has shown, with its time per
+    /// token if it has one, nanoseconds. `None` if the exchange has no such stream.
+    pub(super) fn take_tokens(&mut self, spec: StreamSpec) -> Option<(TokenCounts, Option<u64>)> {
+        let tokens = std::mem::take(&mut **self.tokens.as_mut().filter(|_| spec.tokens.is_some())?);
+        let counts = TokenCounts {
+            ended: tokens.has_ended.into(),
+            errors: tokens.has_error.into(),
+            usage: tokens.usage.is_some().into(),
+            usage_tokens: tokens.usage.unwrap_or(0),
+            ..TokenCounts::default()
+        };
+        let took = self.received.latest.zip(tokens.first).map(|(last, first)| last.at.saturating_sub(first));
+        let others = self.received.different().saturating_sub(1);
+        Some((counts, took.and_then(|took| took.checked_div(others))))
+    }
+
+    /// True if this number of tokens has arrived, and the client leaves after it.
+    pub(super) fn has_enough(&self, tokens: TokenSpec) -> bool {
+        match tokens.leave {
+            Some(Leave::AfterTokens(most)) => self.received.different() >= u64::from(most),
+            Some(Leave::AfterNs(_)) | None => false,
+        }
+    }
+}
+
+impl<C: Codec> Worker<'_, C> {
+    /// What the client expects of the response of an exchange. `None` unless this is a stream of tokens.
+    pub(super) fn token_spec(&self, id: ExchangeId) -> Option<TokenSpec> {
+        let times = self.exchanges[id.index()].request?;
+        self.setup.mix.target(times.target).stream.as_ref()?.spec.tokens
+    }
+
+    /// Why the whole response of an exchange is a failure because of its tokens.
+    #[inline]
+    pub(super) fn token_fault(&self, id: ExchangeId) -> Option<(Cause, &'static str)> {
+        let messages = self.messages.as_ref()?;
+        let exchange = &self.exchanges[id.index()];
+        let stream = self.setup.mix.target(exchange.request?.target).stream.as_ref()?;
+        messages.talks[id.index()].token_fault(stream.spec, exchange.answer.status)
+    }
+
+    /// Called when the client leaves a stream of tokens on purpose. With HTTP/1, this ends the connection. It
+    /// is no failure, so the next request gets a new connection at once.
+    pub(super) fn leave<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId, now: u64) {
+        let request = self.exchanges[id.index()].request;
+        let (Some(messages), Some(times)) = (&mut self.messages, request) else { return };
+        let target = self.setup.mix.target(times.target);
+        let Some(stream) = &target.stream else { return };
+        let talk = &mut messages.talks[id.index()];
+        // Only gaps are losses: the client did not wait for the rest.
+        self.recorder.messages_lost(times.scheduled, now, talk.received.missing(), 0);
+        if let Some((counts, per_token)) = talk.take_tokens(stream.spec) {
+            self.recorder.tokens_ended(times.scheduled, (TokenCounts { left: 1, ..counts }, per_token));
+        }
+        messages.end(id, stream.spec);
+        let (connection, present) = (self.connection_of(id), !C::STREAMS || self.is_present(id));
+        if C::STREAMS
+            && let Some(codec) = codec_of(&mut self.connections, connection, present)
+            && let Some((wire, out)) = codec.parts()
+        {
+            // The server learns of every client that leaves. After many resets, the connection is retired.
+            wire.reset(self.exchanges[id.index()].stream.id, Code::CANCEL, out);
+        }
+        self.close_endless(io, id, now, false);
+        let exchange = &mut self.exchanges[id.index()];
+        exchange.request = None;
+        let mut response = exchange.answer.response(target);
+        if response.status == 0 {
+            // The head has not arrived, so there is nothing to check.
+            response.failed = None;
+        }
+        self.active -= 1;
+        let counts = self.recorder.ended_by_client(times, Some(now), response);
+        self.connections[connection.index()].answered += u32::from(counts);
+        if C::STREAMS && present {
+            self.send_waiting(connection, now);
+        }
+        self.freed(io, id, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_format::llm::Api;
+    use hoptax_format::messages::{Carrier, StreamKind};
+
+    const CONTENT: &str = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
+    const USAGE: &str = r#"{"usage":{"completion_tokens":5}}"#;
+    const FAILED: &str = r#"{"error":{"message":"busy"}}"#;
+
+    fn spec(leave: Option<Leave>) -> StreamSpec {
+        let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave });
+        let stream = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
+        StreamSpec { carrier: Carrier::Events, tokens, ..stream }
+    }
+
+    /// A stream with these events, of which one with content is a message, each 10 ns after the one before.
+    fn talk(events: &[&str]) -> Talk {
+        let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };
+        for (at, event) in (100..).step_by(10).zip(events) {
+            let tokens = talk.tokens.as_mut().expect("set");
+            tokens.scan.read(event.as_bytes());
+            if tokens.event_ends(false).has_content {
+                tokens.first.get_or_insert(at);
+                talk.received.message(None, (at, 0), spec(None));
+            }
+        }
+        talk
+    }
+
+    #[test]
+    fn a_stream_is_a_success_if_it_announces_its_end_without_an_error() {
+        use Cause::{StreamError, StreamUnended};
+        let cases: [(&[&str], Option<Cause>); 6] = [
+            (&[CONTENT, "[DONE]"], None),
+            (&["[DONE]"], None),
+            (&[CONTENT], Some(StreamUnended)),
+            (&[], Some(StreamUnended)),
+            (&[CONTENT, FAILED], Some(StreamError)),
+            (&[FAILED, "[DONE]"], Some(StreamError)),
+        ];
+        for (events, fault) in cases {
+            let mut talk = talk(events);
+            let cause = |talk: &Talk, status| talk.token_fault(spec(None), status).map(|fault| fault.0);
+            assert_eq!(cause(&talk, 200), fault, "{events:?}");
+            assert_eq!([302, 429, 500].map(|status| cause(&talk, status)), [None; 3], "no stream");
+            assert_eq!(talk.token_fault(StreamSpec { tokens: None, ..spec(None) }, 200), None);
+            talk.events.is_encoded = true;
+            assert_eq!(cause(&talk, 200), None, "it cannot be read");
+        }
+    }
+
+    #[test]
+    fn what_a_stream_has_shown_is_taken_once() {
+        let mut talk = talk(&["{}", CONTENT, "{}", CONTENT, CONTENT, USAGE, "[DONE]"]);
+        assert_eq!(talk.take_tokens(StreamSpec { tokens: None, ..spec(None) }), None);
+        let seen = TokenCounts { ended: 1, usage: 1, usage_tokens: 5, ..TokenCounts::default() };
+        assert_eq!(talk.take_tokens(spec(None)), Some((seen, Some(15))));
+        assert_eq!(talk.take_tokens(spec(None)), Some((TokenCounts::default(), None)));
+    }
+
+    #[test]
+    fn one_token_has_no_time_per_token() {
+        let cases: [(&[&str], Option<u64>); 3] =
+            [(&[], None), (&[CONTENT], None), (&[CONTENT, CONTENT], Some(10))];
+        for (events, expected) in cases {
+            let (_, per_token) = talk(events).take_tokens(spec(None)).expect("a stream of tokens");
+            assert_eq!(per_token, expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_leaves_when_it_has_enough_tokens() {
+        let talk = talk(&[CONTENT, USAGE, CONTENT]);
+        let leaves = [Leave::AfterNs(1), Leave::AfterTokens(3), Leave::AfterTokens(2)];
+        let enough = leaves.map(|leave| talk.has_enough(spec(Some(leave)).tokens.expect("set")));
+        assert_eq!(enough, [false, false, true]);
+        assert!(!talk.has_enough(spec(None).tokens.expect("set")));
+    }
+
+    #[test]
+    fn an_event_with_a_stamp_has_content_unless_it_repeats_others() {
+        let mut tokens = Tokens::default();
+        for (data, has_stamps, is_first, has_content) in [
+            (r#"{"role":"assistant"}"#, false, true, false),
+            (r#"{"unknown":"~hx"}"#, true, false, true),
+            (r#"{"type":"response.output_text.done","text":"~hx"}"#, true, false, false),
+            (CONTENT, false, false, true),
+        ] {
+            tokens.scan.read(data.as_bytes());
+            assert_eq!(tokens.event_ends(has_stamps), TokenEvent { is_first, has_content }, "{data}");
+        }
+    }
+}
