@@ -25,7 +25,7 @@ fn stream(target: &Target) -> (u32, u64, TokenSpec) {
     (stream.messages, stream.every_ns, stream.tokens.expect("tokens"))
 }
 
-/// Each of these plans with its only error.
+/// Checks that a plan has one error, with this text.
 fn one_fault(text: &str, expected: &str) {
     let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
     let shown: Vec<_> = errors.iter().map(|error| format!("{}; {}", error.message, error.help)).collect();

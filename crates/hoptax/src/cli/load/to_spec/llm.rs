@@ -56,7 +56,7 @@ pub(super) fn target(
             headers.push((name, value));
         }
     }
-    let path = if url.path == "/" { api.path() } else { &url.path };
+    let path = if url.path == "/" { api.path() } else { url.path.as_str() };
     let size = show_size(prompt.len() as u64);
     let mut target = TargetSpec {
         name: format!("{} {}, {size}", api.name(), request.model),
