@@ -50,6 +50,7 @@ mod lab;
 mod layers;
 mod lint;
 mod llm;
+mod llm_findings;
 mod load;
 mod load_flags;
 mod load_live;

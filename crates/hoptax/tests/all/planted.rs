@@ -441,7 +441,8 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 68] = [
+const PLANTS: [(&str, Where); 75] = [
+    ("abort-ignored", Real("llm_findings.rs")),
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
@@ -460,8 +461,10 @@ const PLANTS: [(&str, Where); 68] = [
     ("events-bunched", Real("stream_findings.rs")),
     ("extension-differs", Real("stream_findings.rs")),
     ("failed-checks", Real("findings.rs")),
+    ("false-end", Real("llm_findings.rs")),
     ("few-quiet-windows", Generated("only the hypervisor can cause steal")),
     ("few-samples", Real("planted.rs")),
+    ("first-event-held", Real("llm_findings.rs")),
     ("frames-changed", Generated("no gateway here adds or removes pings or comments")),
     ("gateway-died", Real("run.rs")),
     ("generator-saturated", Generated("the bottleneck depends on the machine")),
@@ -490,9 +493,12 @@ const PLANTS: [(&str, Where); 68] = [
     ("rate-missed", Real("planted.rs")),
     ("redirected", Real("planted.rs")),
     ("rejections-counted", Real("findings.rs")),
+    ("request-altered", Real("llm_findings.rs")),
+    ("retries-multiply", Real("llm_findings.rs")),
     ("shared-cpus", Generated("how much is used of shared CPUs depends on the machine")),
     ("still-warming", Real("warm_up.rs")),
     ("stream-buffered", Real("grpc_streams.rs")),
+    ("stream-workers-full", Generated("no gateway of these tests holds a worker for each stream")),
     ("streams-capped", Real("http2_runs.rs")),
     ("streams-refused", Real("http2_runs.rs")),
     ("tail-of-the-machine", Real("tails.rs")),
@@ -507,6 +513,7 @@ const PLANTS: [(&str, Where); 68] = [
     ("upstream-not-multiplexed", Real("upstream_leg.rs")),
     ("upstream-not-reused", Real("findings.rs")),
     ("upstream-saturated", Real("planted.rs")),
+    ("usage-altered", Real("llm_findings.rs")),
     ("window-stalled", Real("http2_runs.rs")),
     ("workers-starved", Real("http2_runs.rs")),
     ("workers-unequal", Real("planted.rs")),

@@ -5,14 +5,20 @@ use crate::support::Json;
 use crate::world::is_missing;
 use std::collections::BTreeSet;
 
-/// Findings that are planted here. The report may contain others.
-const PLANTED: [&str; 6] = [
+/// Findings that are planted here and in `llm_findings`. The report may contain others.
+const PLANTED: [&str; 12] = [
     "stream-buffered",
     "events-bunched",
     "messages-differ",
     "tunnel-refused",
     "tunnel-cut",
     "extension-differs",
+    "first-event-held",
+    "false-end",
+    "abort-ignored",
+    "retries-multiply",
+    "usage-altered",
+    "request-altered",
 ];
 
 fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
@@ -31,22 +37,31 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
 /// Gateways with one fault each. `expected` has the findings that it must cause.
 type Plants<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
 
-/// Measures the plan with `hop-l7`, and with one `hop-l7` for each fault.
+/// Measures the plan with `hop-l7`, and with one `hop-l7` for each fault. All exchanges of the others must
+/// succeed.
 fn planted(rest: &str, plants: Plants<'_>) -> Json {
+    let report = planted_among(&["hop-l4", "hop-l7"], rest, plants);
+    for clean in ["direct", "hop-l4", "hop-l7"] {
+        let counts = &case(&report, clean)["counts"];
+        assert_eq!(counts["ok"], counts["scheduled"], "{clean}: {counts}");
+    }
+    report
+}
+
+/// Measures the plan with these gateways, which must cause no finding, and with one `hop-l7` for each fault.
+pub(crate) fn planted_among(clean: &[&str], rest: &str, plants: Plants<'_>) -> Json {
     let faults = plants
         .iter()
         .map(|(label, fault, _)| format!("{{ name: hop-l7, label: {label}, faults: {{ {fault} }} }}"));
-    let gateways: Vec<String> = ["hop-l4", "hop-l7"].map(str::to_owned).into_iter().chain(faults).collect();
+    let gateways: Vec<String> = clean.iter().map(|name| (*name).to_owned()).chain(faults).collect();
     let gateways = gateways.join(", ");
     let report = measured(&format!("name: planted\ngateways: [{gateways}]\n{rest}\nseed: 1\ntrials: 2\n"));
     for (label, _, expected) in plants {
         let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
         assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
     }
-    for clean in ["direct", "hop-l4", "hop-l7"] {
+    for clean in clean.iter().chain(&["direct"]) {
         assert_eq!(found(&report, clean), BTreeSet::new(), "{clean}: {}", report["findings"]);
-        let counts = &case(&report, clean)["counts"];
-        assert_eq!(counts["ok"], counts["scheduled"], "{clean}: {counts}");
     }
     report
 }
