@@ -125,18 +125,16 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Like [`Self::answer`]. The status must be 200.
-    fn good(&mut self) -> Result<(Head, Vec<u8>), Deviation> {
+    /// The body of an answer whose status must be 200.
+    fn good(&mut self) -> Result<Vec<u8>, Deviation> {
         let (head, body) = self.answer(self.stream.side.patience)?;
-        match head.status() {
-            200 => Ok((head, body)),
-            status => Err(Deviation(format!("status {status} instead of 200"))),
-        }
+        check(head.status() == 200, format!("status {} instead of 200", head.status()))?;
+        Ok(body)
     }
 
     /// The data of all events.
     fn events(&mut self) -> Result<Vec<String>, Deviation> {
-        Ok(data(&self.good()?.1))
+        Ok(data(&self.good()?))
     }
 
     /// Whether this number of events arrives at once.
@@ -152,7 +150,7 @@ impl<'a> Exchange<'a> {
 
     /// Compares the request with the one at the upstream. There is a case for the model.
     fn is_seen(&self) -> Outcome {
-        same("the request", &self.sent, &self.seen(), &["model"])
+        same("request", &self.sent, &self.seen(), &["model"])
     }
 }
 
@@ -192,19 +190,14 @@ fn values(events: &[String]) -> Vec<Value> {
     events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect()
 }
 
-/// Fails if two values differ in other members than the ignored ones of the outermost object.
+/// Fails if two objects differ in other members than the ignored ones of the outermost object.
 fn same(what: &str, sent: &Value, seen: &Value, ignored: &[&str]) -> Outcome {
-    if sent.is_object() && !seen.is_object() {
-        return Err(Deviation(format!("{what} does not arrive as a JSON object")));
-    }
+    check(seen.is_object(), format!("{what}: not a JSON object"))?;
     let mut changes = Vec::new();
     list_changes("", sent, seen, &mut changes);
     changes.retain(|(name, _)| !name.split(['.', '[']).next().is_some_and(|name| ignored.contains(&name)));
-    if changes.is_empty() {
-        return Ok(());
-    }
     let changes: Vec<String> = changes.into_iter().map(|(name, how)| format!("`{name}` {how}")).collect();
-    Err(Deviation(format!("{what} arrives with {}", changes.join(", "))))
+    check(changes.is_empty(), format!("{what}: {}", changes.join(", ")))
 }
 
 /// Lists the members that differ, such as `choices[0].text`, and how.
@@ -238,14 +231,11 @@ fn list_changes(name: &str, sent: &Value, seen: &Value, changes: &mut Vec<(Strin
 
 /// Fails at the first event that differs. Gateways may name the model in another way.
 fn same_events(sent: &[String], seen: &[String]) -> Outcome {
-    if sent.len() != seen.len() {
-        return Err(Deviation(format!("{} events arrive instead of {}", seen.len(), sent.len())));
-    }
+    check(sent.len() == seen.len(), format!("{} events instead of {}", seen.len(), sent.len()))?;
     for (number, (sent, seen)) in (1..).zip(sent.iter().zip(seen)) {
         match (serde_json::from_str::<Value>(sent), serde_json::from_str::<Value>(seen)) {
             (Ok(sent), Ok(seen)) => same(&format!("event {number}"), &sent, &seen, &["model"])?,
-            _ if sent == seen => {}
-            _ => return Err(Deviation(format!("event {number} is changed"))),
+            _ => check(sent == seen, format!("event {number} is changed"))?,
         }
     }
     Ok(())
@@ -281,7 +271,7 @@ fn seen(side: &Side<'_>) -> Result<Seen, Deviation> {
 fn model_name(side: &Side<'_>) -> Outcome {
     let body: Value = serde_json::from_slice(&seen(side)?.body).unwrap_or_default();
     let (name, sent) = (body["model"].as_str().unwrap_or_default(), side.model);
-    check(name == sent, format!("the upstream saw the model `{name}` instead of `{sent}`"))
+    check(name == sent, format!("the upstream saw `{name}` instead of `{sent}`"))
 }
 
 fn key(side: &Side<'_>) -> Outcome {
@@ -297,16 +287,16 @@ fn path(side: &Side<'_>) -> Outcome {
 
 /// The response to a request that is not streamed.
 fn completion(side: &Side<'_>) -> Result<Value, Deviation> {
-    let (_, body) = Exchange::chat(side, "response", "", json!({}))?.good()?;
+    let body = Exchange::chat(side, "response", "", json!({}))?.good()?;
     Ok(serde_json::from_slice(&body).unwrap_or_default())
 }
 
 fn response(side: &Side<'_>) -> Outcome {
-    same("the response", &model::completion(), &completion(side)?, &["usage"])
+    same("response", &model::completion(), &completion(side)?, &["usage"])
 }
 
 fn usage(side: &Side<'_>) -> Outcome {
-    same("the usage", &model::usage(), &completion(side)?["usage"], &[])
+    same("usage", &model::usage(), &completion(side)?["usage"], &[])
 }
 
 fn unchanged(side: &Side<'_>, script: &str) -> Outcome {
@@ -326,7 +316,7 @@ fn same_text(side: &Side<'_>, script: &str, members: &[&str]) -> Outcome {
     let text = |events: &[String], member: &str| texts(events, &format!("delta/{member}")).concat();
     let planned = planned(script, false);
     let changed = members.iter().find(|member| text(&seen, member) != text(&planned, member));
-    check(changed.is_none(), format!("the text of `{}` is changed", changed.unwrap_or(&"")))
+    check(changed.is_none(), format!("`{}` is changed", changed.unwrap_or(&"")))
 }
 
 fn stream_end(side: &Side<'_>) -> Outcome {
@@ -340,7 +330,7 @@ fn stream_usage(side: &Side<'_>) -> Outcome {
     let members = json!({ "stream": true, "stream_options": { "include_usage": true } });
     let seen = values(&Exchange::chat(side, "stream", "", members)?.events()?);
     match seen.iter().map(|event| &event["usage"]).find(|usage| !usage.is_null()) {
-        Some(seen) => same("the usage", &model::usage(), seen, &[]),
+        Some(seen) => same("usage", &model::usage(), seen, &[]),
         None => Err(Deviation::new("no usage arrives although the client asked for it")),
     }
 }
@@ -370,7 +360,7 @@ fn heartbeat(side: &Side<'_>) -> Outcome {
     let has = |bytes: &[u8]| bytes.windows(comment.len()).any(|part| part == comment);
     let is_prompt = exchange.stream.link.until(side.patience, |link| has(&Stream::body(link).bytes));
     exchange.stream.release();
-    let (_, body) = exchange.good()?;
+    let body = exchange.good()?;
     check(has(&body), "a comment does not arrive")?;
     check(is_prompt, "a comment waits for the next event")?;
     same_events(&planned("heartbeat", false), &data(&body))
@@ -382,21 +372,14 @@ fn refused(side: &Side<'_>, script: &str) -> Outcome {
     let mut exchange = Exchange::chat(side, script, "", json!({}))?;
     // Retries take their time.
     let (head, body) = exchange.answer(side.patience * 4)?;
-    let mut faults = Vec::new();
-    if head.status() != expected {
-        faults.push(format!("status {} instead of {expected}", head.status()));
-    }
-    let seen = head.value("retry-after");
-    if expected == 429 && seen != RETRY_AFTER {
-        faults.push(format!("retry-after is `{seen}` instead of `{RETRY_AFTER}`"));
-    }
-    let seen: Value = serde_json::from_slice(&body).unwrap_or_default();
-    faults.extend(same("the error", &sent, &seen, &[]).err().map(|Deviation(what)| what));
+    let (status, after) = (head.status(), head.value("retry-after"));
     let times = side.upstream.seen(exchange.stream.number).requests;
-    if times != 1 {
-        faults.push(format!("the upstream was asked {times} times"));
-    }
-    check(faults.is_empty(), faults.join("; "))
+    check(times == 1, format!("the upstream was asked {times} times"))?;
+    check(status == expected, format!("status {status} instead of {expected}"))?;
+    let is_passed = expected != 429 || after == RETRY_AFTER;
+    check(is_passed, format!("retry-after is `{after}` instead of `{RETRY_AFTER}`"))?;
+    let seen: Value = serde_json::from_slice(&body).unwrap_or_default();
+    same("error", &sent, &seen, &[])
 }
 
 fn error_event(side: &Side<'_>) -> Outcome {
@@ -407,7 +390,7 @@ fn error_event(side: &Side<'_>) -> Outcome {
     };
     check(!seen.iter().any(|event| event == "[DONE]"), "a stream with an error ends with `[DONE]`")?;
     let sent = values(&planned("error", false)).into_iter().find(is_error).unwrap_or_default();
-    same("the error", &sent, &error, &[])
+    same("error", &sent, &error, &[])
 }
 
 /// The client must be able to tell a broken stream from a whole one, unless an error event says it.
@@ -440,24 +423,24 @@ fn embeddings(side: &Side<'_>, format: &str) -> Outcome {
     let input = [model::mark(number, "embeddings"), TEXT.to_owned()];
     let sent = json!({ "model": side.model, "input": input, "encoding_format": format });
     let mut exchange = Exchange::send(side, number, Api::OpenAi, "/v1/embeddings", sent)?;
-    let (_, body) = exchange.good()?;
+    let body = exchange.good()?;
     exchange.is_seen()?;
     let seen: Value = serde_json::from_slice(&body).unwrap_or_default();
-    same("the response", &model::embeddings(format == "base64"), &seen, &[])
+    same("response", &model::embeddings(format == "base64"), &seen, &[])
 }
 
 fn models(side: &Side<'_>) -> Outcome {
     let bearer = format!("Bearer {}", LlmRequest::USUAL_KEY);
     let (link, number) = side.get("/v1/models", &[("authorization", bearer.as_str())])?;
     let mut exchange = Exchange { stream: Stream { side, link, number }, sent: Value::Null };
-    let (_, body) = exchange.good()?;
+    let body = exchange.good()?;
     let seen: Value = serde_json::from_slice(&body).unwrap_or_default();
-    same("the response", &model::models(), &seen, &[])
+    same("response", &model::models(), &seen, &[])
 }
 
 /// SDKs read the names of the events too.
 fn anthropic(side: &Side<'_>) -> Outcome {
-    let (_, body) = Exchange::stream(side, "anthropic")?.good()?;
+    let body = Exchange::stream(side, "anthropic")?.good()?;
     same_events(&planned("anthropic", false), &data(&body))?;
     let text = String::from_utf8_lossy(&body).into_owned();
     let sent = model::events("anthropic", false).concat();
