@@ -114,7 +114,12 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
 /// compared with direct's share. The comparison uses the standard error of the pooled share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>, features: &[Feature]) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
-    let (n, m) = (via.completed as f64, direct.completed as f64);
+    // A client that leaves before the head of a response has seen no status, which counts as 0.
+    let answered = |counts: &Counts| {
+        let without = counts.status.get(&0).copied().unwrap_or(0);
+        counts.completed.saturating_sub(without) as f64
+    };
+    let (n, m) = (answered(via), answered(direct));
     let (via, direct) = (compared_statuses(via, features), compared_statuses(direct, features));
     if n == 0.0 || m == 0.0 {
         return None;
@@ -137,7 +142,8 @@ fn statuses(via: Measured<'_>, direct: Measured<'_>, features: &[Feature]) -> Op
 /// one as JSON, so all failures have the status 0 with `grpc-json`.
 fn compared_statuses(counts: &Counts, features: &[Feature]) -> BTreeMap<u16, u64> {
     if !features.contains(&Feature::GrpcJson) {
-        return counts.status.clone();
+        let known = counts.status.iter().filter(|(status, _)| **status > 0);
+        return known.map(|(status, count)| (*status, *count)).collect();
     }
     let succeeded = match counts.grpc.is_empty() {
         true => counts.status.get(&200),

@@ -188,7 +188,9 @@ fn least(times: &Histogram<u64>) -> Option<u64> {
 /// Checks Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the
 /// number of connections × streams.
 fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
-    if case.load.is_open() || case.load.requests.is_some() {
+    // Streams that the client has left have no response time.
+    let has_left = case.counts.as_ref().is_some_and(|counts| counts.ended_by_client > 0);
+    if case.load.is_open() || case.load.requests.is_some() || has_left {
         return None;
     }
     let without_errors = crate::error_share(case).is_some_and(|share| share == 0.0);
