@@ -1,7 +1,7 @@
 //! Messages of exchanges with streams.
 
 use super::reach::Reach;
-use super::tokens::Tokens;
+use super::token_tally::Tokens;
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord, StreamKind, StreamSpec};

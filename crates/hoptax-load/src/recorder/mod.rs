@@ -13,6 +13,7 @@ mod streams;
 mod tally;
 mod targets;
 mod times;
+mod token_tally;
 mod tokens;
 mod tunnels;
 mod windows;

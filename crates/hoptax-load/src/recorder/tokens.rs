@@ -1,50 +1,8 @@
 //! Streams of tokens: what is recorded of them beside their messages.
 
+use super::token_tally::Tokens;
 use super::{Recorder, Times};
-use hdrhistogram::Histogram;
-use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
-use hoptax_format::llm::{TokenCounts, TokenHistograms, TokensRecord};
-
-/// Results of one worker. Its three histograms need 216 KiB each.
-#[derive(Debug)]
-pub(super) struct Tokens {
-    counts: TokenCounts,
-    first_event: Histogram<u64>,
-    pub(super) first_age: Histogram<u64>,
-    per_token: Histogram<u64>,
-}
-
-impl Tokens {
-    pub(super) fn new() -> Self {
-        let empty = || histogram::empty(TRIAL_DIGITS);
-        Self {
-            counts: TokenCounts::default(),
-            first_event: empty(),
-            first_age: empty(),
-            per_token: empty(),
-        }
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        self.counts.add(&other.counts);
-        for (mine, theirs) in [
-            (&mut self.first_event, &other.first_event),
-            (&mut self.first_age, &other.first_age),
-            (&mut self.per_token, &other.per_token),
-        ] {
-            mine.add(theirs).expect("all have the same bounds");
-        }
-    }
-
-    pub(super) fn record(&self) -> TokensRecord {
-        let histograms = TokenHistograms {
-            first_event: Encoded::new(&self.first_event),
-            first_age: Encoded::new(&self.first_age),
-            per_token: Encoded::new(&self.per_token),
-        };
-        TokensRecord { counts: self.counts, histograms }
-    }
-}
+use hoptax_format::llm::TokenCounts;
 
 impl Recorder {
     /// Records tokens too, if `asked` is true. Messages must be recorded.
@@ -89,6 +47,8 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::histogram::Encoded;
+    use hoptax_format::llm::TokensRecord;
 
     #[test]
     fn streams_count_if_they_were_scheduled_in_the_measured_time() {

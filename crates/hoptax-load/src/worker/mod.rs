@@ -614,6 +614,7 @@ mod streams;
 mod talks;
 mod tls;
 mod tls_shared;
+mod token_reader;
 mod tokens;
 mod tunnel;
 mod uploads;

@@ -7,7 +7,7 @@
 use super::Worker;
 use super::event_reader::Read;
 use super::talks::Talk;
-use super::tokens::TokenEvent;
+use super::token_reader::TokenEvent;
 use crate::codec::Codec;
 use crate::exchange::ExchangeId;
 

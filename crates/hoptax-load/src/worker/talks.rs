@@ -1,7 +1,7 @@
 //! The streams of messages of a worker's exchanges: when the next message is due, and what has arrived.
 
 use super::event_reader::EventReader;
-use super::tokens::Tokens;
+use super::token_reader::Tokens;
 use crate::exchange::ExchangeId;
 use crate::recorder::Arrival;
 use crate::target::{Mix, Stream};

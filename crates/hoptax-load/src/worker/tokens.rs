@@ -14,45 +14,9 @@ use hoptax_format::llm::{Leave, TokenCounts, TokenSpec};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::record::Cause;
 use hoptax_wire::http2::Code;
-use hoptax_wire::llm::{Scan, Scanned};
 
 const UNENDED: &str = "the stream of tokens did not announce its end";
 const ERROR: &str = "the server sent an error event within the stream of tokens";
-
-/// What the events of a response have said so far.
-#[derive(Debug, Default)]
-pub(super) struct Tokens {
-    pub(super) scan: Scan,
-    /// True once an event has arrived.
-    has_begun: bool,
-    /// When the first token arrived.
-    pub(super) first: Option<u64>,
-    has_ended: bool,
-    has_error: bool,
-    usage: Option<u64>,
-}
-
-/// An event of a stream of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TokenEvent {
-    pub(super) is_first: bool,
-    /// True if it is a message.
-    pub(super) has_content: bool,
-}
-
-impl Tokens {
-    /// Called when an event has ended. A stamp is content even if the event has an unknown shape.
-    pub(super) fn event_ends(&mut self, has_stamps: bool) -> TokenEvent {
-        let Scanned { has_content, repeats, ends, is_error, usage } = self.scan.end();
-        self.has_ended |= ends;
-        self.has_error |= is_error;
-        self.usage = usage.or(self.usage);
-        TokenEvent {
-            is_first: !std::mem::replace(&mut self.has_begun, true),
-            has_content: has_content || (has_stamps && !repeats),
-        }
-    }
-}
 
 impl Talk {
     /// Why a whole response with this status is a failure, with a description. `None` if it has no stream of
@@ -228,19 +192,5 @@ mod tests {
         let enough = leaves.map(|leave| talk.has_enough(spec(Some(leave)).tokens.expect("set")));
         assert_eq!(enough, [false, false, true]);
         assert!(!talk.has_enough(spec(None).tokens.expect("set")));
-    }
-
-    #[test]
-    fn an_event_with_a_stamp_has_content_unless_it_repeats_others() {
-        let mut tokens = Tokens::default();
-        for (data, has_stamps, is_first, has_content) in [
-            (r#"{"role":"assistant"}"#, false, true, false),
-            (r#"{"unknown":"~hx"}"#, true, false, true),
-            (r#"{"type":"response.output_text.done","text":"~hx"}"#, true, false, false),
-            (CONTENT, false, false, true),
-        ] {
-            tokens.scan.read(data.as_bytes());
-            assert_eq!(tokens.event_ends(has_stamps), TokenEvent { is_first, has_content }, "{data}");
-        }
     }
 }
