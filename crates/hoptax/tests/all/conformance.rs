@@ -84,6 +84,7 @@ fn compare_all(legs: Legs, is_chosen: impl Fn(&str) -> bool) {
         // Sidecars are left out, because a sidecar runs inside its namespace and listens on every interface
         // there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
+        .filter(|pack| pack.manifest().llm.is_none())
         .filter(|pack| http != HttpVersion::Http2 || pack.manifest().http2 != ClientHttp2::No)
         .filter(|pack| !upstream_http2 || pack.manifest().upstream_http2)
         .map(hoptax_lab::packs::Pack::name)

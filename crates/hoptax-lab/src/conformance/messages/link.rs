@@ -54,6 +54,8 @@ impl Side<'_> {
         let stream = TcpStream::connect(self.address).and_then(|stream| {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PAUSE))?;
+            // Some gateways stop reading a long request.
+            stream.set_write_timeout(Some(Duration::from_secs(20)))?;
             Ok(stream)
         });
         let stream = stream.map_err(|error| Deviation(format!("cannot connect: {error}")))?;

@@ -64,8 +64,7 @@ pub const ANTHROPIC_CASES: [MessagesCase; 3] = [
 ];
 
 /// The members of a tool's call.
-const CALL: [&str; 3] =
-    ["tool_calls/0/id", "tool_calls/0/function/name", "tool_calls/0/function/arguments"];
+const CALL: [&str; 3] = ["tool_calls/0/id", "tool_calls/0/function/name", "tool_calls/0/function/arguments"];
 
 const TEXT: &str = "ä 漢字 🌍 e\u{301} \"quoted\" \\ / \t\r\n \u{1} \u{2028} </script> {{ braces }}";
 
