@@ -61,9 +61,10 @@ class Guidellm(Tool):
         # guidellm ends when its prompts do. It needs no tokenizer, because the upstream reports the number of tokens.
         prompts = {"kind": "in_memory_item_list", "data": ["Hello"] * requests, "column_name": "prompt"}
         backend = f"kind=openai_http,target=http://{address},model={MODEL},http2=false,validate_backend=false"
-        return [self.path, "run", "--backend", backend, "--profile", f"kind=concurrent,streams={streams}", "--constraint", f"kind=max_requests,count={requests}",
-                "--data", json.dumps(prompts), "--output", f"kind=json,path={self.result}", "--disable-console"], {
-                    "HF_HUB_OFFLINE": "1", "GUIDELLM__MAX_WORKER_PROCESSES": "1"}
+        command = [self.path, "run", "--backend", backend, "--profile", f"kind=concurrent,streams={streams}",
+                   "--constraint", f"kind=max_requests,count={requests}", "--data", json.dumps(prompts),
+                   "--output", f"kind=json,path={self.result}", "--disable-console"]
+        return command, {"HF_HUB_OFFLINE": "1", "GUIDELLM__MAX_WORKER_PROCESSES": "1"}
 
     def figures(self, ran):
         [found] = json.loads(self.result.read_text())["benchmarks"]
