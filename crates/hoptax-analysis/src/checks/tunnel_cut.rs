@@ -60,7 +60,8 @@ impl Streams {
             if has_events {
                 sum.responses += of_cause(Cause::ClosedInResponse)
                     + of_cause(Cause::ResetInResponse)
-                    + of_cause(Cause::StreamReset);
+                    + of_cause(Cause::StreamReset)
+                    + of_cause(Cause::StreamUnended);
             }
         }
         sum
