@@ -85,18 +85,8 @@ pub(super) struct ModelRequest {
     pub(super) stream: Option<StreamSpec>,
     /// The prompt. Whether it is a template says whether the body of the request is one.
     pub(super) prompt: RequestBody,
-    key: String,
-}
-
-impl ModelRequest {
-    /// Adds the headers that SDKs send. Those of the plan replace them.
-    pub(super) fn add_headers(&self, headers: &mut Vec<(String, String)>) {
-        for (name, value) in self.request.headers(&self.key) {
-            if !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(&name)) {
-                headers.push((name, value));
-            }
-        }
-    }
+    /// The API key.
+    pub(super) key: String,
 }
 
 /// Reads the request of a target, and removes the keys that it cannot have.

@@ -125,7 +125,7 @@ fn read_one(reader: &mut Reader<'_>, mut typed: RawTarget, upstream: &Upstream) 
         call.add_headers(&mut headers);
     }
     if let Some(llm) = &llm {
-        llm.add_headers(&mut headers);
+        llm.request.add_headers(&llm.key, &mut headers);
     }
     let other = call.as_ref().map(|_| "grpc").or(socket.as_ref().map(|_| "websocket"));
     let other = other.or(llm.as_ref().map(|_| "llm"));

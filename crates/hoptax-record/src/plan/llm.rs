@@ -203,6 +203,15 @@ impl LlmRequest {
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
+    /// Adds [the headers](Self::headers) that `headers` does not have.
+    pub fn add_headers(&self, key: &str, headers: &mut Vec<(String, String)>) {
+        for (name, value) in self.headers(key) {
+            if !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(&name)) {
+                headers.push((name, value));
+            }
+        }
+    }
+
     /// The body of a request with this prompt, as JSON. If prompts are [unique](Self::unique), it is a
     /// template.
     pub fn body(&self, prompt: &str) -> String {

@@ -50,12 +50,7 @@ pub(super) fn target(
     llm::check_prompt(prompt.len() as u64).map_err(|error| BadInput(format!("--body: {error}")))?;
     let is_template = args.body.is_some() && !args.no_templates && prompt.contains("{{");
     let body = if is_template { request.body_of_template(&prompt) } else { request.body(&prompt) };
-    let key = of_model.llm_key.as_deref().unwrap_or(LlmRequest::USUAL_KEY);
-    for (name, value) in request.headers(key) {
-        if !headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(&name)) {
-            headers.push((name, value));
-        }
-    }
+    request.add_headers(of_model.llm_key.as_deref().unwrap_or(LlmRequest::USUAL_KEY), &mut headers);
     let path = if url.path == "/" { api.path() } else { url.path.as_str() };
     let size = show_size(prompt.len() as u64);
     let mut target = TargetSpec {
