@@ -9,6 +9,7 @@
 
 use hoptax_format::clock;
 use hoptax_format::grpc;
+use hoptax_format::llm::{Api, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec, with_room};
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
@@ -107,6 +108,11 @@ const EVENTS: [&[u8]; 2] =
     [b"data: x", b"y\n\ndata: ~hx00000000000000000000000000000001\n\n: \n\ndata: z\n\n"];
 /// A response with [`EVENTS`].
 const OF_EVENTS: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-length: 66\r\n\r\n", EVENTS[0], EVENTS[1]];
+/// A response with a stream of one token.
+const OF_TOKENS: &[&[u8]] = &[
+    b"HTTP/1.1 200 OK\r\ncontent-length: 61\r\n\r\ndata: {\"choices\":[{\"delta\":{\"cont",
+    b"ent\":\"x\"}}]}\n\ndata: [DONE]\n\n",
+];
 
 struct Case {
     name: &'static str,
@@ -283,6 +289,7 @@ fn cases() -> Vec<Case> {
             ..case("gRPC-Web over HTTP/1.1, streams", Shape::Closed, STREAM_OF_WEB)
         },
         Case { targets: events, once: PIECES, ..case("events over HTTP/1.1", Shape::Closed, OF_EVENTS) },
+        Case { targets: tokens, once: PIECES, ..case("tokens over HTTP/1.1", Shape::Closed, OF_TOKENS) },
         Case {
             streams: Some(4),
             targets: events,
@@ -364,6 +371,14 @@ fn events() -> Vec<TargetSpec> {
     target.headers.push(("accept".into(), "text/event-stream".into()));
     let stream = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
     vec![TargetSpec { stream: Some(StreamSpec { carrier: Carrier::Events, ..stream }), ..target }]
+}
+
+fn tokens() -> Vec<TargetSpec> {
+    let mut targets = events();
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave: None });
+    let stream = targets[0].stream.map(|stream| StreamSpec { messages: 1, tokens, ..stream });
+    targets[0].stream = stream;
+    targets
 }
 
 fn websocket(messages: u32) -> TargetSpec {
