@@ -61,7 +61,7 @@ warmup: 100ms
 
 /// Gateways of each example plan that are run: at least one for each feature of the plan. If a plan has none
 /// here, all its gateways are run. Other tests run every gateway with each of these features.
-const GATEWAYS: [(&str, &str); 16] = [
+const GATEWAYS: [(&str, &str); 17] = [
     ("capacity", "nginx"),
     ("cold-start", "nginx"),
     ("events", "nginx,envoy"),
@@ -75,6 +75,7 @@ const GATEWAYS: [(&str, &str); 16] = [
     ("llm-abort", FORWARDERS),
     ("llm-retries", FORWARDERS),
     ("llm-streams", FORWARDERS),
+    ("llm-translation", "nginx"),
     ("mix", "haproxy"),
     ("price-of-features", "nginx,nginx.gzip"),
     ("quickstart", "hop-l7,envoy"),
