@@ -1,6 +1,6 @@
 //! `usage-altered`: streams via a gateway say another number of tokens than direct's, or none.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tokens};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, percent, tokens};
 use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
@@ -41,7 +41,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let is_exact = plan.targets.len() == 1 && matches!(plan.upstream, Upstream::BuiltIn(_));
     let limit = if is_exact { EXACT } else { LOOSE };
-    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct, limit)).collect()
+    // A stream with a false end has no number.
+    let pairs = subject.pairs().filter(|(via, direct)| !false_end::is_raised(*via, *direct));
+    pairs.filter_map(|(via, direct)| of_pair(via, direct, limit)).collect()
 }
 
 fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, limit: f64) -> Option<Finding> {
