@@ -162,6 +162,7 @@ fn plans_run(part: usize) {
                     vec!["duration=300ms", "search.precision=50%", "search.confirm=300ms"]
                 }
                 _ if measures_starts => vec![],
+                _ if text_of_plan.contains("rate: 20/s") => vec!["requests=50", "duration=60s"],
                 _ => vec!["requests=150", "duration=60s"],
             };
             for short in short {
