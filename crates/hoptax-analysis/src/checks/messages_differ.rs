@@ -42,10 +42,9 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let (case, counts, direct) = (via.0, via.0.messages.as_ref()?, direct.0.messages.as_ref()?);
     let all = |counts: &MessageCounts| (counts.received + counts.lost) as f64;
     let scale = share(all(counts), all(direct))?;
-    let is_new =
-        |((what, count), (_, of_direct)): &((&str, u64), (&str, u64))| {
-            is_more(*count, *of_direct, scale) && !(are_explained && *what == "lost")
-        };
+    let is_new = |((what, count), (_, of_direct)): &((&str, u64), (&str, u64))| {
+        is_more(*count, *of_direct, scale) && !(are_explained && *what == "lost")
+    };
     let new: Vec<_> = faults(counts).into_iter().zip(faults(direct)).filter(is_new).collect();
     let wrong: u64 = new.iter().map(|((_, count), _)| count).sum();
     let wrong_directly: u64 = new.iter().map(|(_, (_, count))| count).sum();

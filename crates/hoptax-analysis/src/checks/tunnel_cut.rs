@@ -1,8 +1,6 @@
 //! `tunnel-cut`: WebSockets end without a close frame, or event streams before their end, via a gateway.
 
-use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none,
-};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none};
 use crate::Trial;
 use crate::thresholds::DOUBTFUL;
 use hoptax_format::record::Cause;

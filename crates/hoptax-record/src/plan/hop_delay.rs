@@ -260,8 +260,8 @@ impl fmt::Display for HopLlm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { hold_first, false_end, ignore_abort, retry, rewrite_usage, add_field, alter_response } =
             *self;
-        let hold_first = (!hold_first.is_zero())
-            .then(|| format!("first events kept for {}", show_duration(hold_first)));
+        let hold_first =
+            (!hold_first.is_zero()).then(|| format!("first events kept for {}", show_duration(hold_first)));
         let retry = (retry > 0).then(|| format!("refused requests sent again {retry} times"));
         let others = [
             (false_end, "good ends of streams that were cut"),

@@ -65,10 +65,7 @@ target: {{ llm: {{ api: openai }} }}
 load: [{{ loop: closed, connections: 8, duration: 1s }}]
 warmup: 100ms"
         ),
-        &[
-            ("retries", "retry: 3", &["retries-multiply"]),
-            ("hides", "false_end: true", &["false-end"]),
-        ],
+        &[("retries", "retry: 3", &["retries-multiply"]), ("hides", "false_end: true", &["false-end"])],
     );
     let per_request = evidence(&report, "retries-multiply", "per_request");
     // 1 / (1 - 20 %), for three retries at most.

@@ -18,8 +18,7 @@ enum Passed {
     NeedMore,
     Part { consumed: usize },
     End { consumed: usize, keep_alive: bool },
-    /// The upstream has refused the request, and it is sent again.
-    Refused,
+    Retry,
 }
 
 /// Why an upstream connection gave no complete response.
@@ -62,7 +61,7 @@ impl Proxy {
                     return at;
                 }
                 Ok(Passed::Part { consumed }) => at += consumed,
-                Ok(Passed::Refused) => {
+                Ok(Passed::Retry) => {
                     self.retry(io, token);
                     return input.len();
                 }
@@ -109,7 +108,7 @@ impl Proxy {
                 let raw = &input[..consumed];
                 let is_refused = head.status == 429 || head.status >= 500;
                 if is_refused && exchange.request_done && exchange.retries > 0 {
-                    return Ok(Passed::Refused);
+                    return Ok(Passed::Retry);
                 }
                 exchange.answered = Changed::of_response(self.holds.llm(), raw, head.framing).map(Box::new);
                 let framing = exchange.answered.as_ref().map(|body| body.framing(head.framing));
