@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the gateways that have no packages, and installs them into the tools directory. The pack of each of these
-# gateways contains the project to build. Building takes minutes and hundreds of megabytes, so set-up and CI do not run
-# this script.
+# gateways contains the project to build. Building takes minutes and hundreds of megabytes, so set-up and CI build only
+# those that take seconds.
 #
 #   scripts/gateways-extra.sh              build all of these gateways
 #   scripts/gateways-extra.sh NAME …       build the gateways of these packs

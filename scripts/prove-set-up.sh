@@ -15,8 +15,9 @@ say() { echo "prove-set-up: $*" >&2; }
 fail() { say "$@"; exit 1; }
 
 case $what in
-check | demo | test | bench) command=(scripts/setup.sh "$what") needs=(cargo golang-go git) ;;
-gateways-extra) command=(scripts/gateways-extra.sh) needs=(default-jdk-headless maven nodejs npm golang-go git) ;;
+check | demo) command=(scripts/setup.sh "$what") needs=(cargo golang-go git) ;;
+test | bench) command=(scripts/setup.sh "$what") needs=(cargo golang-go git nodejs npm) ;;
+gateways-extra) command=(scripts/gateways-extra.sh) needs=(default-jdk-headless maven nodejs npm golang-go git python3-venv) ;;
 kubernetes-lab | kubernetes-cluster) command=("scripts/$what.sh" build) needs=(golang-go git) ;;
 *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

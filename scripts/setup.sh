@@ -103,6 +103,14 @@ GRPCIO_VERSION=${GRPCIO_VERSION:-1.85.3}
 WEBSOCKETS_VERSION=${WEBSOCKETS_VERSION:-17.4}
 H2SPEC_VERSION=${H2SPEC_VERSION:-v2.2.1+incompatible}
 
+# Installs a gateway from the project in its pack. Only for projects that need seconds.
+need_project() { # need_project PACK COMMAND
+    have "$2" && return
+    echo "set-up: installing $1 into $tools/$1"
+    "$(dirname "$0")/gateways-extra.sh" "$1" >>"$log" 2>&1
+    have "$2" || missing+=("$2 (scripts/gateways-extra.sh $1 says what it needs)")
+}
+
 have cargo || {
     echo "set-up: Rust is missing. Install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
     exit 1
@@ -254,6 +262,8 @@ if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_python h2 "$H2_VERSION"
     need_python grpcio "$GRPCIO_VERSION"
     need_python websockets "$WEBSOCKETS_VERSION"
+    need_project portkey portkey
+    need_project ferro ferrogw
     need_h2spec
     need nghttpd nghttp2-server
     need nghttp nghttp2-client

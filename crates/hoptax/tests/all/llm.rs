@@ -1,6 +1,7 @@
 //! Streams of tokens of `hoptax upstream --llm`, which `hoptax load --llm` reads directly and through real
 //! gateways. Both sides count, and a client in Python measures the same times.
 
+use crate::features_extra::must_skip;
 use crate::run::{run_to_success, trials};
 use crate::sse::with_gateways;
 use crate::stream_peers::{median, record, script};
@@ -108,6 +109,12 @@ warmup: 0s
     let trials = trials(&run_to_success(&scratch, &plan, &["--accept-void"]));
     // Direct, and each gateway.
     assert_eq!(trials.len(), 2 * (1 + gateways.split(", ").count()));
+    assert_whole(&trials, streams, tokens);
+}
+
+/// Requires that all streams of each trial succeeded, and that both sides have counted the same tokens.
+#[track_caller]
+fn assert_whole(trials: &[Json], streams: u64, tokens: u64) {
     for trial in trials {
         let name = format!("{}, load {}", trial["contender"], trial["load"]);
         assert!(trial["failed"].is_null(), "{name}: {}", trial["failed"]);
@@ -124,6 +131,34 @@ warmup: 0s
             assert_eq!(found, [Some(right); 2], "{name}, {name_of}: {messages} {upstream}");
         }
     }
+}
+
+/// Each gets the headers that its pack names. Both APIs are those that all of them have.
+#[test]
+fn tokens_pass_through_gateways_for_language_models() {
+    let known = ["portkey", "ferro", "litellm", "sglang-router", "vllm-router"];
+    let gateways: Vec<&str> = known.into_iter().filter(|pack| !must_skip(pack)).collect();
+    if gateways.is_empty() {
+        return;
+    }
+    let (streams, tokens) = (30, 20);
+    let plan = format!(
+        "name: llm
+upstream: {{ llm: {{ first_token: 20ms, gap: 2ms, tokens: {tokens} }} }}
+gateways: [{}]
+target:
+  - {{ name: openai, llm: {{ api: openai }} }}
+  - {{ name: responses, llm: {{ api: responses }} }}
+load: [{{ loop: closed, connections: 4, requests: {streams}, duration: 60s }}]
+trials: 1
+warmup: 0s
+",
+        gateways.join(", ")
+    );
+    let scratch = Scratch::new();
+    let trials = trials(&run_to_success(&scratch, &plan, &["--accept-void"]));
+    assert_eq!(trials.len(), 1 + gateways.len());
+    assert_whole(&trials, streams, tokens);
 }
 
 #[test]
