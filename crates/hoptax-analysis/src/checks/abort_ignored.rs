@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
-    /// Streams of which clients leave this number. The upstream sends this number of tokens for each.
+    /// 1,000 streams. Clients leave this number, and the upstream sends this number of tokens for each.
     fn trial(label: &str, left: u64, sent: u64) -> MadeTrial {
         let trial = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], sent);
         trial.token_counts(|counts| (counts.left, counts.ended) = (left, 1000 - left))

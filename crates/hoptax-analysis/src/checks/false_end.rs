@@ -81,7 +81,7 @@ mod tests {
     use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::record::Cause;
 
-    /// Streams of which the upstream cuts some. This number fails for clients, and this number of tokens is
+    /// 1,000 streams. The upstream cuts some, this number fails for clients, and this number of tokens is
     /// missing in the others.
     fn trial(label: &str, cut: u64, failed: u64, lost: u64) -> MadeTrial {
         let trial = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], 10);

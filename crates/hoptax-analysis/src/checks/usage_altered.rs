@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
-    /// 1,000 streams, of which some say this number of tokens.
+    /// 1,000 streams. Some say this number of tokens.
     fn trial(label: &str, usage: u64, tokens: u64) -> MadeTrial {
         let trial = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], 10);
         trial.token_counts(|counts| (counts.usage, counts.usage_tokens) = (usage, usage * tokens))
