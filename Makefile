@@ -70,7 +70,7 @@ packages-check: packages ## Install each package and measure a hop with it
 other-systems: ## Check that commands that only read files compile for macOS and Windows
 	@scripts/packages/systems.py
 
-gateways-extra: ## Build gateways that have no packages (minutes, hundreds of megabytes); needs java, mvn, node, npm, go
+gateways-extra: ## Build gateways that have no packages (minutes, hundreds of megabytes); needs java, mvn, node, npm, go, python3
 	@scripts/gateways-extra.sh
 
 kubernetes-lab: ## Build a Kubernetes API server (10 to 25 minutes, 5 GB); see docs/guides/kubernetes-api-server.md
