@@ -205,33 +205,19 @@ fn http2_counts_are_added_and_limits_are_the_smallest() {
 #[test]
 fn tokens_are_added_if_there_are_any() {
     let times = |time: u64| record(&[vec![time], vec![], vec![], vec![]], 0).histograms.connect;
-    let of = |tokens: Option<TokensRecord>| {
-        let histograms = MessageHistograms {
-            response_time: times(1),
-            first_message: times(1),
-            age: times(1),
-            gap: times(1),
-            headers: None,
-            reach: None,
-        };
-        let messages = MessagesRecord { counts: MessageCounts::default(), histograms, mixed: false, tokens };
-        LoadRecord { messages: Some(messages), ..record(&Default::default(), 0) }
-    };
-    let tokens = |ended, time| {
+    let [response_time, first_message, age, gap] = [1; 4].map(times);
+    let histograms =
+        MessageHistograms { response_time, first_message, age, gap, headers: None, reach: None };
+    let none = MessagesRecord { counts: MessageCounts::default(), histograms, mixed: false, tokens: None };
+    let some = |ended, time| {
+        let [first_event, first_age, per_token] = [time, 2 * time, 3 * time].map(times);
         let counts = TokenCounts { ended, usage: 1, usage_tokens: 20, ..TokenCounts::default() };
-        let histograms = TokenHistograms {
-            first_event: times(time),
-            first_age: times(2 * time),
-            per_token: times(3 * time),
-        };
-        Some(TokensRecord { counts, histograms })
+        let histograms = TokenHistograms { first_event, first_age, per_token };
+        MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..none.clone() }
     };
-    let sum = |parts: &[Option<TokensRecord>]| {
-        let parts: Vec<LoadRecord> = parts.iter().cloned().map(of).collect();
-        merged(&parts).messages.expect("all parts have messages").tokens
-    };
-    assert_eq!(sum(&[None, None]), None);
-    let found = sum(&[tokens(2, 1_000), None, tokens(3, 2_000)]).expect("two parts have tokens");
+    assert_eq!(tokens(&[&none, &none]).expect("readable"), None);
+    let sum = tokens(&[&some(2, 1_000), &none, &some(3, 2_000)]);
+    let found = sum.expect("readable").expect("two parts have tokens");
     let expected = TokenCounts { ended: 5, usage: 2, usage_tokens: 40, ..TokenCounts::default() };
     assert_eq!(found.counts, expected);
     let TokenHistograms { first_event, first_age, per_token } = found.histograms;

@@ -71,30 +71,6 @@ fn an_endless_stream_of_the_warm_up_counts_from_the_start() {
 }
 
 #[test]
-fn a_stream_that_the_client_has_left_ends_at_that_time() {
-    let mut recorder = recorder();
-    let mut leave = |scheduled: u64, now: u64, status: u16| {
-        recorder.scheduled(scheduled, 0);
-        recorder.sent(scheduled, scheduled, false);
-        let times = Times { sent: Some(scheduled), length: REQUEST, ..Times::new(scheduled, 0) };
-        let response = Response { status, bytes: 100, body: 64, failed: None, call: None };
-        recorder.ended_by_client(times, Some(now), response)
-    };
-    assert!(!leave(START - MILLISECOND, START + MILLISECOND, 200), "it belongs to the warm-up");
-    assert!(leave(START + MILLISECOND, START + 10 * MILLISECOND, 0));
-    assert!(leave(END - MILLISECOND, END + 10 * MILLISECOND, 200));
-    assert_eq!((recorder.outstanding(), recorder.last_outcome()), (0, END + 10 * MILLISECOND));
-    let tally = recorder.finish(END);
-    let counts = &tally.counts;
-    assert_eq!((counts.completed, counts.ok, counts.ended_by_client), (2, 2, 2));
-    assert_eq!(counts.status, [(0, 1), (200, 1)].into(), "one had no head");
-    assert_eq!((tally.completed_in_time, tally.bytes.received), (2, 200), "two ended in the measured time");
-    assert_eq!(tally.windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [2, 0, 0]);
-    assert_eq!(tally.histograms.response_time.len(), 0);
-    assert!(tally.busy.record(START).busy_ns < 20 * MILLISECOND);
-}
-
-#[test]
 fn nothing_counts_as_in_time_after_an_early_end() {
     let mut recorder = recorder();
     let early = START + 20 * MILLISECOND;

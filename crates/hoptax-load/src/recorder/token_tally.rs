@@ -15,13 +15,8 @@ pub(super) struct Tokens {
 
 impl Tokens {
     pub(super) fn new() -> Self {
-        let empty = || histogram::empty(TRIAL_DIGITS);
-        Self {
-            counts: TokenCounts::default(),
-            first_event: empty(),
-            first_age: empty(),
-            per_token: empty(),
-        }
+        let [first_event, first_age, per_token] = [(); 3].map(|()| histogram::empty(TRIAL_DIGITS));
+        Self { counts: TokenCounts::default(), first_event, first_age, per_token }
     }
 
     pub(super) fn add(&mut self, other: &Self) {

@@ -118,79 +118,35 @@ impl<C: Codec> Worker<'_, C> {
 mod tests {
     use super::*;
     use hoptax_format::llm::Api;
-    use hoptax_format::messages::{Carrier, StreamKind};
-
-    const CONTENT: &str = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
-    const USAGE: &str = r#"{"usage":{"completion_tokens":5}}"#;
-    const FAILED: &str = r#"{"error":{"message":"busy"}}"#;
-
-    fn spec(leave: Option<Leave>) -> StreamSpec {
-        let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave });
-        let stream = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
-        StreamSpec { carrier: Carrier::Events, tokens, ..stream }
-    }
-
-    /// A stream with these events, of which one with content is a message, each 10 ns after the one before.
-    fn talk(events: &[&str]) -> Talk {
-        let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };
-        for (at, event) in (100..).step_by(10).zip(events) {
-            let tokens = talk.tokens.as_mut().expect("set");
-            tokens.scan.read(event.as_bytes());
-            if tokens.event_ends(false).has_content {
-                tokens.first.get_or_insert(at);
-                talk.received.message(None, (at, 0), spec(None));
-            }
-        }
-        talk
-    }
-
-    #[test]
-    fn a_stream_is_a_success_if_it_announces_its_end_without_an_error() {
-        use Cause::{StreamError, StreamUnended};
-        let cases: [(&[&str], Option<Cause>); 6] = [
-            (&[CONTENT, "[DONE]"], None),
-            (&["[DONE]"], None),
-            (&[CONTENT], Some(StreamUnended)),
-            (&[], Some(StreamUnended)),
-            (&[CONTENT, FAILED], Some(StreamError)),
-            (&[FAILED, "[DONE]"], Some(StreamError)),
-        ];
-        for (events, fault) in cases {
-            let mut talk = talk(events);
-            let cause = |talk: &Talk, status| talk.token_fault(spec(None), status).map(|fault| fault.0);
-            assert_eq!(cause(&talk, 200), fault, "{events:?}");
-            assert_eq!([302, 429, 500].map(|status| cause(&talk, status)), [None; 3], "no stream");
-            assert_eq!(talk.token_fault(StreamSpec { tokens: None, ..spec(None) }, 200), None);
-            talk.events.is_encoded = true;
-            assert_eq!(cause(&talk, 200), None, "it cannot be read");
-        }
-    }
+    use hoptax_format::messages::StreamKind;
 
     #[test]
     fn what_a_stream_has_shown_is_taken_once() {
-        let mut talk = talk(&["{}", CONTENT, "{}", CONTENT, CONTENT, USAGE, "[DONE]"]);
-        assert_eq!(talk.take_tokens(StreamSpec { tokens: None, ..spec(None) }), None);
-        let seen = TokenCounts { ended: 1, usage: 1, usage_tokens: 5, ..TokenCounts::default() };
-        assert_eq!(talk.take_tokens(spec(None)), Some((seen, Some(15))));
-        assert_eq!(talk.take_tokens(spec(None)), Some((TokenCounts::default(), None)));
-    }
-
-    #[test]
-    fn one_token_has_no_time_per_token() {
-        let cases: [(&[&str], Option<u64>); 3] =
-            [(&[], None), (&[CONTENT], None), (&[CONTENT, CONTENT], Some(10))];
-        for (events, expected) in cases {
-            let (_, per_token) = talk(events).take_tokens(spec(None)).expect("a stream of tokens");
-            assert_eq!(per_token, expected, "{events:?}");
+        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave: Some(Leave::AfterTokens(3)) };
+        let other = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
+        let spec = StreamSpec { tokens: Some(tokens), ..other };
+        let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };
+        let cause = |talk: &Talk, status| talk.token_fault(spec, status).map(|fault| fault.0);
+        for (at, event, is_enough, fault) in [
+            (100, r#"{"content":"hi"}"#, false, Some(Cause::StreamUnended)),
+            (110, r#"{"content":"hi"}"#, false, Some(Cause::StreamUnended)),
+            (130, r#"{"content":"hi"}"#, true, Some(Cause::StreamUnended)),
+            (140, r#"{"output_tokens":5}"#, true, Some(Cause::StreamUnended)),
+            (150, "[DONE]", true, None),
+            (160, r#"{"error":{}}"#, true, Some(Cause::StreamError)),
+        ] {
+            let reader = talk.tokens.as_mut().expect("set");
+            reader.scan.read(event.as_bytes());
+            if reader.event_ends(false).has_content {
+                reader.first.get_or_insert(at);
+                talk.received.message(None, (at, 0), spec);
+            }
+            assert_eq!((talk.has_enough(tokens), cause(&talk, 200)), (is_enough, fault), "{event}");
+            assert_eq!([302, 429].map(|status| cause(&talk, status)), [None; 2], "no stream");
         }
-    }
-
-    #[test]
-    fn a_client_leaves_when_it_has_enough_tokens() {
-        let talk = talk(&[CONTENT, USAGE, CONTENT]);
-        let leaves = [Leave::AfterNs(1), Leave::AfterTokens(3), Leave::AfterTokens(2)];
-        let enough = leaves.map(|leave| talk.has_enough(spec(Some(leave)).tokens.expect("set")));
-        assert_eq!(enough, [false, false, true]);
-        assert!(!talk.has_enough(spec(None).tokens.expect("set")));
+        assert_eq!((talk.token_fault(other, 200), talk.take_tokens(other)), (None, None));
+        let seen = TokenCounts { ended: 1, errors: 1, usage: 1, usage_tokens: 5, ..TokenCounts::default() };
+        assert_eq!(talk.take_tokens(spec), Some((seen, Some(15))));
+        assert_eq!(talk.take_tokens(spec), Some((TokenCounts::default(), None)));
     }
 }

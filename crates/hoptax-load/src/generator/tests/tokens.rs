@@ -83,64 +83,30 @@ fn times(streams: u64, each: &TokenCounts) -> TokenCounts {
 
 #[test]
 fn tokens_are_the_events_with_content() {
-    let none = TokenCounts::default();
-    let ended = TokenCounts { ended: 1, ..none };
+    let of = |ended, unended, errors, other_events| TokenCounts {
+        ended,
+        unended,
+        errors,
+        other_events,
+        ..TokenCounts::default()
+    };
     let all = tokens(0..TOKENS);
-    let two_in_one = token(&format!("{} {}", stamp(3, 3), stamp(4, 4)));
+    let usage = TokenCounts { usage: 1, usage_tokens: 7, ..of(1, 0, 0, 3) };
+    let foreign = token("hi").repeat(TOKENS as usize);
+    let merged = tokens(0..3) + &token(&format!("{} {}", stamp(3, 3), stamp(4, 4))) + END;
+    let (unended, error) = (Some(Cause::StreamUnended), Some(Cause::StreamError));
     for (name, body, (received, lost), cause, expected) in [
-        (
-            "with stamps",
-            [ROLE, &all, USAGE, END].concat(),
-            (TOKENS, 0),
-            None,
-            TokenCounts { other_events: 3, usage: 1, usage_tokens: 7, ..ended },
-        ),
-        (
-            "without stamps",
-            [ROLE, &token("hi").repeat(TOKENS as usize), END].concat(),
-            (TOKENS, 0),
-            None,
-            TokenCounts { other_events: 2, ..ended },
-        ),
-        (
-            "two tokens in one event",
-            [tokens(0..3), two_in_one, END.to_owned()].concat(),
-            (TOKENS, 0),
-            None,
-            TokenCounts { other_events: 1, ..ended },
-        ),
-        (
-            "a false end",
-            [tokens(0..3).as_str(), END].concat(),
-            (3, TOKENS - 3),
-            None,
-            TokenCounts { other_events: 1, ..ended },
-        ),
-        (
-            "without its end",
-            [ROLE, &all].concat(),
-            (TOKENS, 0),
-            Some(Cause::StreamUnended),
-            TokenCounts { unended: 1, other_events: 1, ..none },
-        ),
-        (
-            "an error event",
-            [tokens(0..2).as_str(), FAILED].concat(),
-            (2, 0),
-            Some(Cause::StreamError),
-            TokenCounts { errors: 1, other_events: 1, ..none },
-        ),
-        (
-            "no events",
-            "{}".to_owned(),
-            (0, 0),
-            Some(Cause::StreamUnended),
-            TokenCounts { unended: 1, ..none },
-        ),
+        ("with stamps", [ROLE, &all, USAGE, END].concat(), (TOKENS, 0), None, usage),
+        ("without stamps", [ROLE, &foreign, END].concat(), (TOKENS, 0), None, of(1, 0, 0, 2)),
+        ("two tokens in one event", merged, (TOKENS, 0), None, of(1, 0, 0, 1)),
+        ("a false end", tokens(0..3) + END, (3, TOKENS - 3), None, of(1, 0, 0, 1)),
+        ("without its end", [ROLE, &all].concat(), (TOKENS, 0), unended, of(0, 1, 0, 1)),
+        ("an error event", tokens(0..2) + FAILED, (2, 0), error, of(0, 0, 1, 1)),
+        ("no events", "{}".to_owned(), (0, 0), unended, of(0, 1, 0, 0)),
     ] {
         let split: Vec<&[u8]> = body.as_bytes().chunks(7).collect();
-        let long = Leave::AfterNs(10 * SECOND);
-        for (data, leave) in [(&[body.as_bytes()][..], None), (split.as_slice(), Some(long))] {
+        let late = Leave::AfterNs(10 * SECOND);
+        for (data, leave) in [(&[body.as_bytes()][..], None), (split.as_slice(), Some(late))] {
             for (_server, spec) in loads(&Reply::new(200, HEAD, data, &[]), leave) {
                 let record = load(&spec);
                 let (name, counts) = (format!("{name}, {:?}, {leave:?}", spec.http), &record.counts);
@@ -153,7 +119,7 @@ fn tokens_are_the_events_with_content() {
                 assert_eq!((found.repeated, found.unnumbered), (0, 0), "{name}");
                 let TokensRecord { counts, histograms } = recorded(&record);
                 assert_eq!(*counts, times(CALLS, &expected), "{name}");
-                let has_events = received > 0 || expected.other_events > 0;
+                let has_events = received + expected.other_events > 0;
                 assert_eq!(length(&histograms.first_event), if has_events { CALLS } else { 0 }, "{name}");
                 assert_eq!(length(&histograms.per_token), if received > 1 { CALLS } else { 0 }, "{name}");
                 assert_eq!(length(&histograms.first_age), 0, "{name}: the clock is another one");
@@ -168,8 +134,7 @@ fn a_response_with_an_error_status_is_no_stream() {
         let record = load(&spec);
         let counts = &record.counts;
         assert_eq!((counts.completed, counts.ok, counts.causes.len()), (CALLS, 0, 0), "{counts:?}");
-        assert_eq!(recorded(&record).counts, TokenCounts::default());
-        assert_eq!(messages(&record).counts.lost, 0);
+        assert_eq!((recorded(&record).counts, messages(&record).counts.lost), (TokenCounts::default(), 0));
     }
 }
 
