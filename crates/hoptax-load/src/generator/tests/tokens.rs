@@ -52,7 +52,7 @@ fn loads(reply: &Reply, leave: Option<Leave>) -> [(Server, LoadSpec); 2] {
 /// As [`loads`], with servers that send a part of a body, and then nothing until the client leaves. Without a
 /// part, they do not even send a head. Over HTTP/2, they refuse more streams than the client has.
 fn stalled(part: Option<&str>, leave: Leave) -> [(Server, LoadSpec); 2] {
-    let bytes = part.map_or(Vec::new(), |part| [CHUNKED, &chunk(part)].concat());
+    let bytes = part.map(|part| [CHUNKED, &chunk(part)].concat()).unwrap_or_default();
     let http1 = sending(move |socket| socket.write_all(&bytes).is_ok());
     let part = part.map(str::to_owned);
     let http2 = server(Config { streams: STREAMS, ..Config::default() }, move |peer, stream| {
@@ -152,7 +152,7 @@ fn other_streams_have_no_tokens() {
 
 #[test]
 fn a_client_leaves_before_and_within_a_response() {
-    let soon = Leave::AfterNs(10 * MILLISECOND);
+    let soon = Leave::AfterNs(20 * MILLISECOND);
     let (midway, gap) = ([ROLE, &tokens(0..2)].concat(), tokens([0, 2]));
     for (name, part, leave, (received, lost), other_events) in [
         ("before the head", None, soon, (0, 0), 0),
@@ -167,22 +167,23 @@ fn a_client_leaves_before_and_within_a_response() {
                 let (name, counts) = (format!("{name}, {:?}", spec.http), &record.counts);
                 assert_eq!((counts.ok, counts.ended_by_client), (FEW, FEW), "{name}: {counts:?}");
                 assert_eq!(counts.retried, 0, "{name}: {counts:?}");
-                let status = if part.is_some() { 200 } else { 0 };
-                assert_eq!(counts.status, BTreeMap::from([(status, FEW)]), "{name}");
-                let found = messages(&record).counts;
-                assert_eq!((found.received, found.lost), (FEW * received, FEW * lost), "{name}");
-                let TokensRecord { counts, histograms } = recorded(&record);
+                let (found, tokens) = (messages(&record).counts, recorded(&record));
                 let expected = TokenCounts { left: 1, other_events, ..TokenCounts::default() };
-                assert_eq!(*counts, times(FEW, &expected), "{name}");
-                assert_eq!(length(&histograms.per_token), if received > 1 { FEW } else { 0 }, "{name}");
+                // On a busy machine, the client can leave before it has read the part.
+                let is_right = counts.status == BTreeMap::from([(if part.is_some() { 200 } else { 0 }, FEW)])
+                    && (found.received, found.lost) == (FEW * received, FEW * lost)
+                    && tokens.counts == times(FEW, &expected);
+                seen(is_right, || format!("{name}: {:?}, {found:?}, {:?}", counts.status, tokens.counts))?;
+                let per_token = length(&tokens.histograms.per_token);
+                assert_eq!(per_token, if received > 1 { FEW } else { 0 }, "{name}");
                 if spec.http == HttpVersion::Http2 {
                     assert_eq!(record.lifetime.opened, 1, "{name}: the streams are reset");
                 } else {
                     assert!(record.lifetime.opened >= FEW, "{name}: the connections are closed");
                 }
-                // Two clients wait 10 ms for each of 10 responses. After failures, they would wait longer.
+                // Two clients wait 20 ms for each of 10 responses. After failures, they would wait longer.
                 let took = record.measured_ns;
-                seen(took < 300 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))
+                seen(took < 500 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))
             });
         }
     }
