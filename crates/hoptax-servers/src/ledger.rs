@@ -110,6 +110,39 @@ impl InstanceCounts {
     }
 }
 
+/// Adds the growth of counts that have names.
+fn add_growth_by_name(
+    sum: &mut BTreeMap<String, u64>,
+    now: &BTreeMap<String, u64>,
+    before: &BTreeMap<String, u64>,
+) {
+    for (name, count) in now {
+        let count = count.saturating_sub(before.get(name).copied().unwrap_or(0));
+        if count > 0 {
+            *sum.entry(name.clone()).or_default() += count;
+        }
+    }
+}
+
+/// Adds the growth of the counts of the language model.
+fn add_llm_growth(sum: &mut LlmCounts, now: &LlmCounts, before: &LlmCounts) {
+    let LlmCounts { requests, refused, with_key, streams, ended, tokens, left, left_tokens, .. } = before;
+    for (sum, now, before) in [
+        (&mut sum.requests, now.requests, requests),
+        (&mut sum.refused, now.refused, refused),
+        (&mut sum.with_key, now.with_key, with_key),
+        (&mut sum.streams, now.streams, streams),
+        (&mut sum.ended, now.ended, ended),
+        (&mut sum.tokens, now.tokens, tokens),
+        (&mut sum.left, now.left, left),
+        (&mut sum.left_tokens, now.left_tokens, left_tokens),
+    ] {
+        *sum += now.saturating_sub(*before);
+    }
+    add_growth_by_name(&mut sum.failures, &now.failures, &before.failures);
+    add_growth_by_name(&mut sum.fields, &now.fields, &before.fields);
+}
+
 /// Adds the growth of a count that older ledgers do not have.
 fn add_growth(sum: &mut Option<u64>, now: Option<u64>, before: Option<u64>) {
     if let Some(now) = now {
@@ -139,11 +172,10 @@ impl Ledger {
             }
             delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
             delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
-            for (version, count) in &now.http_version {
-                let count = count.saturating_sub(before.http_version.get(version).copied().unwrap_or(0));
-                if count > 0 {
-                    *delta.http_version.entry(version.clone()).or_default() += count;
-                }
+            add_growth_by_name(&mut delta.http_version, &now.http_version, &before.http_version);
+            if let Some(now) = &now.llm {
+                let before = before.llm.unwrap_or_default();
+                add_llm_growth(delta.llm.get_or_insert_default(), now, &before);
             }
         }
         delta
@@ -216,6 +248,26 @@ mod tests {
         assert_eq!(counts(second.since(&second)), (Some(0), Some(0), Some(0)));
         let delta = second.since(&first);
         assert_eq!((delta.events, delta.event_streams_left), (Some(300), None));
+    }
+
+    #[test]
+    fn counts_of_the_language_model_grow() {
+        let counts = |requests: u64, kind: &str| LlmCounts {
+            requests,
+            left_tokens: 7 * requests,
+            failures: [(kind.to_owned(), requests)].into(),
+            ..LlmCounts::default()
+        };
+        let ledger = |llm| Ledger {
+            instances: vec![InstanceCounts { llm, ..InstanceCounts::default() }; 2],
+            ..Ledger::default()
+        };
+        let (first, second) = (ledger(Some(counts(2, "cut"))), ledger(Some(counts(5, "cut"))));
+        assert_eq!(first.since(&ledger(None)).llm, Some(counts(4, "cut")));
+        assert_eq!(second.since(&first).llm, Some(counts(6, "cut")));
+        let other = ledger(Some(counts(2, "silence")));
+        assert_eq!(other.since(&first).llm.map(|llm| llm.failures), Some([("silence".into(), 4)].into()));
+        assert_eq!(ledger(None).since(&first).llm, None);
     }
 
     #[test]

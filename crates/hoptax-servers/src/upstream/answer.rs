@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_plan::{Body, BodyKind, BuiltInUpstream};
 use hoptax_record::bounded;
-use hoptax_wire::events::MEDIA_TYPE;
 use hoptax_wire::http1::{Version, response_head};
 use hoptax_wire::http2::{Block, OutField, response_fields};
 use std::sync::Arc;
@@ -131,13 +130,17 @@ impl Answers {
     }
 
     /// Builds the heads of responses with server-sent events: without a length. HTTP/1.1 sends chunks, and
-    /// HTTP/1.0 ends with the connection.
-    pub(super) fn of_events(headers: &[(String, String)], stamps: bool) -> anyhow::Result<Self> {
+    /// HTTP/1.0 ends with the connection. If `forbids_caches` is true, the heads say so.
+    pub(super) fn of_events(
+        content_type: &str,
+        forbids_caches: bool,
+        (headers, stamps): (&[(String, String)], bool),
+    ) -> anyhow::Result<Self> {
         const LENGTH: &str = "content-length: 0\r\n\r\n";
         const CHUNKED: &str = "transfer-encoding: chunked\r\n\r\n";
         let is_set = |name: &str| headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-        let mut all = vec![("content-type".to_owned(), MEDIA_TYPE.to_owned())];
-        if !is_set(CACHE_CONTROL) {
+        let mut all = vec![("content-type".to_owned(), content_type.to_owned())];
+        if forbids_caches && !is_set(CACHE_CONTROL) {
             all.push((CACHE_CONTROL.to_owned(), "no-cache".to_owned()));
         }
         all.extend(headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type")).cloned());

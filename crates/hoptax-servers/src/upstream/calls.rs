@@ -9,8 +9,8 @@
 
 use super::answer::{Answers, allowed_fields};
 use super::conversation::{Abort, Conversation, Replies};
-use super::events::{EventStream, Next};
 use super::reflection::{self, Reflection};
+use super::stream::{EventStream, Next};
 use anyhow::Context as _;
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::{Stamp, StreamKind, StreamSpec, with_room};

@@ -1,11 +1,14 @@
 //! The counts of one listener. The listener's thread writes them, and the control thread reads them.
 
+use super::stream::{EventStream, Sent};
 use crate::ledger::{InstanceCounts, WebSocketCounts};
-use hoptax_record::Deadlines;
+use hoptax_plan::LlmFailureKind;
+use hoptax_record::{Deadlines, LlmCounts};
 use hoptax_wire::http1::Version;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A counter that only one thread changes. A change therefore needs only a load and a store. If several
 /// threads changed the counter, each change would need a locked instruction.
@@ -56,6 +59,7 @@ pub(super) struct Counts {
     /// Server-sent events that were sent, and streams of them that the client left before their end.
     pub(super) events: Count,
     pub(super) left: Count,
+    pub(super) llm: ModelCounts,
     /// WebSockets that were accepted, and those that clients left without a close frame.
     pub(super) websockets: Count,
     pub(super) cut: Count,
@@ -63,6 +67,72 @@ pub(super) struct Counts {
     pub(super) messages_in: Count,
     pub(super) messages_out: Count,
     pub(super) left_out: Count,
+}
+
+/// Requests to the language model: see [`LlmCounts`].
+#[derive(Debug, Default)]
+pub(super) struct ModelCounts {
+    pub(super) requests: Count,
+    pub(super) refused: Count,
+    pub(super) with_key: Count,
+    pub(super) streams: Count,
+    ended: Count,
+    tokens: Count,
+    left: Count,
+    left_tokens: Count,
+    failures: [Count; FAILURES.len()],
+    /// Requests with each field. Only the ledger's reader can hold the lock at the same time.
+    fields: Mutex<BTreeMap<String, u64>>,
+}
+
+const FAILURES: [(LlmFailureKind, &str); 6] = [
+    (LlmFailureKind::RateLimit, "rate-limit"),
+    (LlmFailureKind::ServerError, "server-error"),
+    (LlmFailureKind::Overloaded, "overloaded"),
+    (LlmFailureKind::ErrorEvent, "error-event"),
+    (LlmFailureKind::Cut, "cut"),
+    (LlmFailureKind::Silence, "silence"),
+];
+/// Maximum number of fields that are counted, and of bytes of their names.
+const MOST_FIELDS: usize = 64;
+const LONGEST_FIELD: usize = 64;
+
+impl ModelCounts {
+    pub(super) fn failed(&self, kind: LlmFailureKind) {
+        let place = FAILURES.iter().position(|(own, _)| *own == kind);
+        if let Some(count) = place.and_then(|place| self.failures.get(place)) {
+            count.add(1);
+        }
+    }
+
+    /// Counts the fields of a request.
+    pub(super) fn add_fields(&self, names: &[Cow<'_, str>]) {
+        let mut fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if let Some(count) = fields.get_mut(&**name) {
+                *count += 1;
+            } else if fields.len() < MOST_FIELDS && name.len() <= LONGEST_FIELD {
+                fields.insert(name.to_string(), 1);
+            }
+        }
+    }
+
+    fn add_to(&self, sum: &mut LlmCounts) {
+        sum.requests += self.requests.get();
+        sum.refused += self.refused.get();
+        sum.with_key += self.with_key.get();
+        sum.streams += self.streams.get();
+        sum.ended += self.ended.get();
+        sum.tokens += self.tokens.get();
+        sum.left += self.left.get();
+        sum.left_tokens += self.left_tokens.get();
+        for ((_, name), count) in FAILURES.iter().zip(&self.failures).filter(|(_, count)| count.get() > 0) {
+            *sum.failures.entry((*name).to_owned()).or_default() += count.get();
+        }
+        for (name, count) in &*self.fields.lock().unwrap_or_else(PoisonError::into_inner) {
+            *sum.fields.entry(name.clone()).or_default() += count;
+        }
+    }
 }
 
 /// Maximum number of streams that a client may open at a time on one connection.
@@ -149,6 +219,24 @@ impl Counts {
         }
     }
 
+    /// Counts what a stream of events has sent.
+    pub(super) fn sent(&self, sent: Sent) {
+        self.events.add(sent.events);
+        if sent.tokens > 0 || sent.is_whole {
+            self.llm.tokens.add(sent.tokens);
+            self.llm.ended.add(sent.is_whole.into());
+        }
+    }
+
+    /// Counts a stream of events that its client leaves before the end.
+    pub(super) fn left_by_client(&self, stream: &EventStream) {
+        self.left.add(1);
+        if let Some(of) = stream.completion {
+            self.llm.left.add(1);
+            self.llm.left_tokens.add(of.sent.into());
+        }
+    }
+
     /// The sum over all listeners of one instance, for the ledger.
     pub(super) fn read(listeners: &[Arc<Self>]) -> InstanceCounts {
         let sum = |count: fn(&Self) -> &Count| listeners.iter().map(|one| count(one).get()).sum::<u64>();
@@ -167,6 +255,8 @@ impl Counts {
                 deadlines.entry(place).and_modify(|sum| sum.add(found)).or_insert(found);
             }
         }
+        let mut llm = LlmCounts::default();
+        listeners.iter().for_each(|one| one.llm.add_to(&mut llm));
         InstanceCounts {
             requests: http10 + http11 + http2,
             connections: sum(|one| &one.connections),
@@ -186,7 +276,7 @@ impl Counts {
             deadlines: Some(deadlines),
             events: Some(sum(|one| &one.events)).filter(|events| *events > 0),
             event_streams_left: Some(sum(|one| &one.left)).filter(|left| *left > 0),
-            llm: None,
+            llm: Some(llm).filter(|llm| llm.requests > 0),
             websockets: Some(WebSocketCounts {
                 opened: sum(|one| &one.websockets),
                 cut: sum(|one| &one.cut),

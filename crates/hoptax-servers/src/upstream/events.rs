@@ -4,10 +4,10 @@
 //! the head of the response and does not depend on when earlier events were sent.
 
 use super::answer::{Answers, pattern};
+use super::stream::{EventStream, Next, end_of_part, nanoseconds};
 use hoptax_format::messages::{ENDLESS, Stamp};
 use hoptax_plan::{UpstreamEvents, event_streams};
 use hoptax_wire::events::{HEARTBEAT, LAST_EVENT_ID, MEDIA_TYPE, write_event};
-use std::time::Duration;
 
 /// The events of an instance. Its streams share the memory for the text of a write.
 #[derive(Debug, Clone)]
@@ -30,64 +30,6 @@ pub(super) struct Events {
     text_of: Option<(u64, u64, u64)>,
 }
 
-/// The events of one response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventStream {
-    /// When the head was due. The schedule counts from here.
-    begun: u64,
-    /// Number of the first event.
-    from: u64,
-    /// Number of the next event.
-    number: u64,
-    /// Number of bytes of the next write, or of a comment, that were sent.
-    sent: usize,
-    is_comment: bool,
-    /// When the last write was sent.
-    last: u64,
-    /// HTTP/1: when the stream's timer is due, and whether writes are chunks.
-    pub(super) timer: u64,
-    pub(super) is_chunked: bool,
-}
-
-/// What a stream does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Sends the next part of a message: of a write with events, or of a gRPC message.
-    Send,
-    /// Sends a comment.
-    Comment,
-    /// Waits until this time.
-    Wait(u64),
-    /// Ends: everything was sent.
-    End,
-}
-
-impl EventStream {
-    /// The stream of a request after the event `from` - 1.
-    pub(super) fn new(from: u64) -> Self {
-        Self {
-            begun: 0,
-            from,
-            number: from,
-            sent: 0,
-            is_comment: false,
-            last: 0,
-            timer: 0,
-            is_chunked: false,
-        }
-    }
-
-    /// A stream without events, for requests whose response has no body.
-    pub(super) fn empty() -> Self {
-        Self::new(u64::MAX)
-    }
-
-    /// Sets when the head is due.
-    pub(super) fn begin(&mut self, due: u64) {
-        (self.begun, self.last) = (due, due);
-    }
-}
-
 impl Events {
     /// The events of the settings. `headers` are those of all responses. If `stamps` is true, the heads have
     /// space for stamps.
@@ -107,7 +49,7 @@ impl Events {
             per_write: settings.per_write.into(),
             split: settings.split as usize,
             heartbeat: settings.heartbeat.map_or(u64::MAX, nanoseconds),
-            answers: Answers::of_events(headers, stamps)?,
+            answers: Answers::of_events(MEDIA_TYPE, true, (headers, stamps))?,
             data,
             text: Vec::new(),
             text_of: None,
@@ -210,23 +152,6 @@ impl Events {
     }
 }
 
-/// Where the part ends that has the byte at `from`, if a text is sent in `split` parts of about the same
-/// length.
-fn end_of_part(length: usize, split: usize, from: usize) -> usize {
-    let mut part = from * split / length.max(1);
-    loop {
-        part += 1;
-        let end = length * part / split;
-        if end > from || part >= split {
-            return end;
-        }
-    }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Reads the header fields of a request that can get events.
 #[derive(Debug, Default)]
 pub(super) struct Requested {
@@ -263,6 +188,7 @@ fn accepts_events(value: &[u8]) -> bool {
 mod tests {
     use super::*;
     use hoptax_format::messages::TextStamps;
+    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
     const USUAL: UpstreamEvents = UpstreamEvents {
@@ -430,18 +356,5 @@ mod tests {
         let found = ["0", "17", "", "x", "18446744073709551615"].map(from);
         assert_eq!(found, [1, 18, 0, 0, u64::MAX].map(Some));
         assert_eq!(Requested::default().from(), None);
-    }
-
-    #[test]
-    fn parts_cover_a_text() {
-        for (length, split) in [(1, 1), (10, 1), (10, 3), (3, 10), (100, 7)] {
-            let (mut at, mut parts) = (0, 0);
-            while at < length {
-                let end = end_of_part(length, split, at);
-                assert!(end > at && end <= length, "{length} in {split}: {at} to {end}");
-                (at, parts) = (end, parts + 1);
-            }
-            assert_eq!(parts, split.min(length), "{length} in {split}");
-        }
     }
 }

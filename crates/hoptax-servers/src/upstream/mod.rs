@@ -13,12 +13,15 @@ mod counts;
 mod delay;
 mod events;
 mod like;
+mod llm;
 mod reflection;
 mod rules;
 mod secure;
 mod server;
 mod sockets;
+mod sources;
 mod special;
+mod stream;
 mod switch;
 mod websocket;
 
@@ -111,13 +114,18 @@ impl RunningUpstream {
         let websockets =
             websocket::WebSockets::new(settings).context("the upstream's headers for WebSockets")?;
         let events = settings.events.as_ref();
-        let mut events = events
+        let events = events
             .map(|events| events::Events::new(events, &settings.headers, placement.stamps))
             .transpose()
             .context("the upstream's events")?;
+        let llm = settings.llm.as_ref();
+        let llm = llm
+            .map(|llm| llm::Llm::new(llm, &settings.headers, placement.stamps))
+            .transpose()
+            .context("the upstream's language model")?;
+        let mut sources = sources::Sources { events, llm };
         let ruled = rules.iter_mut().flat_map(rules::Rules::answers_mut);
-        let of_events = events.iter_mut().map(events::Events::answers_mut);
-        answer::encode(std::iter::once(&mut answers).chain(ruled).chain(of_events));
+        answer::encode(std::iter::once(&mut answers).chain(ruled).chain(sources.answers_mut()));
         let host = placement.address.unwrap_or(LOOPBACK);
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -171,7 +179,10 @@ impl RunningUpstream {
             let switch = Arc::new(switch::Switch::new(listener.address().clone()));
             switches[instance as usize].push(Arc::clone(&switch));
             // Each instance has its own copy of the responses, because stamps are written into them.
-            let (answers, calls, events) = (answers.clone(), calls.clone(), events.clone());
+            let (answers, calls, mut sources) = (answers.clone(), calls.clone(), sources.clone());
+            if let Some(llm) = &mut sources.llm {
+                llm.seed(placement.seed, instance << 1 | u32::from(tls.is_some()));
+            }
             let websockets = websockets.clone();
             let mut rules = rules.clone();
             if let Some(rules) = &mut rules {
@@ -189,7 +200,7 @@ impl RunningUpstream {
                     instance,
                     answers,
                     calls,
-                    events,
+                    sources,
                     websockets,
                     rules,
                     behaviour,

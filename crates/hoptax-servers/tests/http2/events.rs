@@ -24,7 +24,7 @@ fn upstream(events: UpstreamEvents) -> RunningUpstream {
     start(&BuiltInUpstream { events: Some(events), ..settings() }, &Placement::default())
 }
 
-fn stamps(text: &[u8]) -> Vec<Stamp> {
+pub(crate) fn stamps(text: &[u8]) -> Vec<Stamp> {
     let mut stamps = Vec::new();
     TextStamps::default().read(text, |stamp| stamps.push(stamp));
     stamps
@@ -40,13 +40,13 @@ fn expected(first: u64, count: u64) -> Vec<Stamp> {
 }
 
 /// A client of HTTP/1.
-struct Http1 {
+pub(crate) struct Http1 {
     socket: TcpStream,
     input: Vec<u8>,
 }
 
 impl Http1 {
-    fn sending(upstream: &RunningUpstream, request: &[u8]) -> Self {
+    pub(crate) fn sending(upstream: &RunningUpstream, request: &[u8]) -> Self {
         let Address::Tcp(address) = address(upstream) else { panic!("a port") };
         let socket = TcpStream::connect(address).expect("connects");
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
@@ -55,12 +55,12 @@ impl Http1 {
         client
     }
 
-    fn send(&mut self, request: &[u8]) {
+    pub(crate) fn send(&mut self, request: &[u8]) {
         self.socket.write_all(request).expect("sent");
     }
 
     /// The next bytes.
-    fn take(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn take(&mut self, length: usize) -> Vec<u8> {
         while self.input.len() < length {
             self.receive();
         }
@@ -84,12 +84,12 @@ impl Http1 {
         self.input.extend_from_slice(&bytes[..count]);
     }
 
-    fn head(&mut self) -> String {
+    pub(crate) fn head(&mut self) -> String {
         self.take_until(b"\r\n\r\n")
     }
 
     /// The next chunk. `None` if it is the last.
-    fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let line = self.take_until(b"\r\n");
         let size = usize::from_str_radix(line.trim_end(), 16).expect("the size of a chunk");
         let mut chunk = self.take(size + 2);
@@ -97,7 +97,7 @@ impl Http1 {
         (size > 0).then_some(chunk)
     }
 
-    fn chunks(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn chunks(&mut self) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| self.chunk()).collect()
     }
 }

@@ -1,9 +1,11 @@
-//! HTTP/2 of the built-in upstream and of `hop-h2`, and the upstream's server-sent events, over real sockets.
+//! HTTP/2 of the built-in upstream and of `hop-h2`, and the upstream's server-sent events and language model,
+//! over real sockets.
 
 mod calls;
 mod client;
 mod events;
 mod hop;
+mod llm;
 mod messages;
 mod websocket;
 

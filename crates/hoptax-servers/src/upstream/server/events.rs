@@ -4,9 +4,10 @@
 //! Later responses of the connection wait until the stream has ended.
 
 use super::super::answer::AnswerTo;
-use super::super::events::{EventStream, Next, Requested};
+use super::super::events::Requested;
 use super::super::sockets::Sockets;
-use super::state::{HIGH_WATER, Reply, Server, Timer};
+use super::super::stream::{EventStream, Next};
+use super::state::{HIGH_WATER, Server, Timer};
 use hoptax_format::clock;
 use hoptax_load::event_loop::Token;
 use hoptax_wire::events::MEDIA_TYPE;
@@ -30,14 +31,14 @@ enum Turn {
     /// It waits for its timer or for the client.
     Waits,
     Ended,
-    /// The connection failed and is gone.
+    /// The connection failed, or was cut as the plan says, and is gone.
     Gone,
 }
 
 impl Server<'_> {
     /// Number of the first event if a request gets events. `input` is the request's head.
     pub(super) fn requested_events(&self, input: &[u8]) -> Option<u64> {
-        self.events.as_ref()?;
+        self.sources.events.as_ref()?;
         // Other requests need only this search.
         OF_EVENTS.find(input)?;
         let mut requested = Requested::default();
@@ -48,12 +49,11 @@ impl Server<'_> {
 
     /// Begins a stream. Its head is the next response of the connection, and was due at `due`. The caller
     /// then calls [`Server::send_line`], or sets a timer.
-    pub(super) fn begin_events(&mut self, token: Token, to: AnswerTo, from: u64, due: u64) {
+    pub(super) fn begin_events(&mut self, token: Token, to: AnswerTo, mut stream: EventStream, due: u64) {
         // The response to HEAD has no body.
         if to.head {
             return;
         }
-        let mut stream = EventStream::new(from);
         stream.begin(due);
         stream.is_chunked = to.version == Version::Http11;
         self.connections[token.index()].events = Some(Box::new(stream));
@@ -63,21 +63,16 @@ impl Server<'_> {
     /// events do not end it. Returns true if the connection has ended too.
     pub(super) fn end_events(&mut self, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
-        let left = connection.event_streams();
-        if left == 0 {
+        if let Some(http2) = &mut connection.http2 {
+            http2.count_left(self.counts);
+            http2.end_events();
             return false;
         }
-        match &mut connection.http2 {
-            Some(http2) => {
-                self.counts.left.add(left);
-                http2.end_events();
-                false
-            }
-            None => {
-                self.forget(token);
-                true
-            }
+        let has_left = connection.event_streams().next().is_some();
+        if has_left {
+            self.forget(token);
         }
+        has_left
     }
 
     /// Sends the delayed responses of a connection that are due. Returns false if the connection failed and
@@ -104,8 +99,8 @@ impl Server<'_> {
             self.connections[token.index()].line.pop_front();
             self.make_ready(reply);
             free = free.max(due);
-            if let Reply::Events(to, _, from) = reply {
-                self.begin_events(token, to, from, free);
+            if let Some((to, stream)) = reply.stream() {
+                self.begin_events(token, to, stream, free);
             }
         }
         self.flush(io, token)
@@ -127,7 +122,11 @@ impl Server<'_> {
         let connection = &mut self.connections[token.index()];
         match outcome {
             Ok(Next::End) => return Turn::Ended,
-            Ok(Next::Wait(due)) if due != stream.timer => {
+            Ok(Next::Cut) if io.unsent(token) == 0 => {
+                self.close(io, token);
+                return Turn::Gone;
+            }
+            Ok(Next::Wait(due)) if due != stream.timer && due < u64::MAX => {
                 let generation = connection.generation;
                 stream.timer = due;
                 self.timers.push(Reverse(Timer { due, token, generation }));
@@ -143,7 +142,8 @@ impl Server<'_> {
         Turn::Waits
     }
 
-    /// Returns [`Next::End`], [`Next::Wait`], or [`Next::Send`] if the client reads too slowly.
+    /// Returns [`Next::End`], [`Next::Cut`] or [`Next::Wait`], or [`Next::Send`] if the client reads too
+    /// slowly.
     fn write_events(
         &mut self,
         io: &mut impl Sockets,
@@ -153,9 +153,8 @@ impl Server<'_> {
     ) -> io::Result<Next> {
         let mut room = TURN;
         let next = loop {
-            let Some(events) = &mut self.events else { break Next::End };
-            let next = events.next(stream, now);
-            if let Next::End | Next::Wait(_) = next {
+            let next = self.sources.next(stream, now);
+            if let Next::End | Next::Wait(_) | Next::Cut = next {
                 break next;
             }
             if io.unsent(token) > HIGH_WATER {
@@ -164,7 +163,7 @@ impl Server<'_> {
             if room == 0 {
                 break Next::Wait(clock::now().max(stream.timer.saturating_add(1)));
             }
-            let (part, _) = events.part(stream, next);
+            let (part, _) = self.sources.part(stream, next);
             let length = part.len();
             if stream.is_chunked {
                 chunk_size_line(batch, length);
@@ -174,10 +173,9 @@ impl Server<'_> {
                 batch.extend_from_slice(part);
             }
             room = room.saturating_sub(length);
-            let is_split = events.is_split();
             // Count the events before sending them, as the bytes.
-            self.counts.events.add(events.sent(stream, length, next, now));
-            if is_split || batch.len() >= BATCH {
+            self.counts.sent(self.sources.sent(stream, length, next, now));
+            if self.sources.are_split(stream) || batch.len() >= BATCH {
                 self.send_batch(io, token, batch)?;
             }
         };

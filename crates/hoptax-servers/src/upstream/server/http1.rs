@@ -1,6 +1,7 @@
 //! HTTP/1 on the connections of an instance. Responses are sent in the order of the requests.
 
 use super::super::answer::{AnswerTo, BAD_REQUEST, CONTINUE, INLINE_BODY};
+use super::super::llm::{Incoming, Outcome};
 use super::super::rules::Chosen;
 use super::super::sockets::Sockets;
 use super::super::special::{Special, is_special};
@@ -78,6 +79,8 @@ impl Server<'_> {
                 Ok(RequestStep::Body { consumed, data }) => {
                     if let Some(special) = &mut connection.special {
                         special.body(&input[at..][data]);
+                    } else if let Some(incoming) = &mut connection.llm {
+                        incoming.body(&input[at..][data]);
                     }
                     at += consumed;
                 }
@@ -92,20 +95,7 @@ impl Server<'_> {
                             // The client may have sent further requests.
                             connection.state = State::Discarding;
                         }
-                        // Requests are counted on arrival, so that the count includes requests whose response
-                        // is delayed or whose client gives up.
-                        self.counts.requests(answer.version).add(1);
-                        let reply = match (connection.web.take(), connection.events_from.take(), chosen) {
-                            (Some(place), ..) => Reply::Web(AnswerTo { failed: false, ..answer }, now, place),
-                            (None, Some(from), _) => Reply::Events(answer, now, from),
-                            (None, None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
-                            (None, None, None) => Reply::Answer(answer, now),
-                        };
-                        let delay = match chosen {
-                            Some(chosen) => chosen.delay_ns,
-                            None => self.behaviour.delay_ns(),
-                        };
-                        self.reply(token, reply, delay);
+                        self.answer_request(token, (answer, chosen), now);
                     } else if let Some(mut special) = connection.special.take() {
                         special.http1_trailers(&input[at - consumed..at]);
                         let tls = io.tls(token);
@@ -131,6 +121,37 @@ impl Server<'_> {
         at
     }
 
+    /// Answers a request that was read to its end. It is counted on arrival, so that the count includes
+    /// requests whose response is delayed or whose client gives up.
+    fn answer_request(&mut self, token: Token, (answer, chosen): (AnswerTo, Option<Chosen>), now: u64) {
+        self.counts.requests(answer.version).add(1);
+        let connection = &mut self.connections[token.index()];
+        let (web, events_from) = (connection.web.take(), connection.events_from.take());
+        let incoming = connection.llm.take();
+        let mut delay = match chosen {
+            Some(chosen) => chosen.delay_ns,
+            None => self.behaviour.delay_ns(),
+        };
+        let reply = if let Some((incoming, llm)) = incoming.zip(self.sources.llm.as_mut()) {
+            match llm.answer(&incoming, &self.counts.llm) {
+                Outcome::Stream(completion) => Reply::Tokens(answer, now, completion),
+                Outcome::Whole(whole, later) => {
+                    delay = delay.saturating_add(later);
+                    let response = whole.http1(answer, llm.headers());
+                    Reply::Stamped(self.prepare(response), now)
+                }
+            }
+        } else {
+            match (web, events_from, chosen) {
+                (Some(place), ..) => Reply::Web(AnswerTo { failed: false, ..answer }, now, place),
+                (None, Some(from), _) => Reply::Events(answer, now, from),
+                (None, None, Some(Chosen { place, .. })) => Reply::Ruled(answer, now, place),
+                (None, None, None) => Reply::Answer(answer, now),
+            }
+        };
+        self.reply(token, reply, delay);
+    }
+
     /// Chooses the answer. `input` is the request's head.
     fn head(&mut self, token: Token, head: &RequestHead, input: &[u8], body_is_missing: bool) {
         let mut answer = AnswerTo {
@@ -148,13 +169,26 @@ impl Server<'_> {
         }
         let web = self.web_call(head, input, chosen, answer.failed);
         let gets_answer = answer.failed || web.is_some();
-        let events_from = if gets_answer { None } else { self.requested_events(input) };
+        let is_free = !gets_answer && chosen.is_none();
+        let incoming = if is_free { self.request_to_model(head, input) } else { None };
+        let events_from =
+            if gets_answer || incoming.is_some() { None } else { self.requested_events(input) };
         // HTTP/1.0 has no chunks.
-        answer.keep_alive &= events_from.is_none() || head.version == Version::Http11;
+        let can_stream = events_from.is_some() || incoming.is_some();
+        answer.keep_alive &= !can_stream || head.version == Version::Http11;
         let connection = &mut self.connections[token.index()];
         (connection.answer, connection.web) = (Some((answer, chosen)), web);
-        connection.events_from = events_from;
+        (connection.events_from, connection.llm) = (events_from, incoming);
         self.send_continue(token, head, body_is_missing);
+    }
+
+    /// Begins to read a request to the language model. `input` is the request's head.
+    fn request_to_model(&self, head: &RequestHead, input: &[u8]) -> Option<Box<Incoming>> {
+        self.sources.llm.as_ref()?;
+        let mut incoming = Incoming::new(&input[head.method.clone()], &input[head.target.clone()])?;
+        // The decoder has already accepted this head.
+        let _ = fields(input, |field| incoming.field(field.name.as_bytes()));
+        Some(Box::new(incoming))
     }
 
     /// Prepares the answer if a request is a gRPC-Web call. `input` is the request's head. Returns the place
@@ -239,14 +273,15 @@ impl Server<'_> {
         let connection = &mut self.connections[token.index()];
         let generation = connection.generation;
         let is_next = delay == 0 && connection.line.is_empty() && connection.events.is_none();
-        if is_next && !matches!(reply, Reply::Events(..)) {
+        let stream = reply.stream();
+        if is_next && stream.is_none() {
             return self.make_ready(reply);
         }
         let due = clock::now() + delay;
-        match reply {
-            Reply::Events(to, _, from) if is_next => {
+        match stream {
+            Some((to, stream)) if is_next => {
                 self.make_ready(reply);
-                self.begin_events(token, to, from, due);
+                self.begin_events(token, to, stream, due);
             }
             _ => connection.line.push_back((due, reply)),
         }
@@ -286,10 +321,11 @@ impl Server<'_> {
                 self.rules.as_ref().map_or((&[], &[]), |rules| rules.get(place).get(to))
             }
             Reply::Web(to, _, place) => self.calls.http1(place).map_or((&[], &[]), |answers| answers.get(to)),
-            Reply::Events(to, ..) => {
-                self.events.as_ref().map_or((&[], &[]), |events| events.answers().get(to))
+            Reply::Events(to, ..) | Reply::Tokens(to, ..) => {
+                let answers = self.sources.answers(matches!(reply, Reply::Tokens(..)));
+                answers.map_or((&[], &[]), |answers| answers.get(to))
             }
-            Reply::Prepared(place) | Reply::Handshake(place, _) => (&self.prepared[place as usize], &[]),
+            Reply::Prepared(place) | Reply::Stamped(place, _) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
         }
@@ -352,12 +388,13 @@ impl Server<'_> {
                     answers.stamp(to, Stamp { received, replied: now });
                 }
             }
-            Reply::Events(to, received, _) => {
-                if let Some(events) = &mut self.events {
-                    events.answers_mut().stamp(to, Stamp { received, replied: now });
+            Reply::Events(to, received, _) | Reply::Tokens(to, received, _) => {
+                let is_of_model = matches!(reply, Reply::Tokens(..));
+                if let Some(answers) = self.sources.answers_of(is_of_model) {
+                    answers.stamp(to, Stamp { received, replied: now });
                 }
             }
-            Reply::Handshake(place, received) => {
+            Reply::Stamped(place, received) => {
                 if let Some(space) = Accepted::stamp_in(&mut self.prepared[place as usize]) {
                     Stamp { received, replied: now }.write(space);
                 }

@@ -102,7 +102,7 @@ impl Server<'_> {
                     self.counts.cancels.add(1);
                     if let Some(exchange) = http2.get(named(stream)) {
                         self.counts.abandoned.add(exchange.is_delayed_special().into());
-                        self.counts.left.add(exchange.has_events().into());
+                        exchange.events().into_iter().for_each(|stream| self.counts.left_by_client(stream));
                         self.counts.cut.add(exchange.has_open_websocket().into());
                     }
                     http2.end(named(stream));
@@ -140,7 +140,7 @@ impl Server<'_> {
                     self.begin_call(token, http2, named);
                 }
             }
-            if self.events.is_some() {
+            if self.sources.events.is_some() || self.sources.llm.is_some() {
                 self.prepare_events(http2, named);
             }
         }
@@ -186,7 +186,7 @@ impl Server<'_> {
                     goes_away = response.ends_connection;
                     let is_cut = response.is_cut;
                     let StreamResponse { interim, head, body, trailers } = special.http2(response);
-                    Prepared { interim, block: Some(head), body, trailers, is_cut }
+                    Prepared { interim, block: Some(head), body, trailers, is_cut, is_of_model: false }
                 }
                 None => Prepared { is_cut: true, ..Prepared::default() },
             }));
@@ -197,10 +197,12 @@ impl Server<'_> {
             outcome.delay_ns
         } else {
             self.counts.http2.add(1);
-            match exchange.conversation() {
+            let later = self.answer_of_model(exchange);
+            let delay = match exchange.conversation() {
                 Some(_) => 0,
                 None => exchange.chosen.map_or_else(|| self.behaviour.delay_ns(), |chosen| chosen.delay_ns),
-            }
+            };
+            delay.saturating_add(later)
         };
         let Some(exchange) = http2.get(named) else { return };
         let needs_time = delay > 0 || exchange.deadline > 0 || exchange.flow.is_some();
@@ -292,7 +294,7 @@ impl Server<'_> {
 
     /// Counts the streams of events and the WebSockets of a connection that fails.
     fn count_left(&self, http2: &mut Http2) {
-        self.counts.left.add(http2.event_streams());
+        http2.count_left(self.counts);
         self.counts.cut.add(http2.end_websockets());
     }
 
@@ -327,7 +329,8 @@ impl Server<'_> {
         };
         let prepared = exchange.prepared.as_ref();
         let trailers = prepared.and_then(|prepared| prepared.trailers.as_ref()).or(trailers);
-        let is_stamped = self.answers.are_stamped() && prepared.is_none();
+        let is_stamped =
+            self.answers.are_stamped() && prepared.is_none_or(|prepared| prepared.is_of_model);
         if !mem::replace(&mut exchange.has_sent_head, true)
             && let Some(block) = block
         {

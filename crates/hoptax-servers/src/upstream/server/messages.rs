@@ -4,10 +4,12 @@
 use super::super::answer::StreamAnswerTo;
 use super::super::calls::{Ending, Flow};
 use super::super::conversation::Abort;
-use super::super::events::{EventStream, Next, Requested};
+use super::super::events::Requested;
+use super::super::llm::{Incoming, Outcome};
+use super::super::stream::{EventStream, Next};
 use super::http2::TURN;
 use super::state::Server;
-use super::streams::{Http2, Named, Shared, Stage, StreamTimer};
+use super::streams::{Exchange, Http2, Named, Prepared, Shared, Stage, StreamTimer};
 use hoptax_format::clock;
 use hoptax_format::messages::{self, StreamKind};
 use hoptax_format::stamp::Stamp;
@@ -57,10 +59,23 @@ impl Server<'_> {
         }
     }
 
-    /// Prepares the events if a request gets them. The head of the request is in the sections.
+    /// Prepares the events if a request gets them, or begins to read it if it is for the language model. The
+    /// head of the request is in the sections.
     pub(super) fn prepare_events(&mut self, http2: &mut Http2, named: Named) {
         let Some(exchange) = http2.get(named) else { return };
         if exchange.call.is_some() || exchange.to.failed {
+            return;
+        }
+        let head = &self.shared.sections.head;
+        if self.sources.llm.is_some()
+            && exchange.chosen.is_none()
+            && let Some(mut incoming) = Incoming::new(head.method(), head.path().unwrap_or_default())
+        {
+            head.fields().iter().for_each(|(name, _)| incoming.field(name));
+            exchange.llm = Some(Box::new(incoming));
+            return;
+        }
+        if self.sources.events.is_none() {
             return;
         }
         let mut requested = Requested::default();
@@ -70,6 +85,25 @@ impl Server<'_> {
         if let Some(from) = requested.from() {
             let stream = if exchange.to.head { EventStream::empty() } else { EventStream::new(from) };
             exchange.flow = Some(Box::new(Flow::Events(stream)));
+        }
+    }
+
+    /// Chooses the answer if a request is for the language model. Returns its delay, nanoseconds.
+    pub(super) fn answer_of_model(&mut self, exchange: &mut Exchange) -> u64 {
+        let incoming = exchange.llm.take();
+        let Some((incoming, llm)) = incoming.zip(self.sources.llm.as_mut()) else { return 0 };
+        match llm.answer(&incoming, &self.counts.llm) {
+            Outcome::Stream(completion) => {
+                exchange.flow = Some(Box::new(Flow::Events(EventStream::of_model(completion))));
+                0
+            }
+            Outcome::Whole(whole, later) => {
+                let (head, body) = whole.http2(llm.headers().0);
+                let (block, is_of_model) = (Some(head), true);
+                let prepared = Prepared { block, body, is_of_model, ..Prepared::default() };
+                exchange.prepared = Some(Box::new(prepared));
+                later
+            }
         }
     }
 
@@ -119,11 +153,14 @@ impl Server<'_> {
         {
             write_literal(varying, ENCODING, &conversation.encoding);
         }
-        let (block, end) = match (exchange.flow.as_deref(), &self.events) {
-            (Some(Flow::Events(stream)), Some(events)) => {
-                (events.answers().of_stream(StreamAnswerTo::default()).0, events.is_over(stream))
+        let events = exchange.events();
+        let answers = events.and_then(|stream| self.sources.answers(stream.completion.is_some()));
+        let (block, end) = match answers.zip(events) {
+            Some((answers, stream)) => {
+                let is_over = self.sources.next(stream, 0) == Next::End;
+                (answers.of_stream(StreamAnswerTo::default()).0, is_over)
             }
-            _ => {
+            None => {
                 let block = abort.map_or(calls.head_and_ending().0, |abort| calls.aborted(abort).0);
                 (block, abort.is_some())
             }
@@ -162,26 +199,34 @@ impl Server<'_> {
         let now = clock::now();
         let mut room = TURN;
         loop {
-            let next = match (&*flow, &self.events) {
-                (Flow::Paced(paced), _) => paced.next(now),
-                (Flow::Events(stream), Some(events)) => events.next(stream, now),
-                _ => return,
+            let next = match &*flow {
+                Flow::Paced(paced) => paced.next(now),
+                Flow::Events(stream) => self.sources.next(stream, now),
+                Flow::BothWays(_) => return,
             };
             match next {
                 Next::End => break,
                 Next::Wait(due) => {
                     exchange.stage = Stage::Delayed;
-                    return self.set_timer(token, named, due);
+                    if due < u64::MAX {
+                        self.set_timer(token, named, due);
+                    }
+                    return;
+                }
+                Next::Cut => {
+                    let output = &mut self.shared.output;
+                    http2.connection.reset(named.stream, Code::INTERNAL_ERROR, output);
+                    return http2.end(named);
                 }
                 Next::Send | Next::Comment if room == 0 => return http2.ready.push_back(named),
                 Next::Send | Next::Comment => {}
             }
-            let (rest, is_last) = match (&mut *flow, call, &mut self.events) {
-                (Flow::Paced(paced), Some(call), _) => {
+            let (rest, is_last) = match (&mut *flow, call) {
+                (Flow::Paced(paced), Some(call)) => {
                     let stamp = messages::Stamp { number: paced.number.into(), due: paced.due() };
                     (&self.calls.of_mut(is_web).paced(call, stamp)[paced.sent..], false)
                 }
-                (Flow::Events(stream), _, Some(events)) => events.part(stream, next),
+                (Flow::Events(stream), _) => self.sources.part(stream, next),
                 _ => return,
             };
             let part = &rest[..rest.len().min(room)];
@@ -191,12 +236,10 @@ impl Server<'_> {
                 return http2.end(named);
             };
             let (is_blocked, length) = (sent < part.len(), rest.len());
-            match (&mut *flow, &self.events) {
-                (Flow::Paced(paced), _) => paced.sent(sent, paced.sent + length),
-                (Flow::Events(stream), Some(events)) => {
-                    self.counts.events.add(events.sent(stream, sent, next, now));
-                }
-                _ => {}
+            match &mut *flow {
+                Flow::Paced(paced) => paced.sent(sent, paced.sent + length),
+                Flow::Events(stream) => self.counts.sent(self.sources.sent(stream, sent, next, now)),
+                Flow::BothWays(_) => {}
             }
             room -= sent;
             if is_blocked {
@@ -282,6 +325,9 @@ impl Http2 {
         let Some(exchange) = self.get(named) else { return };
         if let Some(special) = &mut exchange.special {
             return special.body(data);
+        }
+        if let Some(incoming) = &mut exchange.llm {
+            return incoming.body(data);
         }
         let Some(conversation) = exchange.conversation() else { return };
         let received = conversation.receive(data);

@@ -74,7 +74,7 @@ pub(super) fn serve(
         if stop.asked() {
             return Ok(());
         }
-        from.behaviour = server.behaviour;
+        (from.behaviour, from.sources) = (server.behaviour, server.sources);
         drop((io, listeners));
         // Bind the same addresses again at once, so that no other process gets them. The kernel may have
         // chosen the ports, and could then give them to another process.

@@ -4,10 +4,12 @@ use super::super::answer::{AnswerTo, Answers};
 use super::super::calls::Calls;
 use super::super::counts::{Count, Counts};
 use super::super::delay::Behaviour;
-use super::super::events::{EventStream, Events};
+use super::super::llm::Incoming;
 use super::super::rules::{Chosen, Rules};
 use super::super::sockets::Sockets;
+use super::super::sources::Sources;
 use super::super::special::{InstanceFacts, Outcome, Special};
+use super::super::stream::{Completion, EventStream};
 use super::super::switch::Switch;
 use super::super::websocket::{WebSocket, WebSockets};
 use super::groups::Live;
@@ -33,8 +35,8 @@ pub(in crate::upstream) struct Listening<'a> {
     pub(in crate::upstream) instance: u32,
     pub(in crate::upstream) answers: Answers,
     pub(in crate::upstream) calls: Calls,
-    /// The answer to requests that accept events.
-    pub(in crate::upstream) events: Option<Events>,
+    /// The answers to requests that accept events, and to those to the language model.
+    pub(in crate::upstream) sources: Sources,
     pub(in crate::upstream) websockets: WebSockets,
     /// Answers to particular paths.
     pub(in crate::upstream) rules: Option<Rules>,
@@ -60,13 +62,26 @@ pub(super) enum Reply {
     Web(AnswerTo, u64, u32),
     /// The head of a response with server-sent events. The second number is that of the first event.
     Events(AnswerTo, u64, u64),
+    /// The head of a stream of the language model.
+    Tokens(AnswerTo, u64, Completion),
     /// The response to a verification path. The number is its index in [`Server::prepared`].
     Prepared(u32),
-    /// The answer to the handshake of a WebSocket: its index in [`Server::prepared`], and the time when the
-    /// request was read.
-    Handshake(u32, u64),
+    /// The answer to the handshake of a WebSocket, or a whole response of the language model: its index in
+    /// [`Server::prepared`], and the time when the request was read.
+    Stamped(u32, u64),
     Continue,
     BadRequest,
+}
+
+impl Reply {
+    /// The stream of events that follows the head.
+    pub(super) fn stream(self) -> Option<(AnswerTo, EventStream)> {
+        match self {
+            Self::Events(to, _, from) => Some((to, EventStream::new(from))),
+            Self::Tokens(to, _, completion) => Some((to, EventStream::of_model(completion))),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +114,8 @@ pub(super) struct Connection {
     pub(super) events: Option<Box<EventStream>>,
     /// The request that is being read, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
+    /// The request that is being read, if it is for the language model.
+    pub(super) llm: Option<Box<Incoming>>,
     /// Input that is incomplete, or that is not read because the connection is blocked. Almost always
     /// unallocated.
     pub(super) kept: Vec<u8>,
@@ -113,11 +130,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Number of responses with events that have not ended.
-    pub(super) fn event_streams(&self) -> u64 {
-        let waits = |(_, reply): &&(u64, Reply)| matches!(reply, Reply::Events(to, ..) if !to.head);
-        let in_line = self.line.iter().filter(waits).count() + usize::from(self.events.is_some());
-        in_line as u64 + self.http2.as_deref().map_or(0, Http2::event_streams)
+    /// The responses with events over HTTP/1 that have not ended.
+    pub(super) fn event_streams(&self) -> impl Iterator<Item = EventStream> {
+        let in_line = self.line.iter().filter_map(|(_, reply)| reply.stream());
+        let waiting = in_line.filter(|(to, _)| !to.head).map(|(_, stream)| stream);
+        waiting.chain(self.events.as_deref().copied())
     }
 }
 
@@ -132,7 +149,7 @@ pub(super) struct Timer {
 pub(super) struct Server<'a> {
     pub(super) answers: Answers,
     pub(super) calls: Calls,
-    pub(super) events: Option<Events>,
+    pub(super) sources: Sources,
     pub(super) websockets: Live,
     pub(super) rules: Option<Rules>,
     pub(super) behaviour: Behaviour,
@@ -162,7 +179,7 @@ impl<'a> Server<'a> {
         Self {
             answers: from.answers,
             calls: from.calls,
-            events: from.events,
+            sources: from.sources,
             websockets: Live::new(from.websockets),
             rules: from.rules,
             behaviour: from.behaviour,
@@ -200,6 +217,7 @@ impl<'a> Server<'a> {
             events_from: None,
             events: None,
             special: None,
+            llm: None,
             kept: Vec::new(),
             line: VecDeque::new(),
             requests: 0,
@@ -245,7 +263,7 @@ impl<'a> Server<'a> {
     }
 
     pub(super) fn free(&mut self, reply: Reply) {
-        if let Reply::Prepared(place) | Reply::Handshake(place, _) = reply {
+        if let Reply::Prepared(place) | Reply::Stamped(place, _) = reply {
             self.prepared[place as usize] = Vec::new();
         }
     }
@@ -282,10 +300,12 @@ impl<'a> Server<'a> {
         // A new generation invalidates the connection's timers. It also makes the callers of this function
         // discard the input that they would keep.
         connection.generation = connection.generation.wrapping_add(1);
-        self.counts.left.add(connection.event_streams());
+        connection.event_streams().for_each(|stream| self.counts.left_by_client(&stream));
+        connection.http2.iter().for_each(|http2| http2.count_left(self.counts));
         connection.state = State::Last;
         connection.kept = Vec::new();
         connection.special = None;
+        connection.llm = None;
         connection.http2 = None;
         connection.websocket = None;
         connection.events = None;

@@ -17,9 +17,11 @@
 use super::super::answer::StreamAnswerTo;
 use super::super::calls::{Call, Flow};
 use super::super::conversation::{Abort, Conversation};
-use super::super::counts::MOST_STREAMS;
+use super::super::counts::{Counts, MOST_STREAMS};
+use super::super::llm::Incoming;
 use super::super::rules::Chosen;
 use super::super::special::Special;
+use super::super::stream::EventStream;
 use super::super::websocket::OnStream;
 use hoptax_format::stamp::{self, Stamp};
 use hoptax_load::event_loop::Token;
@@ -125,7 +127,9 @@ pub(super) struct Exchange {
     pub(super) is_early: bool,
     /// The request, if its path is a verification path.
     pub(super) special: Option<Box<Special>>,
-    /// Its response.
+    /// The request, if it is for the language model.
+    pub(super) llm: Option<Box<Incoming>>,
+    /// The response to one of these, unless it is a stream.
     pub(super) prepared: Option<Box<Prepared>>,
     /// Time when the request had been read; 0 without stamps.
     pub(super) received: u64,
@@ -137,12 +141,15 @@ pub(super) struct Exchange {
 impl Exchange {
     /// True if the response to a verification path is not due yet.
     pub(super) fn is_delayed_special(&self) -> bool {
-        self.stage == Stage::Delayed && self.prepared.is_some()
+        self.stage == Stage::Delayed && self.prepared.as_ref().is_some_and(|prepared| !prepared.is_of_model)
     }
 
-    /// True if the response has events.
-    pub(super) fn has_events(&self) -> bool {
-        matches!(self.flow.as_deref(), Some(Flow::Events(_)))
+    /// The events of the response.
+    pub(super) fn events(&self) -> Option<&EventStream> {
+        match self.flow.as_deref() {
+            Some(Flow::Events(stream)) => Some(stream),
+            _ => None,
+        }
     }
 
     /// True if the exchange is a WebSocket without a close frame of the client.
@@ -159,7 +166,7 @@ impl Exchange {
     }
 }
 
-/// The response to a verification path.
+/// The response to a verification path, or a whole response of the language model.
 #[derive(Default)]
 pub(super) struct Prepared {
     /// The head of 103 Early Hints.
@@ -170,6 +177,8 @@ pub(super) struct Prepared {
     pub(super) trailers: Option<Block>,
     /// True if the stream is reset after the body.
     pub(super) is_cut: bool,
+    /// True if the response is the language model's. It has a stamp if others have.
+    pub(super) is_of_model: bool,
 }
 
 /// An HTTP/2 connection.
@@ -215,16 +224,16 @@ impl Http2 {
         stages.map(|exchange| exchange.stage).any(|stage| matches!(stage, Stage::Delayed | Stage::Ready))
     }
 
-    /// Number of responses with events that have not ended.
-    pub(super) fn event_streams(&self) -> u64 {
-        self.exchanges.iter().filter(|exchange| exchange.has_events()).count() as u64
+    /// Counts the responses with events that have not ended, because the client leaves.
+    pub(super) fn count_left(&self, counts: &Counts) {
+        self.exchanges.iter().filter_map(Exchange::events).for_each(|stream| counts.left_by_client(stream));
     }
 
     /// Ends the responses with events.
     pub(super) fn end_events(&mut self) {
         for place in 0..self.exchanges.len() {
             let exchange = &self.exchanges[place];
-            if exchange.has_events() {
+            if exchange.events().is_some() {
                 self.end(Named { place: place as u32, stream: exchange.stream });
             }
         }

@@ -52,7 +52,7 @@ impl Server<'_> {
         self.counts.websockets.add(1);
         let place = self.prepare(accepted.response(&self.websockets.settings.headers, is_stamped));
         let delay = self.behaviour.delay_ns();
-        self.reply(token, Reply::Handshake(place, received), delay);
+        self.reply(token, Reply::Stamped(place, received), delay);
         true
     }
 

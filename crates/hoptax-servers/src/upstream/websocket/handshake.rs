@@ -47,8 +47,8 @@ pub(in crate::upstream) struct Accepted {
     pub(in crate::upstream) extension: Option<&'static str>,
 }
 
-/// What precedes the stamp in a response that has one.
-const BEFORE_STAMP: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nhoptax-stamp: ";
+/// The beginning of the second line of a response that has a stamp.
+const BEFORE_STAMP: &[u8] = b"hoptax-stamp: ";
 
 impl Accepted {
     /// The response with these further headers, and with space for a stamp if `stamps` is true.
@@ -63,10 +63,11 @@ impl Accepted {
 
     /// The space for a stamp in a response. `None` if it has none.
     pub(in crate::upstream) fn stamp_in(response: &mut [u8]) -> Option<&mut [u8; stamp::LENGTH]> {
-        if !response.starts_with(BEFORE_STAMP) {
+        let line = memchr::memchr(b'\n', response)? + 1;
+        if !response[line..].starts_with(BEFORE_STAMP) {
             return None;
         }
-        response[BEFORE_STAMP.len()..].first_chunk_mut()
+        response[line + BEFORE_STAMP.len()..].first_chunk_mut()
     }
 }
 

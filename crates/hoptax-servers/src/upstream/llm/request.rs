@@ -1,0 +1,264 @@
+//! Requests to the language model.
+
+use hoptax_format::llm::Api;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Maximum length of a request, bytes.
+const LONGEST: usize = 16 << 20;
+/// Maximum length of the name of a model, bytes.
+const LONGEST_MODEL: usize = 256;
+/// Maximum number of texts of a request for embeddings, as at OpenAI.
+const MOST_INPUTS: usize = 2048;
+
+/// What a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text(Api),
+    Embeddings,
+    /// The list of the models.
+    Models,
+    Health,
+}
+
+/// A request that is being read.
+#[derive(Debug)]
+pub(in crate::upstream) struct Incoming {
+    pub(super) kind: Kind,
+    pub(super) has_key: bool,
+    pub(super) body: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl Incoming {
+    /// `None` if the model does not answer such requests. `target` is the path with its query.
+    pub(in crate::upstream) fn new(method: &[u8], target: &[u8]) -> Option<Self> {
+        let path = &target[..memchr::memchr(b'?', target).unwrap_or(target.len())];
+        let kind = match method {
+            b"POST" if path.ends_with(b"/embeddings") => Kind::Embeddings,
+            b"POST" => Kind::Text(Api::of_path(path)?),
+            b"GET" if path.ends_with(b"/models") => Kind::Models,
+            b"GET" if path == b"/health" => Kind::Health,
+            _ => return None,
+        };
+        Some(Self { kind, has_key: false, body: Vec::new(), is_too_long: false })
+    }
+
+    /// Reads the name of a header field. Names can have upper-case letters.
+    pub(in crate::upstream) fn field(&mut self, name: &[u8]) {
+        const KEYS: [&[u8]; 3] = [b"authorization", b"x-api-key", b"api-key"];
+        self.has_key |= KEYS.iter().any(|key| name.eq_ignore_ascii_case(key));
+    }
+
+    /// Receives a part of the body.
+    pub(in crate::upstream) fn body(&mut self, part: &[u8]) {
+        self.is_too_long |= part.len() > LONGEST - self.body.len();
+        if !self.is_too_long {
+            self.body.extend_from_slice(part);
+        }
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// If the request is not right. The message is for the client.
+    pub(super) fn read(&self) -> Result<Asked<'_>, String> {
+        if self.is_too_long {
+            return Err(format!("The request is longer than {LONGEST} bytes."));
+        }
+        let asked: Asked<'_> = serde_json::from_slice(&self.body)
+            .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
+        let (name, inputs) = match self.kind {
+            Kind::Text(Api::OpenAi | Api::Anthropic) => ("messages", asked.messages),
+            _ => ("input", asked.inputs),
+        };
+        if asked.model.is_empty() {
+            return Err("You must provide a model parameter.".to_owned());
+        }
+        if asked.model.len() > LONGEST_MODEL {
+            return Err(format!("The name of the model is longer than {LONGEST_MODEL} bytes."));
+        }
+        if asked.max_tokens == Some(0) {
+            return Err("The maximum number of tokens must be at least 1.".to_owned());
+        }
+        if inputs == 0 {
+            return Err(format!("Missing required parameter: '{name}'."));
+        }
+        if self.kind == Kind::Embeddings && inputs > MOST_INPUTS {
+            return Err(format!("A request can have {MOST_INPUTS} inputs at most."));
+        }
+        Ok(asked)
+    }
+}
+
+/// The fields of a request that decide the response.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'a> {
+    pub(super) model: Cow<'a, str>,
+    pub(super) stream: bool,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) include_usage: bool,
+    /// Numbers of messages and of texts. 0 if they are missing.
+    pub(super) messages: usize,
+    pub(super) inputs: usize,
+    /// Embeddings: whether they are in base64, and how many numbers each has.
+    pub(super) is_base64: bool,
+    pub(super) dimensions: Option<u64>,
+    /// The names of all top-level fields.
+    pub(super) fields: Vec<Cow<'a, str>>,
+}
+
+/// A string that is copied only if it has escapes.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Default, serde::Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+impl<'de> Deserialize<'de> for Asked<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Asked<'de>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Asked<'de>, A::Error> {
+        let mut asked = Asked::default();
+        while let Some(Text(name)) = map.next_key()? {
+            match &*name {
+                "model" => asked.model = map.next_value::<Text<'de>>()?.0,
+                "stream" => asked.stream = map.next_value::<Option<bool>>()?.unwrap_or_default(),
+                "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
+                    asked.max_tokens = map.next_value::<Option<u64>>()?.or(asked.max_tokens);
+                }
+                "stream_options" => {
+                    let options: Option<StreamOptions> = map.next_value()?;
+                    asked.include_usage = options.unwrap_or_default().include_usage == Some(true);
+                }
+                "messages" => {
+                    // Elements that are ignored take no memory.
+                    let messages: Option<Vec<IgnoredAny>> = map.next_value()?;
+                    asked.messages = messages.unwrap_or_default().len();
+                }
+                "input" => {
+                    asked.inputs = match map.next_value::<Option<Input<'de>>>()? {
+                        None => 0,
+                        Some(Input::Text(Text(_))) => 1,
+                        Some(Input::List(list)) => list.len(),
+                    };
+                }
+                "encoding_format" => {
+                    let format: Option<Text<'de>> = map.next_value()?;
+                    asked.is_base64 = format.is_some_and(|Text(format)| format == "base64");
+                }
+                "dimensions" => asked.dimensions = map.next_value()?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            asked.fields.push(name);
+        }
+        Ok(asked)
+    }
+}
+
+/// The texts of a request, whose content does not matter.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Text(#[serde(borrow)] Text<'a>),
+    List(Vec<IgnoredAny>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incoming(path: &str, body: &str) -> Incoming {
+        let mut incoming = Incoming::new(b"POST", path.as_bytes()).expect("a request to a model");
+        body.as_bytes().chunks(7).for_each(|part| incoming.body(part));
+        incoming
+    }
+
+    #[test]
+    fn requests_to_models_are_recognised() {
+        for (method, target, kind) in [
+            ("POST", "/v1/chat/completions", Some(Kind::Text(Api::OpenAi))),
+            ("POST", "/openai/deployments/a/chat/completions?api-version=1", Some(Kind::Text(Api::OpenAi))),
+            ("POST", "/v1/responses", Some(Kind::Text(Api::Responses))),
+            ("POST", "/anthropic/v1/messages", Some(Kind::Text(Api::Anthropic))),
+            ("POST", "/v1/embeddings", Some(Kind::Embeddings)),
+            ("GET", "/v1/models", Some(Kind::Models)),
+            ("GET", "/health", Some(Kind::Health)),
+            ("GET", "/v1/messages", None),
+            ("POST", "/v1/models", None),
+            ("GET", "/a?/v1/models", None),
+        ] {
+            let found = Incoming::new(method.as_bytes(), target.as_bytes());
+            assert_eq!(found.map(|found| found.kind), kind, "{method} {target}");
+        }
+        let mut keyed = incoming("/v1/messages", "");
+        keyed.field(b"x-other");
+        assert!(!keyed.has_key);
+        keyed.field(b"X-API-Key");
+        assert!(keyed.has_key);
+    }
+
+    #[test]
+    fn requests_are_read() {
+        let body = r#"{"model":"a\"b","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[1],
+            "stream_options":{"include_usage":true,"x":1},"max_tokens":7,"max_completion_tokens":null}"#;
+        let incoming = incoming("/v1/chat/completions", body);
+        let asked = incoming.read().expect("right");
+        assert_eq!((&*asked.model, asked.stream, asked.include_usage), ("a\"b", true, true));
+        assert_eq!((asked.max_tokens, asked.fields.len(), &*asked.fields[3]), (Some(7), 7, "tools"));
+        let body = r#"{"input":["a","b"],"model":"m","encoding_format":"base64"}"#;
+        let list = self::incoming("/embeddings", body);
+        let asked = list.read().expect("right");
+        assert_eq!((asked.inputs, asked.is_base64, asked.stream), (2, true, false));
+        let text = self::incoming("/v1/responses", r#"{"input":"a","model":"m","max_output_tokens":3}"#);
+        assert_eq!(text.read().expect("right").max_tokens, Some(3));
+    }
+
+    #[test]
+    fn wrong_requests_are_refused() {
+        const MESSAGES: &str = r#""messages":[{}]"#;
+        for (path, body, message) in [
+            ("/v1/messages", String::new(), "EOF"),
+            ("/v1/messages", "[]".into(), "expected an object"),
+            ("/v1/messages", format!(r#"{{"model":"m",{MESSAGES}"#), "EOF"),
+            ("/v1/messages", format!(r#"{{"model":"m",{MESSAGES}}} x"#), "trailing"),
+            ("/v1/messages", format!("{{{MESSAGES}}}"), "model parameter"),
+            ("/v1/messages", format!(r#"{{"model":7,{MESSAGES}}}"#), "integer `7`"),
+            ("/v1/messages", format!(r#"{{"model":"{}",{MESSAGES}}}"#, "m".repeat(257)), "longer than 256"),
+            ("/v1/messages", format!(r#"{{"model":"m","max_tokens":0,{MESSAGES}}}"#), "at least 1"),
+            ("/v1/messages", format!(r#"{{"model":"m","stream":"yes",{MESSAGES}}}"#), "expected a boolean"),
+            ("/v1/messages", r#"{"model":"m"}"#.into(), "'messages'"),
+            ("/v1/messages", r#"{"model":"m","messages":null}"#.into(), "Missing required"),
+            ("/v1/chat/completions", r#"{"model":"m","messages":[]}"#.into(), "'messages'"),
+            ("/v1/chat/completions", r#"{"model":"m","messages":"text"}"#.into(), "expected a sequence"),
+            ("/v1/responses", format!(r#"{{"model":"m",{MESSAGES}}}"#), "'input'"),
+            ("/v1/responses", r#"{"model":"m","input":{"a":[1.5,-2,true]}}"#.into(), "did not match"),
+            ("/v1/embeddings", r#"{"model":"m","input":[]}"#.into(), "'input'"),
+            ("/v1/embeddings", format!(r#"{{"model":"m","input":[1{}]}}"#, ",1".repeat(2048)), "2048"),
+        ] {
+            let error = incoming(path, &body).read().expect_err("refused");
+            assert!(error.contains(message), "{body}: {error}");
+        }
+        let mut long = incoming("/v1/messages", "{");
+        (0..17).for_each(|_| long.body(&[b' '; 1 << 20]));
+        assert!(long.body.len() <= LONGEST && long.read().expect_err("refused").contains("longer than"));
+    }
+}

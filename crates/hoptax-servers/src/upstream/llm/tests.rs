@@ -1,0 +1,276 @@
+//! Tests of requests, schedules and failures.
+
+use super::*;
+use crate::ledger::InstanceCounts;
+use crate::upstream::counts::Counts;
+use hoptax_format::messages::TextStamps;
+use hoptax_plan::{Delay, LlmFailure};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+
+fn settings() -> UpstreamLlm {
+    UpstreamLlm {
+        first_token: Delay::Fixed(Duration::from_millis(50)),
+        gap: Duration::from_millis(10),
+        tokens: 5,
+        ..UpstreamLlm::default()
+    }
+}
+
+fn failing(kind: LlmFailureKind, at: u32) -> UpstreamLlm {
+    UpstreamLlm { failures: vec![LlmFailure { kind, share: 1.0, at }], ..settings() }
+}
+
+fn llm(settings: &UpstreamLlm) -> Llm {
+    Llm::new(settings, &[], false).expect("good settings")
+}
+
+fn ask(llm: &mut Llm, api: Api, more: &str, counts: &ModelCounts) -> Outcome {
+    let input = if api == Api::Responses { r#""input":"hi""# } else { r#""messages":[{"content":"hi"}]"# };
+    let mut incoming = Incoming::new(b"POST", api.path().as_bytes()).expect("a request to a model");
+    incoming.field(b"authorization");
+    incoming.body(format!(r#"{{"model":"m",{input}{more}}}"#).as_bytes());
+    llm.answer(&incoming, counts)
+}
+
+fn stream(llm: &mut Llm, api: Api, more: &str) -> EventStream {
+    match ask(llm, api, &format!(r#","stream":true{more}"#), &ModelCounts::default()) {
+        Outcome::Stream(completion) => EventStream::of_model(completion),
+        Outcome::Whole(whole, _) => panic!("{whole:?}"),
+    }
+}
+
+/// The body of a response that is not streamed, and its delay.
+fn whole(outcome: Outcome) -> (Value, u64) {
+    let Outcome::Whole(whole, delay) = outcome else { panic!("{outcome:?}") };
+    let (_, body) = whole.http2(&[]);
+    (serde_json::from_slice(&body).expect("JSON"), delay)
+}
+
+/// Sends everything at the times when it is due, until the stream ends, is cut or is silent. Returns the time
+/// and the bytes of each part, what was last, and what was sent.
+fn all(llm: &mut Llm, mut stream: EventStream) -> (Vec<(u64, Vec<u8>)>, Next, Sent) {
+    let (mut now, mut parts, mut sum) = (0, Vec::new(), Sent::default());
+    loop {
+        let of = stream.completion.expect("of a model");
+        match llm.next(&stream, &of, now) {
+            end @ (Next::End | Next::Cut | Next::Wait(u64::MAX)) => return (parts, end, sum),
+            Next::Wait(due) => {
+                assert!(due > now);
+                now = due;
+            }
+            next => {
+                let (part, is_last) = llm.part(&stream, &of, next);
+                parts.push((now, part.to_vec()));
+                let (length, mut of) = (part.len(), of);
+                let sent = llm.sent(&mut stream, &mut of, (length, next), now);
+                stream.completion = Some(of);
+                sum.events += sent.events;
+                sum.tokens += sent.tokens;
+                sum.is_whole |= sent.is_whole;
+                assert_eq!(is_last, llm.next(&stream, &of, now) == Next::End);
+            }
+        }
+    }
+}
+
+fn stamps(text: &[u8]) -> Vec<Stamp> {
+    let mut stamps = Vec::new();
+    TextStamps::default().read(text, |stamp| stamps.push(stamp));
+    stamps
+}
+
+#[test]
+fn tokens_are_due_by_a_schedule() {
+    for api in Api::ALL {
+        let mut llm = llm(&settings());
+        let mut stream = stream(&mut llm, api, "");
+        stream.begin(100 * MS);
+        let (parts, end, sent) = all(&mut llm, stream);
+        assert_eq!((parts.len(), end), (6, Next::End));
+        assert_eq!((sent.tokens, sent.is_whole), (5, true));
+        assert!(stamps(&parts[0].1).is_empty(), "no content");
+        for (number, (now, text)) in (0..).zip(&parts[1..]) {
+            let due = (150 + 10 * number) * MS;
+            assert_eq!((*now, stamps(text)), (due, vec![Stamp { number, due }]));
+        }
+        let events = parts.iter().flat_map(|(_, text)| text.windows(2)).filter(|two| *two == b"\n\n").count();
+        assert_eq!(sent.events, events as u64);
+    }
+}
+
+#[test]
+fn a_write_has_several_tokens_or_a_part_of_one() {
+    let mut several = llm(&UpstreamLlm { per_write: 2, ..settings() });
+    let stream_of_several = stream(&mut several, Api::OpenAi, "");
+    let (parts, ..) = all(&mut several, stream_of_several);
+    let numbers: Vec<(u64, usize)> =
+        parts.iter().map(|(now, text)| (*now / MS, stamps(text).len())).collect();
+    assert_eq!(numbers, [(0, 0), (50, 2), (60, 2), (70, 1)]);
+
+    let split = UpstreamLlm { split: 3, bytes_per_token: 100, crlf: true, ..settings() };
+    let mut split = llm(&split);
+    let stream_of_split = stream(&mut split, Api::Responses, "");
+    let (parts, ..) = all(&mut split, stream_of_split);
+    assert_eq!(parts.len(), 6 * 3);
+    let cut = parts.iter().filter(|(_, part)| std::str::from_utf8(part).is_err()).count();
+    assert!(cut >= 5, "{cut} parts begin or end within a character");
+    let text: Vec<u8> = parts.into_iter().flat_map(|(_, part)| part).collect();
+    let text = String::from_utf8(text).expect("whole characters");
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+    for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let event: Value = serde_json::from_str(data).expect("JSON");
+        assert!(event["delta"].as_str().is_none_or(|delta| delta.len() == 100));
+    }
+}
+
+#[test]
+fn clients_can_ask_for_fewer_tokens() {
+    for (api, field) in [
+        (Api::OpenAi, "max_tokens"),
+        (Api::OpenAi, "max_completion_tokens"),
+        (Api::Responses, "max_output_tokens"),
+        (Api::Anthropic, "max_tokens"),
+    ] {
+        for (most, tokens) in [(1, 1), (4, 4), (5, 5), (1000, 5)] {
+            let mut llm = llm(&UpstreamLlm { usage: Some(1_234_567), ..settings() });
+            let stream = stream(&mut llm, api, &format!(r#","{field}":{most}"#));
+            let (parts, _, sent) = all(&mut llm, stream);
+            assert_eq!((sent.tokens, sent.is_whole), (tokens, true), "{field} {most}");
+            let text: Vec<u8> = parts.into_iter().flat_map(|(_, part)| part).collect();
+            let text = String::from_utf8(text).expect("text");
+            assert_eq!(text.contains("1234567"), api != Api::OpenAi, "the client has not asked for usage");
+            let is_limited = text.contains(r#""length""#) || text.contains(r#""max_tokens""#);
+            assert_eq!(is_limited, most < 5 && api != Api::Responses);
+        }
+    }
+}
+
+#[test]
+fn silence_is_filled_by_comments_or_pings() {
+    for (api, heartbeat) in
+        [(Api::OpenAi, ": \n\n"), (Api::Anthropic, "event: ping\ndata: {\"type\": \"ping\"}\n\n")]
+    {
+        let after = Some(Duration::from_millis(20));
+        let mut llm = llm(&UpstreamLlm { heartbeat: after, tokens: 1, ..settings() });
+        let stream = stream(&mut llm, api, "");
+        let (parts, ..) = all(&mut llm, stream);
+        let found: Vec<(u64, bool)> =
+            parts.iter().map(|(now, text)| (*now / MS, text == heartbeat.as_bytes())).collect();
+        assert_eq!(found, [(0, false), (20, true), (40, true), (50, false)]);
+    }
+}
+
+#[test]
+fn streams_fail_where_the_plan_says() {
+    for (kind, end) in [
+        (LlmFailureKind::ErrorEvent, Next::End),
+        (LlmFailureKind::Cut, Next::Cut),
+        (LlmFailureKind::Silence, Next::Wait(u64::MAX)),
+    ] {
+        for (at, tokens) in [(0, 0), (3, 3), (5, 5), (9, 5)] {
+            for api in Api::ALL {
+                let mut llm = llm(&failing(kind, at));
+                let stream = stream(&mut llm, api, "");
+                let (parts, last, sent) = all(&mut llm, stream);
+                assert_eq!((last, sent.tokens, sent.is_whole), (end, tokens, false), "{kind:?} {at}");
+                let text: Vec<u8> = parts.iter().flat_map(|(_, part)| part.clone()).collect();
+                let text = String::from_utf8(text).expect("text");
+                let ends = ["[DONE]", "response.completed", "message_stop"];
+                assert!(!ends.iter().any(|end| text.contains(end)), "{text}");
+                let is_error = kind == LlmFailureKind::ErrorEvent;
+                assert_eq!(text.contains(r#"{"error":{"#) || text.contains(r#""type":"error""#), is_error);
+                let last = parts.last().expect("at least the opening").0 / MS;
+                let of_tokens = if tokens == 0 { 0 } else { 40 + 10 * tokens };
+                assert_eq!(last, if is_error { 50 + 10 * tokens } else { of_tokens });
+            }
+        }
+    }
+}
+
+#[test]
+fn other_failures_are_answers() {
+    for (kind, api, status) in [
+        (LlmFailureKind::RateLimit, Api::OpenAi, "429"),
+        (LlmFailureKind::ServerError, Api::Responses, "500"),
+        (LlmFailureKind::Overloaded, Api::OpenAi, "503"),
+        (LlmFailureKind::Overloaded, Api::Anthropic, "529"),
+    ] {
+        for more in ["", r#","stream":true"#] {
+            let outcome = ask(&mut llm(&failing(kind, 0)), api, more, &ModelCounts::default());
+            let found = format!("{outcome:?}");
+            assert!(found.contains(&format!("status: {status},")) && found.ends_with(", 0)"), "{found}");
+        }
+    }
+    // Only streams can fail within.
+    let counts = ModelCounts::default();
+    let (body, _) = whole(ask(&mut llm(&failing(LlmFailureKind::Cut, 1)), Api::OpenAi, "", &counts));
+    assert_eq!(body["object"], "chat.completion");
+
+    let half = vec![LlmFailure { kind: LlmFailureKind::RateLimit, share: 0.3, at: 0 }; 2];
+    let mut half = llm(&UpstreamLlm { failures: half, ..settings() });
+    half.seed(7, 0);
+    let failed = (0..10_000).filter(|_| half.draw_failure().is_some()).count();
+    assert!((5800..6200).contains(&failed), "{failed} of 10000, not 6000");
+}
+
+#[test]
+fn whole_responses_come_with_the_last_token() {
+    for (api, place) in [
+        (Api::OpenAi, "/choices/0/message/content"),
+        (Api::Responses, "/output/0/content/0/text"),
+        (Api::Anthropic, "/content/0/text"),
+    ] {
+        let mut llm = llm(&UpstreamLlm { usage: Some(1_234_567), ..settings() });
+        let (body, delay) = whole(ask(&mut llm, api, "", &ModelCounts::default()));
+        assert_eq!(delay, 90 * MS);
+        assert_eq!(body["model"], "m");
+        assert_eq!(body.pointer(place).and_then(Value::as_str).map(str::len), Some(5 * 40), "{body}");
+        let usage = &body["usage"];
+        let output = usage.get("completion_tokens").or(usage.get("output_tokens"));
+        assert_eq!(output.and_then(Value::as_u64), Some(1_234_567));
+    }
+}
+
+#[test]
+fn models_are_named_as_in_the_request() {
+    let mut llm = llm(&settings());
+    let first = llm.place_of("a\"b");
+    assert_eq!((llm.place_of("m"), llm.place_of("a\"b"), &*llm.models[0]), (1, first, r#""a\"b""#));
+    (0..MOST_MODELS).for_each(|number| assert!(usize::from(llm.place_of(&number.to_string())) < MOST_MODELS));
+    assert_eq!(llm.models.len(), MOST_MODELS);
+    assert_ne!(llm.models[0], r#""a\"b""#, "the oldest name is replaced");
+}
+
+#[test]
+fn impossible_settings_are_refused() {
+    for (settings, message) in [
+        (UpstreamLlm { bytes_per_token: 34, ..settings() }, "35 bytes"),
+        (UpstreamLlm { tokens: 0, ..settings() }, "at least one token"),
+        (UpstreamLlm { per_write: 2, split: 2, ..settings() }, "not both"),
+    ] {
+        let error = Llm::new(&settings, &[], false).expect_err("refused").to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn requests_are_counted() {
+    let counts = Arc::<Counts>::default();
+    let mut llm = llm(&UpstreamLlm { apis: vec![Api::OpenAi], ..settings() });
+    for (api, more) in [
+        (Api::OpenAi, r#","stream":true"#),
+        (Api::OpenAi, r#","user":"a""#),
+        (Api::OpenAi, r#","max_tokens":0"#),
+        (Api::Anthropic, ""),
+    ] {
+        ask(&mut llm, api, more, &counts.llm);
+    }
+    let InstanceCounts { llm: Some(found), .. } = Counts::read(&[counts]) else { panic!("counted") };
+    assert_eq!((found.requests, found.refused, found.with_key, found.streams), (4, 2, 4, 1));
+    let fields = [("messages", 2), ("model", 2), ("stream", 1), ("user", 1)];
+    assert_eq!(found.fields, fields.map(|(name, count)| (name.to_owned(), count)).into());
+}
