@@ -7,6 +7,10 @@ python3 -m venv "$to"
 mv "$to/bin/litellm" "$to/bin/litellm-with-database"
 cat >"$to/bin/litellm" <<END
 #!/bin/sh
+# LiteLLM itself needs seconds for this.
+if [ "\${1:-}" = --version ]; then
+    exec '$to/bin/python' -c 'from importlib.metadata import version; print("litellm", version("litellm"))'
+fi
 # It would change the tables of a database that the user's environment names.
 unset DATABASE_URL
 exec '$to/bin/litellm-with-database' "\$@"
