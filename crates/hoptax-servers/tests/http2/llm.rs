@@ -103,18 +103,18 @@ fn streams_have_all_tokens_in_time() {
 
 #[test]
 fn windows_and_slow_readers_hold_back_tokens() {
-    let llm = UpstreamLlm { gap: Duration::ZERO, tokens: 500, bytes_per_token: 1000, split: 3, ..model() };
+    let llm = UpstreamLlm { gap: Duration::ZERO, tokens: 100, bytes_per_token: 1000, split: 3, ..model() };
     let upstream = upstream(llm);
     let (path, input) = EACH[0];
     let body = body(input, STREAMED);
     for window in [100, 10_000, 1 << 20] {
         let mut client = Client::connect(address(&upstream), Config { window, ..Config::default() });
         for answer in client.exchange(&[on_stream(path, &body), on_stream(path, &body)]) {
-            assert!(stamps(&answer.body).iter().map(|stamp| stamp.number).eq(0..500), "{window}");
+            assert!(stamps(&answer.body).iter().map(|stamp| stamp.number).eq(0..100), "{window}");
             assert!(String::from_utf8(answer.body).is_ok_and(|text| text.ends_with("[DONE]\n\n")));
         }
     }
-    assert_eq!(llm_counts(&upstream).tokens, 6 * 500);
+    assert_eq!(llm_counts(&upstream).tokens, 6 * 100);
 }
 
 #[test]
@@ -140,10 +140,14 @@ fn other_requests_get_json() {
         (answer.status, over_http2)
     };
     let began = clock::now();
-    for ((path, input), object) in EACH[..3].iter().zip(["chat.completion", "response", "message"]) {
+    for ((path, input), (kind, object, text)) in EACH[..3].iter().zip([
+        ("object", "chat.completion", "/choices/0/message/content"),
+        ("object", "response", "/output/0/content/0/text"),
+        ("type", "message", "/content/0/text"),
+    ]) {
         let (status, answer) = ask("POST", path, &body(input, ""));
-        let kind = if object == "message" { &answer["type"] } else { &answer["object"] };
-        assert_eq!((status, kind, &answer["model"]), (200, &object.into(), &"m".into()));
+        assert_eq!((status, &answer[kind], &answer["model"]), (200, &object.into(), &"m".into()));
+        assert_eq!(answer.pointer(text).and_then(Value::as_str).map(str::len), Some(5 * 40), "{answer}");
     }
     let length = 20 * clock::MILLISECOND + 4 * GAP;
     assert!(clock::now() - began >= 6 * length, "they come with the last token");
@@ -165,20 +169,23 @@ fn other_requests_get_json() {
 
 #[test]
 fn failures_are_those_of_the_plan() {
-    let (path, input) = EACH[0];
-    let body = body(input, STREAMED);
-    for (kind, status) in [
-        (LlmFailureKind::RateLimit, 429),
-        (LlmFailureKind::ServerError, 500),
-        (LlmFailureKind::Overloaded, 503),
+    for (kind, api, status) in [
+        (LlmFailureKind::RateLimit, 0, 429),
+        (LlmFailureKind::ServerError, 1, 500),
+        (LlmFailureKind::Overloaded, 0, 503),
+        (LlmFailureKind::Overloaded, 2, 529),
     ] {
         let upstream = failing(kind, 0);
+        let (path, input) = EACH[api];
+        let body = body(input, STREAMED);
         let head = Http1::sending(&upstream, &post(path, &body)).head();
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert_eq!(head.contains("retry-after: 1\r\n"), status == 429);
         assert_eq!(connect(&upstream).exchange(&[on_stream(path, &body)])[0].status, status);
         assert_eq!(llm_counts(&upstream).failures.into_values().collect::<Vec<_>>(), [2]);
     }
+    let (path, input) = EACH[0];
+    let body = body(input, STREAMED);
     for kind in [LlmFailureKind::ErrorEvent, LlmFailureKind::Cut] {
         let upstream = failing(kind, 3);
         let request = post(path, &body);
