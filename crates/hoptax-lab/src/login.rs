@@ -35,7 +35,6 @@ pub struct Login {
     /// Version of the PROXY protocol's header at the start of each connection.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Value of the header `proxy-authorization`, if a forward proxy requires it.
-    #[serde(default)]
     pub proxy_authorization: Option<String>,
 }
 

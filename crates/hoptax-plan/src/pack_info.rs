@@ -29,7 +29,6 @@ pub struct LlmGateway {
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// The only model that it passes requests for. Absent if it passes requests for every model.
-    #[serde(default)]
     pub model: Option<String>,
 }
 

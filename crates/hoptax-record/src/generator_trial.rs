@@ -23,7 +23,6 @@ pub struct GeneratorTrial {
     /// CPU time in the measured time, as the generator itself counted it.
     pub cpu: GeneratorCpu,
     /// CPU and memory of its process.
-    #[serde(default)]
     pub usage: Option<RoleUsage>,
     /// Response times (completed − scheduled), ns.
     pub response_time: Encoded,

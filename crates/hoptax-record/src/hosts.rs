@@ -39,7 +39,6 @@ pub struct RunHost {
     /// The roles of this host.
     pub roles: Vec<Role>,
     /// Address at which the other hosts reach this host; absent if the plan gives no address.
-    #[serde(default)]
     pub address: Option<IpAddr>,
     /// The machine.
     pub environment: Environment,
@@ -72,13 +71,10 @@ pub struct Leg {
     /// network stack. Its round trips show how much time the network stack needs without a network.
     pub to: String,
     /// Address at which `from` reaches `to`; absent if `to` has none.
-    #[serde(default)]
     pub address: Option<IpAddr>,
     /// Measured before the first trial; absent if a signal ended the run earlier.
-    #[serde(default)]
     pub at_start: Option<LegLook>,
     /// After the last trial.
-    #[serde(default)]
     pub at_end: Option<LegLook>,
 }
 
@@ -88,13 +84,10 @@ pub struct LegLook {
     /// Round trips of one message that waits for its answer, on one connection. Empty if the leg failed.
     pub round_trips: RoundTrips,
     /// Bandwidth in the direction of requests. Absent if it was not measured.
-    #[serde(default)]
     pub there: Option<Link>,
     /// Bandwidth in the direction of responses.
-    #[serde(default)]
     pub back: Option<Link>,
     /// Why something was not measured, and what to try. Absent if everything was measured.
-    #[serde(default)]
     pub failed: Option<String>,
 }
 
@@ -184,13 +177,11 @@ pub struct HostUsage {
     /// Share of the CPU time that processes outside of the run used, for each window.
     pub foreign_by_window: Vec<f64>,
     /// Time that the hypervisor took from each CPU in each window; absent in older runs.
-    #[serde(default)]
     pub stolen: Option<Stolen>,
     /// Stalls of the CPUs; absent if they were not measured, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<Stalled>,
     /// One-minute load average at the end of the measured time; absent in older runs.
-    #[serde(default)]
     pub load_average: Option<f64>,
     /// The process outside of the run that used the most CPU time. Absent if no such process used 10 ms, and
     /// in older runs.

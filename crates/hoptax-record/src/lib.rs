@@ -78,19 +78,15 @@ pub struct RunRecord {
     /// Number of planned trials, including the trials of direct.
     pub trials_planned: u32,
     /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
-    #[serde(default)]
     pub stopped: Option<Stopped>,
     /// The machine.
     pub environment: Environment,
     /// Checks of the host before the first trial; absent in older runs.
-    #[serde(default)]
     pub host_at_start: Option<HostLook>,
     /// Checks of the host after the last trial; absent while the run is in progress, and in older runs.
-    #[serde(default)]
     pub host_at_end: Option<HostLook>,
     /// Throughput of the loopback device. It is measured only if bodies are large. Absent otherwise, and in
     /// older runs.
-    #[serde(default)]
     pub link: Option<Link>,
     /// The hosts of the run, by name. Empty if hoptax itself ran all roles on its own host, and in older
     /// runs. `environment`, `host_at_start` and `host_at_end` are those of the generator's host.
@@ -252,7 +248,6 @@ pub struct Ended {
     pub interrupted: bool,
     /// Why the run ended before its last trial. Absent if all trials were measured, and if a signal ended the
     /// run.
-    #[serde(default)]
     pub failed: Option<Failure>,
 }
 
@@ -276,7 +271,6 @@ pub struct TrialRecord {
     /// Whether this is the first or the last direct trial of its round; absent for gateways.
     pub direct: Option<DirectTrial>,
     /// The step of the capacity search; absent if the trial belongs to no search.
-    #[serde(default)]
     pub step: Option<SearchStep>,
     /// Why the trial failed; absent if it succeeded. The other members contain what was measured before the
     /// failure.
@@ -284,7 +278,6 @@ pub struct TrialRecord {
     /// What the generator recorded; absent if the generator could not report its results.
     pub load_record: Option<LoadRecord>,
     /// CPU and memory of the generator, or of all generators together; absent in older runs.
-    #[serde(default)]
     pub generator: Option<RoleUsage>,
     /// Each generator, in the order of the plan, if there are several. Empty otherwise, and in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -306,15 +299,12 @@ pub struct TrialRecord {
     pub ledger: Option<LedgerDelta>,
     /// The clock that the upstream uses for its timestamps. Absent in older runs, and if the upstream is
     /// external or does not report its clock.
-    #[serde(default)]
     pub upstream_clock: Option<ClockId>,
     /// The kernel's network counters for the time between the start and the end of the generator; absent in
     /// older runs.
-    #[serde(default)]
     pub network: Option<NetworkUsage>,
     /// Number of bytes that the gateway wrote to its logs between the start and the end of the generator.
     /// Absent for direct, for external gateways, and in older runs.
-    #[serde(default)]
     pub gateway_log_bytes: Option<u64>,
     /// Growth of the gateway's counters between the start and the end of the generator. The keys are the
     /// names of the counters in the pack. Empty if the pack defines no counters.
@@ -372,7 +362,6 @@ pub struct EventRecord {
     pub failed: Option<String>,
     /// The first answer of the new route, for the event `change-route`. Absent for other events, and if the
     /// route never answered.
-    #[serde(default)]
     pub new_route: Option<NewRoute>,
 }
 

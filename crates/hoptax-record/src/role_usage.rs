@@ -24,7 +24,6 @@ pub struct RoleUsage {
     pub rss_bytes_by_window: Vec<u64>,
     /// Time for which the CPU limit of the cgroup throttled the role, ns. Absent if there is no limit, and if
     /// the time is unknown.
-    #[serde(default)]
     pub throttled_ns: Option<u64>,
     /// CPUs on which the role's threads are allowed to run. Threads that hardly run are ignored. Empty if
     /// unknown.
@@ -32,11 +31,9 @@ pub struct RoleUsage {
     pub cpus_allowed: Vec<u32>,
     /// Number of busy threads in all processes. A thread is busy if it was on a CPU for at least 2 % of the
     /// time, and for at least a quarter as long as the busiest thread. Absent if unknown, and in older runs.
-    #[serde(default)]
     pub busy_threads: Option<u32>,
     /// Time for which threads were ready to run but had to wait for a CPU, ns, summed over all threads.
     /// Absent if unknown, and in older runs.
-    #[serde(default)]
     pub waiting_ns: Option<u64>,
     /// True if a process had executable memory that belongs to no file, as runtimes have that compile while
     /// they run. False if unknown, and in older runs.

@@ -30,23 +30,19 @@ pub struct StartRecord {
     /// time at which the first request was sent.
     pub began_ns: u64,
     /// Time from `began_ns` until a connection was accepted, ns. Absent for reloads and for direct.
-    #[serde(default)]
     pub listening_ns: Option<u64>,
     /// Time from `began_ns` until the first right answer had arrived, ns. Absent if there was none.
-    #[serde(default)]
     pub ready_ns: Option<u64>,
     /// Number of wrong answers before the first right one, and of connections that ended without an answer.
     #[serde(default)]
     pub wrong_answers: u32,
     /// CPU time and memory of the gateway when it was ready. Absent for direct.
-    #[serde(default)]
     pub at_ready: Option<UsedAtReady>,
     /// Response times of the first requests, in order, ns. The first one is the request with the first right
     /// answer; its time includes the connect. Empty if `traffic` is [`StartTraffic::Load`].
     #[serde(default)]
     pub response_times_ns: Vec<u64>,
     /// Results of the load. Absent if `traffic` is [`StartTraffic::OneByOne`].
-    #[serde(default)]
     pub load: Option<StartLoad>,
     /// CPU use of the host from `began_ns` to the end of the traffic.
     #[serde(default)]
@@ -56,7 +52,6 @@ pub struct StartRecord {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, HostUsage>,
     /// Why the start could not be measured. Absent if it was.
-    #[serde(default)]
     pub failed: Option<Failure>,
 }
 
@@ -122,7 +117,6 @@ pub struct StartLoad {
     /// window in which its answer ended.
     pub windows: Vec<StartWindow>,
     /// Resources that the gateway used during the load. Absent for direct.
-    #[serde(default)]
     pub usage: Option<RoleUsage>,
 }
 

@@ -16,17 +16,14 @@ pub struct Budget {
     #[serde(default)]
     pub load: LoadSelector,
     /// The contender to compare the gateway with, if the budget limits a relative change; absent otherwise.
-    #[serde(default)]
     pub against: Option<String>,
     /// Upper limit, in the metric's own unit; absent if there is none.
     pub max: Option<f64>,
     /// Lower limit, in the metric's own unit; absent if there is none.
     pub min: Option<f64>,
     /// Largest allowed change, as a share of the reference; absent if there is none.
-    #[serde(default)]
     pub max_change: Option<f64>,
     /// Smallest allowed change, as a share of the reference; absent if there is none.
-    #[serde(default)]
     pub min_change: Option<f64>,
 }
 

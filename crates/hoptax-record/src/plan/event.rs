@@ -14,7 +14,6 @@ pub struct Event {
     /// The action.
     pub action: Action,
     /// Label of the gateway to which the event applies. If absent, it applies to every gateway.
-    #[serde(default)]
     pub gateway: Option<String>,
 }
 

@@ -49,7 +49,6 @@ pub enum GatewayKind {
         features: Vec<Feature>,
         /// Number of upstream instances that the gateway forwards to. If absent, it forwards to all
         /// instances.
-        #[serde(default)]
         instances: Option<u32>,
         /// Driver that runs the gateway.
         #[serde(default)]
@@ -89,7 +88,6 @@ pub enum GatewayKind {
         #[serde(default)]
         access: Access,
         /// Prometheus that knows CPU time and memory; absent if there is none, and in older runs.
-        #[serde(default)]
         prometheus: Option<Prometheus>,
         /// Pods whose control groups know CPU time and memory; absent if there are none, and in older runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]

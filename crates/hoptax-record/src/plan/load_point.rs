@@ -21,7 +21,6 @@ pub struct LoadPoint {
     /// Number of requests after which a trial ends early; absent if only the time limits a trial.
     pub requests: Option<u64>,
     /// Number of requests on a connection before the connection is replaced; absent if there is no limit.
-    #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Which requests are sent again instead of failing. Older versions sent no request again.
     #[serde(default)]
@@ -34,7 +33,6 @@ pub struct LoadPoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The capacity search, which starts at the rate of `shape`; absent if there is no search.
-    #[serde(default)]
     pub search: Option<Search>,
     /// Why the run left this load point out, for every contender; absent if it was measured, and in older
     /// runs.

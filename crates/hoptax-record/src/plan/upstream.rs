@@ -289,10 +289,8 @@ pub struct Running {
     pub access: Access,
     /// Id of the process for which CPU and memory are measured, together with its descendants. Absent if
     /// there is none.
-    #[serde(default)]
     pub pid: Option<u32>,
     /// Where the upstream publishes its count of requests; absent if there is no ledger.
-    #[serde(default)]
     pub ledger: Option<LedgerSource>,
 }
 
