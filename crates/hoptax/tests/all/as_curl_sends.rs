@@ -5,7 +5,6 @@ use crate::load::load;
 use crate::origin::Origin;
 use crate::support::Scratch;
 use crate::tls;
-use crate::world::is_missing;
 use std::process::Command;
 
 /// The heads that the server receives from `hoptax load` with these options, in lower case.
@@ -76,9 +75,7 @@ fn the_host_header_has_no_default_port() {
 
 #[test]
 fn a_dot_at_the_end_of_a_name_is_not_part_of_the_tls_name() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = tls::authority("authority.test");
     let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority), false), "");
     let scratch = Scratch::new();

@@ -8,7 +8,6 @@ use crate::own_gateway::Nginx;
 use crate::run::{report, run_to_success};
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::wire::Server;
-use crate::world::is_missing;
 use serde_json::Value;
 use std::process::Command;
 
@@ -74,9 +73,7 @@ fn bytes_on_the_wire_include_the_framing() {
 
 #[test]
 fn gateways_are_measured_with_bodies_in_chunks() {
-    if ["nginx", "haproxy", "caddy"].into_iter().any(is_missing) {
-        return;
-    }
+    needs!("nginx", "haproxy", "caddy");
     for (chunked, pauses_us) in [("true", 0.0), ("{ chunk_size: 16KiB, pause: 2ms }", 6000.0)] {
         let plan = format!(
             "name: chunks
@@ -110,9 +107,7 @@ timeout: 30s
 /// A server may refuse a body before it has read all of it.
 #[test]
 fn an_early_refusal_is_an_answer() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let log = scratch.path().join("access.log").display().to_string();
     let [address, _] = two_ports();

@@ -3,7 +3,6 @@
 
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_for, wait_until};
 use crate::wire::Server;
-use crate::world::is_missing;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -147,9 +146,7 @@ fn time_wait(address: SocketAddr) -> (usize, usize) {
 
 #[test]
 fn nginx_on_a_unix_socket_is_loaded() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = Nginx::start();
     for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
         let more = json!({"requests_per_connection": limit});
@@ -162,9 +159,7 @@ fn nginx_on_a_unix_socket_is_loaded() {
 
 #[test]
 fn nginx_keeps_and_closes_connections_as_specified() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = Nginx::start();
     for (http, limit) in [("1.1", 1), ("1.0", 1), ("1.1", 8), ("1.0", 8)] {
         let before = time_wait(nginx.address);
@@ -203,9 +198,7 @@ fn connections_that_are_open_at_the_end_leave_no_port_in_time_wait() {
 
 #[test]
 fn each_connection_uses_its_source_address() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = Nginx::start();
     let sources = ["127.86.75.31", "127.86.75.32"];
     let record = run_spec(&spec(&nginx.address(), json!({"sources": sources})));

@@ -226,9 +226,7 @@ fn pack_with_logged_metrics(packs: &Path, log: &Path) -> String {
 
 #[test]
 fn metrics_are_read_once_per_event() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let (packs, log) = (scratch.path().join("packs"), scratch.path().join("scrapes.log"));
     let name = pack_with_logged_metrics(&packs, &log);
@@ -259,9 +257,7 @@ events:
 
 #[test]
 fn metrics_that_cannot_be_read_are_reported_with_their_event() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
@@ -286,9 +282,7 @@ events: [{{ at: 200ms, do: scrape }}]
 
 #[test]
 fn a_route_that_never_answers_is_reported_with_its_event() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);

@@ -5,7 +5,7 @@ use crate::findings::two_ports;
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{self, Response, Server};
 use crate::support::{PATIENCE, Scratch, hoptax};
-use crate::world::{Running, exe, is_missing, running_plan};
+use crate::world::{Running, exe, running_plan};
 use hoptax_format::spec::TlsSpec;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{self, Change, Credentials, FeatureVariables};
@@ -108,9 +108,7 @@ fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
 }
 
 fn in_profiles(profiles: &[Profile], features: &[&str], look: impl Fn(&World)) {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     for &profile in profiles {
         let world = World::start(profile, features);
         assert_eq!(world.asked().status, 200, "{features:?} {profile:?}: a run's request succeeds");
@@ -155,9 +153,7 @@ fn envoy_accepts_only_valid_tokens() {
 
 #[test]
 fn envoy_reviews_each_token_at_the_upstream() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let envoy = World::start(Profile::Equalised, &["token-review"]);
     assert_eq!(envoy.asked().status, 401, "not a good one yet");
     let token = envoy.change.headers[0].1.strip_prefix("Bearer ").expect("a bearer token").to_owned();
@@ -194,9 +190,7 @@ fn envoy_refuses_requests_beyond_the_limit() {
     with(&["rate-limit"], |envoy| {
         assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never applies");
     });
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let envoy = World::start(Profile::Equalised, &["rate-limit=1/s"]);
     // Even on a slow machine, at least one of 20 consecutive requests exceeds the limit.
     let statuses: BTreeSet<u16> = (0..20).map(|_| envoy.asked().status).collect();
@@ -334,9 +328,7 @@ fn envoy_has_many_routes_with_and_without_prefix_removal() {
 #[test]
 fn envoy_accepts_many_consumers() {
     for (authentication, header) in [("key-auth", "x-api-key"), ("basic-auth", "authorization")] {
-        if is_missing("envoy") {
-            return;
-        }
+        needs!("envoy");
         let envoy = World::start(Profile::Equalised, &[authentication, "consumers=1000"]);
         let lines = envoy.change.files.values().next().expect("a file of credentials");
         let all: Vec<&str> = lines.lines().collect();
@@ -350,9 +342,7 @@ fn envoy_accepts_many_consumers() {
 
 #[test]
 fn envoy_takes_turns_and_writes_a_log() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let mut envoy = World::start(Profile::Equalised, &["access-log", "round-robin"]);
     let names: Vec<_> = (0..4).map(|_| envoy.asked().text().to_ascii_lowercase()[..3].to_owned()).collect();
     assert_eq!(names.iter().filter(|name| *name == "one").count(), 2, "{names:?}");
@@ -372,9 +362,7 @@ fn envoys_features_combine() {
 
 #[test]
 fn equalised_envoy_answers_http_1_0() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let envoy = World::start(Profile::Equalised, &[]);
     let old = exchange(None, envoy.address(), None, "GET / HTTP/1.0\r\n\r\n").expect("an answer");
     assert_eq!(old.status, 200, "{}", old.head);
@@ -386,9 +374,7 @@ fn equalised_envoy_answers_http_1_0() {
 /// Envoy as rendered from the pack. Its upstream is a TLS server of this test.
 #[test]
 fn envoy_verifies_its_tls_upstream() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let features = [Feature::UpstreamTls];
     let (made, other) =
         (Credentials::make(&features).expect("made"), Credentials::make(&features).expect("made"));

@@ -5,7 +5,7 @@ use crate::echo::{GET, Request, ask, echo, server_config};
 use crate::support::client::Answer;
 use crate::support::server::Server;
 use crate::support::{PATIENCE, wait_until};
-use crate::world::{Running, exe, is_missing, packs, running_plan};
+use crate::world::{Running, exe, packs, running_plan};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::spec::{ClientCertificate, TargetSpec, TlsSpec};
 use hoptax_lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
@@ -318,9 +318,7 @@ fn unpacked(body: &[u8]) -> String {
 const DIFFER_BY_PROFILE: [&str; 5] = ["access-log", "path-rewrite", "round-robin", "routes", "upstream-tls"];
 
 fn prove_all(pack: &str) {
-    if is_missing(pack) {
-        return;
-    }
+    needs!(pack);
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     assert!(offered.len() >= 15, "{pack}: {offered:?}");
@@ -334,9 +332,7 @@ fn prove_all(pack: &str) {
 
 /// Enables all features that do not exclude each other at once, and proves them.
 fn prove_together(pack: &str) {
-    if is_missing(pack) {
-        return;
-    }
+    needs!(pack);
     let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
@@ -366,9 +362,7 @@ fn prove_together(pack: &str) {
 }
 
 fn verify_bare(pack: &str) {
-    if is_missing(pack) {
-        return;
-    }
+    needs!(pack);
     let targets = [
         TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]),
         TargetSpec::only(

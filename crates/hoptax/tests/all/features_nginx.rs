@@ -191,9 +191,7 @@ fn client_certificates_are_required() {
 /// certificate.
 #[test]
 fn the_upstreams_certificate_is_verified() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let packs = ["nginx", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack));
     for (pack, profile) in packs.flat_map(|pack| PROFILES.map(|profile| (pack, profile))) {
         let origin = Origin::start("behind TLS");

@@ -5,7 +5,6 @@ use crate::findings::two_ports;
 use crate::run::{report, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::wire::Server;
-use crate::world::is_missing;
 use hoptax_lab::features::Credentials;
 use hoptax_servers::ledger;
 use std::net::{SocketAddr, TcpStream};
@@ -144,9 +143,7 @@ fn assert_without_secret(output: &Output) {
 
 #[test]
 fn load_asks_for_the_whole_url_and_through_tunnels_as_curl_does() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let upstream = upstream();
     let address = upstream.instance(0);
     let (url, proxy) = (format!("http://{address}/path"), Proxy::start(&[address.port()]));
@@ -178,9 +175,7 @@ fn load_asks_for_the_whole_url_and_through_tunnels_as_curl_does() {
 
 #[test]
 fn https_goes_through_a_tunnel() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let made = Credentials::make(&[hoptax_plan::Feature::UpstreamTls]).expect("made");
     let mut command = hoptax();
     let identity = made.server.certificate.clone() + &made.server.key;
@@ -196,9 +191,7 @@ fn https_goes_through_a_tunnel() {
 
 #[test]
 fn a_refused_connect_is_named_with_its_status() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let upstream = upstream();
     let address = upstream.instance(0);
     let nobody = crate::wire::UnusedAddress::new();
@@ -224,9 +217,7 @@ fn a_refused_connect_is_named_with_its_status() {
 
 #[test]
 fn plans_measure_a_forward_proxy_in_both_forms() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     // The proxy must know which port it may open tunnels to.
     let port = two_ports()[0].port();
     let proxy = Proxy::start(&[port]);
@@ -273,9 +264,7 @@ fn plans_measure_a_forward_proxy_in_both_forms() {
 /// The pack of Apache httpd in its variants `forward` and `connect`.
 #[test]
 fn a_pack_can_be_a_forward_proxy() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let scratch = Scratch::new();
     let plan = "gateways:\n  - apache\n  - { name: apache, label: forward, variant: forward }\n  - { name: \
                 apache, label: connect, variant: connect }\nprofile: stock\naccess_log: file\n\

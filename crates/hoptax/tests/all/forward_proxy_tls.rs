@@ -6,7 +6,6 @@ use crate::forward_proxy::{Proxy, connections, load, requests, upstream};
 use crate::run::{run_to_success, text, trials};
 use crate::support::{Scratch, hoptax, own_loopback};
 use crate::wire::Server;
-use crate::world::is_missing;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -65,9 +64,7 @@ fn port_of(address: &str) -> u16 {
 
 #[test]
 fn load_uses_tls_to_the_proxy_as_curl_does() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let scratch = Scratch::new();
     let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let upstream = upstream();
@@ -105,9 +102,7 @@ fn load_uses_tls_to_the_proxy_as_curl_does() {
 
 #[test]
 fn https_goes_through_a_tunnel_in_tls() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let scratch = Scratch::new();
     let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let (upstream, address) = secure_upstream(&scratch);
@@ -133,9 +128,7 @@ fn https_goes_through_a_tunnel_in_tls() {
 
 #[test]
 fn a_refusal_inside_tls_is_named_with_its_status() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let scratch = Scratch::new();
     let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));
     let upstream = upstream();
@@ -154,9 +147,7 @@ fn a_refusal_inside_tls_is_named_with_its_status() {
 
 #[test]
 fn plans_ask_a_proxy_over_tls_in_both_forms() {
-    if is_missing("apache") {
-        return;
-    }
+    needs!("apache");
     let scratch = Scratch::new();
     scratch.file("proxy.txt", "user:secret\n");
     let (certificate, key) = identity(&scratch, "proxy", &format!("IP:{}", own_loopback()));

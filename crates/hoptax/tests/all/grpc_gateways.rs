@@ -131,9 +131,7 @@ warmup: 100ms
 /// Before the first trial, a run proves each feature.
 #[test]
 fn features_work_with_calls() {
-    if ["nginx", "haproxy", "envoy"].into_iter().any(is_missing) {
-        return;
-    }
+    needs!("nginx", "haproxy", "envoy");
     let entry = |pack: &str, features: &str| {
         format!("  - {{ name: {pack}, label: {pack}-{features}, features: [{features}] }}\n")
     };

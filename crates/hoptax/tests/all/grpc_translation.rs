@@ -3,7 +3,7 @@
 use crate::grpc_runs::{cases, measured};
 use crate::run::{report, run, run_directory, text};
 use crate::support::{PATIENCE, Scratch, hoptax};
-use crate::world::{Running, exe, is_missing, packs, running_plan};
+use crate::world::{Running, exe, packs, running_plan};
 use hoptax_format::grpc;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_lab::Driver as _;
@@ -21,9 +21,7 @@ const FINDINGS: [&str; 4] = ["different-work", "grpc-failed", "protocol-downgrad
 /// The example plan, which measures gRPC, gRPC-Web and JSON.
 #[test]
 fn translated_calls_succeed() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
     let plan = include_str!("../../../../plans/features/grpc-translation.yaml");
@@ -52,9 +50,7 @@ fn translated_calls_succeed() {
 
 #[test]
 fn streams_of_servers_can_be_grpc_web() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let report = measured(
         "name: streams
 upstream: { body: 100B }
@@ -78,9 +74,7 @@ warmup: 100ms
 /// The body begins with a field whose type does not exist.
 #[test]
 fn an_answer_that_is_not_a_message_is_explained() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
     let plan = "name: wrong
@@ -160,9 +154,7 @@ fn outcome(feature: Feature, is_on: bool) -> [Result<(), Failure>; 2] {
 
 #[test]
 fn a_gateway_that_only_passes_calls_on_proves_nothing() {
-    if is_missing("envoy") {
-        return;
-    }
+    needs!("envoy");
     for (feature, expected) in [
         (Feature::GrpcWeb, "feature `grpc-web` is not on: the upstream received the content type"),
         (Feature::GrpcJson, "feature `grpc-json` is not on: its answer is not JSON: the content type is"),

@@ -115,9 +115,7 @@ warmup: 50ms
 /// nginx without TLS speaks only HTTP/2 on this port. Requests to the new route must speak it too.
 #[test]
 fn events_under_load() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let plan = "name: events
 upstream: { instances: 2 }
 gateways: [{ name: nginx, features: [{ routes: 3 }] }]
@@ -173,9 +171,7 @@ warmup: 50ms
 /// nginx answers with the server name and the result of the client certificate.
 #[test]
 fn load_sends_server_name_and_client_certificate() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (servers, clients) = (tls::authority("servers.test"), tls::authority("clients.test"));
     let scratch = Scratch::new();
     let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
@@ -206,9 +202,7 @@ fn load_sends_server_name_and_client_certificate() {
 /// nginx closes connections that are idle for 10 ms.
 #[test]
 fn idle_connections_that_a_server_closes_cost_no_request() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let [address, _] = two_ports();
     let server = format!("server {{ listen {address} http2; location / {{ return 200 hello; }} }}");
     let _nginx = Nginx::start(address, &format!("access_log off; keepalive_timeout 10ms; {server}"));

@@ -321,9 +321,7 @@ trials: 1
 /// nginx sends GOAWAY after 1,000 requests on a connection, and ignores those that are on their way.
 #[test]
 fn no_request_is_lost_when_nginx_sends_goaway() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let [address, _] = two_ports();
     let server = format!("server {{ listen {address} http2; location / {{ return 200 hello; }} }}");
     let _nginx = Nginx::start(address, &format!("access_log off; keepalive_requests 1000; {server}"));

@@ -4,7 +4,6 @@
 use crate::load::load;
 use crate::run::{run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
-use crate::world::is_missing;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -72,9 +71,7 @@ fn by_target(record: &Value) -> BTreeMap<String, u64> {
 
 #[test]
 fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
-    if is_missing("nginx") || is_missing("haproxy") || is_missing("envoy") {
-        return;
-    }
+    needs!("nginx", "haproxy", "envoy");
     let (service, scratch) = (Service::start(), Scratch::new());
     let mix = scratch.file("mix.yaml", MIX).display().to_string();
     let count = REQUESTS.to_string();

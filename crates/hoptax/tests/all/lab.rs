@@ -356,9 +356,7 @@ fn nothing_outlives_a_killed_guard() {
 
 #[test]
 fn a_killed_gateway_is_reported_with_its_last_log_line() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let run = tempfile::tempdir().expect("a directory");
     let kind = GatewayKind::Pack {
         pack: "nginx".into(),

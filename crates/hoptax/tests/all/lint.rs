@@ -38,9 +38,7 @@ fn assert_reported(code: Option<i32>, report: &Json, expected: &[&str]) {
 /// Asserts that `hoptax lint` prints that a pack of the project is equalised, without advice. `conformance`
 /// compares the answers of every installed gateway, so this compares those of nginx only.
 fn assert_equalised(pack: &str) {
-    if is_missing(pack) {
-        return;
-    }
+    needs!(pack);
     let has_answers = pack == "nginx";
     let scope: &[&str] = if has_answers { &[] } else { &["--settings"] };
     let output = hoptax().args(["lint", pack]).args(scope).output().expect("it runs");
@@ -98,9 +96,7 @@ fn packs_are_equalised_with_http2_to_the_upstream() {
 /// nginx's port speaks nothing but HTTP/2, and answers readiness there. nginx drops trailers.
 #[test]
 fn a_gateway_that_drops_trailers_is_found_over_http2() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let packs = packs(&[
         ("listen 127.0.0.1:{{ port }};", "listen 127.0.0.1:{{ port }}{% if http2 %} http2{% endif %};"),
         ("        location / {", "        location = /up { return 200; }\n        location / {"),
@@ -143,9 +139,7 @@ fn a_gateway_that_drops_trailers_is_found_over_http2() {
 /// does not reuse the connection of that request.
 #[test]
 fn a_pack_with_more_workers_mirrors_http_1_0_and_no_log_is_found() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let mirror = "location = /mirror { internal; proxy_pass http://upstreams$request_uri; } \
          location / {\n            mirror /mirror;";
     let plants = [
@@ -163,9 +157,7 @@ fn a_pack_with_more_workers_mirrors_http_1_0_and_no_log_is_found() {
 
 #[test]
 fn a_pack_with_too_few_workers_no_pool_closed_connections_and_a_log_is_found() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let plants = [
         ("worker_processes {{ workers }}", "worker_processes 1"),
         ("keepalive {{ [connections, 32] | max }};", ""),
@@ -213,9 +205,7 @@ fn gateways_with_a_thread_per_connection_are_limited_to_cpus() {
 
 #[test]
 fn a_gateway_that_accepts_tls_alone_is_asked_over_tls() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let packs = with_tls_alone();
     let output = hoptax()
         .args(["lint", "planted", "--settings", "--json", "--packs", argument(&packs)])
@@ -238,9 +228,7 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls() {
 
 #[test]
 fn a_pack_that_leaves_the_foreground_is_found() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (code, report) = lint(&[("daemon off;", "daemon on;")]);
     assert_eq!((code, found(&report)), (Some(3), vec!["start"]), "{report:#}");
     let evidence = report["checks"][0]["evidence"].as_str().expect("text");
@@ -276,9 +264,7 @@ fn answers(packs: &tempfile::TempDir) -> (Option<i32>, Json) {
 
 #[test]
 fn a_pack_must_list_how_its_answers_differ() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let packs = packs(&[]);
     let (code, report) = answers(&packs);
     assert_eq!((code, &report["answers"]["as_listed"]), (Some(3), &false.into()), "{report:#}");
@@ -305,9 +291,7 @@ fn a_pack_must_list_how_its_answers_differ() {
 
 #[test]
 fn keep_keeps_files_and_unknown_packs_are_refused() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let packs = packs(&[]);
     let kept = scratch.path().join("kept");

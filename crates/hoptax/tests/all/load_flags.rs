@@ -3,7 +3,6 @@
 
 use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
-use crate::world::is_missing;
 use crate::{connections, requests, tls};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -35,9 +34,7 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn certificates_are_verified_as_configured() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (ours, other) = (tls::authority("authority.test"), tls::authority("other.test"));
     let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&ours), false), "");
     let scratch = Scratch::new();
@@ -63,9 +60,7 @@ fn certificates_are_verified_as_configured() {
 
 #[test]
 fn a_client_certificate_is_sent_on_request() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (authority, clients) = (tls::authority("authority.test"), tls::authority("clients.test"));
     let scratch = Scratch::new();
     let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
@@ -91,9 +86,7 @@ fn a_client_certificate_is_sent_on_request() {
 
 #[test]
 fn unix_sockets_and_sources_are_used_and_reported() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = connections::Nginx::start();
     let socket = nginx.socket();
     let text = summary(&["http://shop.test/", "--unix", &socket, "-n", "100", "-c", "4"]);
@@ -131,9 +124,7 @@ fn the_ledger_agrees_on_how_long_connections_last() {
 
 #[test]
 fn the_server_sees_each_line_and_each_number() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = requests::Nginx::start();
     let scratch = Scratch::new();
     let tokens = scratch.file("tokens.txt", "red\ngreen\nblue\n").display().to_string();

@@ -1,5 +1,14 @@
 //! Integration tests of the `hoptax` binary. Many of them use real gateways.
 
+/// Ends a test if one of these packs is missing (see [`world::is_missing`]).
+macro_rules! needs {
+    ($($pack:expr),+) => {
+        if $(crate::world::is_missing($pack))||+ {
+            return;
+        }
+    };
+}
+
 mod agent;
 mod as_curl_sends;
 mod browser;

@@ -5,7 +5,6 @@ use crate::findings::two_ports;
 use crate::run::{report, run, run_directory, text};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
-use crate::world::is_missing;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -94,9 +93,7 @@ fn void(report: &Json) -> Vec<&Json> {
 
 #[test]
 fn gateways_that_serve_one_host_only_are_measured_with_the_usual_certificate() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let [certificate, key] = usual_certificate(&scratch);
     let [plain, secure] = two_ports();
@@ -180,9 +177,7 @@ fn a_service_that_does_not_answer_is_described_at_once() {
 
 #[test]
 fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let echo = Server::start(|request| Response::text(request.head.clone()));
     let [address, _] = two_ports();
     let _nginx = Nginx::start(
@@ -214,9 +209,7 @@ fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
 
 #[test]
 fn compressing_gateways_are_compared_by_decoded_bodies() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let upstream = Server::start(|_| Response::text("words ".repeat(700)));
     let [address, _] = two_ports();
     let _nginx = Nginx::start(
@@ -258,9 +251,7 @@ fn findings(report: &Json) -> Vec<(String, String)> {
 /// come from a cache.
 #[test]
 fn a_cache_is_found_without_a_ledger() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let [address, origin] = two_ports();
     let body = "x".repeat(2000);
     let server = format!("access_log off; server {{ listen {origin}; return 200 {body}; }}");
@@ -293,9 +284,7 @@ fn a_cache_is_found_without_a_ledger() {
 
 #[test]
 fn a_queue_of_the_gateway_is_recognised() {
-    if is_missing("haproxy") {
-        return;
-    }
+    needs!("haproxy");
     let [address, _] = two_ports();
     let [upstream, _] = two_ports();
     let scratch = Scratch::new();
@@ -335,9 +324,7 @@ timeout: 30s
 
 #[test]
 fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let upstream = Server::start(|_| Response::text("hello"));
     let [address, _] = two_ports();
     // nginx rejects requests above the limit with 503, even the second of two requests within 10 ms.

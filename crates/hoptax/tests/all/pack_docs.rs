@@ -1,7 +1,7 @@
 //! Tests that the commands in the guide to packs work, and that the reference of packs is complete.
 
 use crate::support::hoptax;
-use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
+use crate::world::{Running, exe, get, http_upstream, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -59,9 +59,7 @@ fn the_guides_commands_work() {
 
 #[test]
 fn the_guides_pack_starts_and_answers_in_both_profiles() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let directory = directory_of_the_guide();
     for (profile, access_log) in [(Profile::Stock, AccessLog::Off), (Profile::Equalised, AccessLog::File)] {
         let packs = PackSet::load(Some(&directory.path().join("my-packs"))).expect("nothing wrong");

@@ -27,9 +27,7 @@ pub(crate) fn gateway(pack: &str, workers: u32) -> Gateway {
 
 /// Starts the real gateway in front of two upstreams, in both profiles, with and without an access log.
 fn answers_through_real_upstreams(pack: &str) {
-    if is_missing(pack) {
-        return;
-    }
+    needs!(pack);
     let upstreams = [http_upstream("one"), http_upstream("two")];
     let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address.into()).collect();
     for (profile, workers, access_log) in [
@@ -154,9 +152,7 @@ fn equalised_gateways_keep_their_upstream_connections() {
 
 #[test]
 fn nginx_counts_its_own_requests_on_the_admin_port() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let upstream = http_upstream("counted");
     let run = tempfile::tempdir().expect("a directory");
     let plan = running_plan(vec![gateway("nginx", 1)]);
@@ -290,9 +286,7 @@ fn a_process_that_answers_in_the_gateways_place_is_named() {
 
 #[test]
 fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let manifest = "name: wrong\nsummary: listens elsewhere\nbinary: nginx\n\
                     version: { command: [\"{{ binary }}\", -v], pattern: 'nginx/(\\S+)' }\n\
                     files: [{ template: nginx.conf.j2, to: nginx.conf }]\n\
@@ -322,9 +316,7 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
 /// certificate's name as Host, and with a client certificate.
 #[test]
 fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let start = |status: &str, timeout: &str| {
         let packs = planted_pack::with_tls_alone();
         let ready = format!("ready: {{ path: /up, tls: true, timeout: {timeout} }}");
@@ -358,9 +350,7 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
 /// Unix sockets have short paths (107 bytes, unix(7)), and run directories may have long ones.
 #[test]
 fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let socket = "listen unix:{{ socket_dir }}/a-socket-with-a-name; listen 127.0.0.1:{{ port }};";
     let packs = planted_pack::packs(&[("listen 127.0.0.1:{{ port }};", socket)]);
     let run = tempfile::tempdir().expect("a directory");
@@ -603,9 +593,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
 /// The gateway adds its own `cache-control` to the upstream's, as KubeGateway does.
 #[test]
 fn a_header_that_a_gateway_changes_can_be_left_out_by_the_plan_or_the_pack() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let changes = "add_header cache-control private;\n            proxy_pass http://upstreams;";
     let packs = planted_pack::packs(&[("proxy_pass http://upstreams;", changes)]);
     let measure = |expect: &str| {

@@ -408,9 +408,7 @@ fn lines_below(directory: &Path) -> usize {
 /// A small, careless plan: different settings, one round, few requests.
 #[test]
 fn careless_plans_raise_findings() {
-    if crate::world::is_missing("nginx") || crate::world::is_missing("haproxy") {
-        return;
-    }
+    needs!("nginx", "haproxy");
     let plan = "name: careless
 gateways: [{ name: nginx, workers: 1 }, { name: haproxy, workers: 2 }]
 load: [{ loop: open, rate: 100/s, connections: 2, duration: 300ms }]

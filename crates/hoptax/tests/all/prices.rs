@@ -4,7 +4,6 @@
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::planted_pack::{argument, offering};
 use crate::support::{Scratch, hoptax, json};
-use crate::world::is_missing;
 
 const PLAN: &str = "name: prices
 gateways: [{ name: planted, features: all-pairs }]
@@ -18,9 +17,7 @@ const LABELS: [&str; 4] =
 
 #[test]
 fn a_matrix_is_measured_and_priced() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let output = run(&scratch, PLAN, &["--accept-void", "--packs", argument(&packs)]);
     let reported = text(&output.stdout);
@@ -91,9 +88,7 @@ fn check_counts_the_cases_of_a_matrix_and_only_selects_some() {
 
 #[test]
 fn settings_are_recorded_for_the_stock_profile_too() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let plan = "name: stock\ngateways: [planted]\nload: [{ loop: closed, connections: 2, duration: 200ms \
                 }]\ntrials: 1\n\

@@ -3,7 +3,7 @@
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch, hoptax, json, skip};
-use crate::world::{exe, is_missing};
+use crate::world::exe;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,9 +31,7 @@ fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)])
 
 #[test]
 fn only_limits_that_gateways_reached_are_found() {
-    if is_missing("envoy") || is_missing("nginx") {
-        return;
-    }
+    needs!("envoy", "nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     altered(
@@ -82,9 +80,7 @@ upstream: { delay: 2ms }
 
 #[test]
 fn unequal_logs_are_found() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     altered(

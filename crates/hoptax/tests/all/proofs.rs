@@ -2,7 +2,7 @@
 //! nginx that only claims to have the feature.
 
 use crate::support::PATIENCE;
-use crate::world::{Running, exe, is_missing, running_plan};
+use crate::world::{Running, exe, running_plan};
 use hoptax_format::spec::TargetSpec;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
@@ -84,9 +84,7 @@ fn outcome_of(
 /// nginx answers 401 to requests without a key and with a wrong key.
 #[test]
 fn a_pack_can_name_other_refusals() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let refusal = |without, wrong, passes_anonymous| Refusal {
         without,
         wrong,
@@ -134,9 +132,7 @@ fn a_pack_can_name_other_refusals() {
 /// The run of `features_nginx` proves each feature of the pack `nginx` alone.
 #[test]
 fn features_are_proved_together_and_with_other_values() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     for words in [
         &["tls", "mtls"][..],
         &["proxy-protocol=v1"],
@@ -175,9 +171,7 @@ fn features_are_proved_together_and_with_other_values() {
 
 #[test]
 fn claimed_features_without_effect_are_refused_by_name() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     for (words, named, reported) in [
         (&["key-auth"][..], "key-auth", "without `x-api-key`, but should answer 401"),
         (&["basic-auth"], "basic-auth", "without `authorization`, but should answer 401"),

@@ -144,9 +144,7 @@ fn a_server_that_expects_no_header_is_named() {
 /// A gateway that its user runs: nginx logs the address that the header names.
 #[test]
 fn an_external_gateway_receives_the_header_from_the_first_request_on() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let upstream = Upstream::start(&["--body", "2B"]);
     let scratch = Scratch::new();
     for version in ["v1", "v2"] {
@@ -261,9 +259,7 @@ fn packs_prove_it_together_with_ip_allow() {
 /// HAProxy logs the client that the header names.
 #[test]
 fn haproxy_logs_the_source_of_the_header() {
-    if is_missing("haproxy") {
-        return;
-    }
+    needs!("haproxy");
     let upstream = Upstream::start(&[]);
     let scratch = Scratch::new();
     let [address, _] = two_ports();

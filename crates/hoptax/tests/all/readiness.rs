@@ -1,7 +1,7 @@
 //! Which process and which answer show that a gateway is ready.
 
 use crate::packs::{AMPLE, gateway, scripted};
-use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
+use crate::world::{Running, exe, http_upstream, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::packs::manifest::ReadyPort;
@@ -10,9 +10,7 @@ use hoptax_lab::process::ProcessDriver;
 /// If a start script starts its gateway twice, hoptax must not measure the first instance.
 #[test]
 fn a_background_child_of_the_start_script_that_answers_is_refused() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let configuration = "daemon off; pid {{ dir }}/pid; error_log stderr; events {} http { access_log off; \
                          client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path \
                          {{ dir }}/3; uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5; server { \

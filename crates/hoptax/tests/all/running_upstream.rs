@@ -195,9 +195,7 @@ fn gateways_use_the_plans_client_certificate() {
 
 #[test]
 fn a_token_is_sent_by_clients_and_reviewed_by_gateways() {
-    if ["envoy", "nginx-lua"].iter().any(|pack| is_missing(pack)) {
-        return;
-    }
+    needs!("envoy", "nginx-lua");
     let world = World::start("TLSv1.2");
     let plan = world.plan(
         "  token_file: token\n  client_certificate: { certificate: client.pem, key: client.key }\n",
@@ -225,9 +223,7 @@ fn a_token_is_sent_by_clients_and_reviewed_by_gateways() {
 
 #[test]
 fn refused_credentials_are_reported_before_measuring() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let world = World::start("TLSv1.3");
     let says = |plan: &str, part: &str| {
         let output = run(&world.scratch, plan, &[]);

@@ -2,7 +2,6 @@
 
 use crate::proofs::feature_packs;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
-use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
@@ -97,9 +96,7 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 /// The pack logs the header `authorization`, so the log shows that the header was sent.
 #[test]
 fn a_header_value_from_a_file_is_sent_and_not_kept() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     const TOKEN: &str = "a-token-of-0123456789.abcdef";
     let scratch = Scratch::new();
     scratch.file("token.txt", &format!("{TOKEN}\n"));
@@ -127,9 +124,7 @@ fn a_header_value_from_a_file_is_sent_and_not_kept() {
 
 #[test]
 fn a_run_keeps_and_prints_nothing_secret() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let output = start(&scratch, "300ms").wait_with_output().expect("it ends");
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -165,9 +160,7 @@ fn a_run_keeps_and_prints_nothing_secret() {
 
 #[test]
 fn secret_files_are_private_and_nothing_remains_after_a_kill() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let mut run = start(&scratch, "60s");
     let copy = scratch.path().join("copy");

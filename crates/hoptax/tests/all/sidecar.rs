@@ -200,9 +200,7 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
 
 #[test]
 fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
-    if is_missing("istio-sidecar") {
-        return;
-    }
+    needs!("istio-sidecar");
     let scratch = Scratch::new();
     let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
     let plan = scratch.file("plan.yaml", &plan);

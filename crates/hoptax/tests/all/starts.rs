@@ -2,7 +2,6 @@
 
 use crate::run::{run, run_directory, text};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, wait_until};
-use crate::world::is_missing;
 use hoptax_record::start::{FIRST_REQUESTS, START_WINDOW_NS};
 use std::path::Path;
 use std::process::Stdio;
@@ -69,9 +68,7 @@ fn check(start: &Json) {
 
 #[test]
 fn starts_and_reloads_are_measured_in_every_round() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let hop = "{ name: hop-l7, label: cold, warming: { requests: 200, extra: 2ms, fall: step } }";
     let output = run(&scratch, &plan(&format!("[nginx, {hop}]")), &[]);
@@ -113,9 +110,7 @@ fn starts_and_reloads_are_measured_in_every_round() {
 /// nginx's port then speaks nothing but HTTP/2, and neither does that of `hop-h2`.
 #[test]
 fn starts_are_measured_over_http2() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let plan = plan("[nginx, hop-h2]").replace("connections: 4 }", "connections: 4, http: 2 }");
     let output = run(&scratch, &plan, &[]);

@@ -4,7 +4,6 @@
 use crate::load::{Upstream, load};
 use crate::requests::{Nginx, REQUESTS};
 use crate::support::Scratch;
-use crate::world::is_missing;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -24,9 +23,7 @@ const MIX: &str = r#"
 
 #[test]
 fn nginx_sees_the_mix_of_a_file() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = Nginx::start();
     let scratch = Scratch::new();
     scratch.file("tokens.txt", "red\nblue\n");

@@ -2,7 +2,6 @@
 
 use crate::findings::two_ports;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
-use crate::world::is_missing;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -174,9 +173,7 @@ fn refused(nginx: &Nginx, tls: &Value) -> String {
 
 #[test]
 fn nginx_is_loaded_with_either_version() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = authority("authority.test");
     let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "");
     for (version, name) in [("1.2", "TLSv1.2"), ("1.3", "TLSv1.3")] {
@@ -196,9 +193,7 @@ fn nginx_is_loaded_with_either_version() {
 
 #[test]
 fn sessions_are_resumed_if_configured() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = authority("authority.test");
     let more = "ssl_session_cache shared:sessions:1m;";
     let nginx = Nginx::start(&identity(NAME, Some(&authority), false), more);
@@ -223,9 +218,7 @@ fn sessions_are_resumed_if_configured() {
 
 #[test]
 fn invalid_certificates_are_refused_unless_verification_is_off() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = authority("authority.test");
     let stranger = self::authority("stranger.test");
     for (shown, reason) in [
@@ -248,9 +241,7 @@ fn invalid_certificates_are_refused_unless_verification_is_off() {
 
 #[test]
 fn a_client_certificate_is_sent_to_nginx() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let (authority, clients) = (authority("authority.test"), authority("clients.test"));
     let files = Scratch::new();
     let trusted = files.file("clients.pem", &clients.pem());
@@ -266,9 +257,7 @@ fn a_client_certificate_is_sent_to_nginx() {
 
 #[test]
 fn a_port_of_nginx_without_tls_is_named() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = authority("authority.test");
     let (certificate, key) = identity(NAME, Some(&authority), false);
     let nginx = Nginx::listening("", (&certificate, &key), "");
@@ -278,9 +267,7 @@ fn a_port_of_nginx_without_tls_is_named() {
 
 #[test]
 fn incompatible_tls_versions_are_named() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let authority = authority("authority.test");
     let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "ssl_protocols TLSv1.2;");
     let said = refused(&nginx, &with(tls(&authority), "versions", json!(["1.3"])));

@@ -3,7 +3,6 @@
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::Scratch;
-use crate::world::is_missing;
 use std::path::Path;
 
 /// A copy of nginx's pack that reviews tokens at the upstream. If nginx's pack does not offer this feature
@@ -48,9 +47,7 @@ fn reviewing(packs: &Path) -> &'static str {
 
 #[test]
 fn uncached_token_reviews_double_the_upstream_requests() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     let name = reviewing(&packs);

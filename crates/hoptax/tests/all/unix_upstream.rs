@@ -174,9 +174,7 @@ fn curl_reaches_the_socket_of_hoptax_upstream_directly_and_through_hops() {
 
 #[test]
 fn an_upstream_that_already_runs_is_reached_at_its_socket() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let nginx = Nginx::start();
     let socket = nginx.socket();
     let asked = curl(&["--unix-socket", &socket, "http://localhost/"]);

@@ -107,9 +107,7 @@ fn changed_haproxy(packs: &Path, name: &str, old: &str, new: &str) {
 
 #[test]
 fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() {
-    if is_missing("haproxy") {
-        return;
-    }
+    needs!("haproxy");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     // The pack claims HTTP/2, but its server line has only a weight.

@@ -2,7 +2,6 @@
 
 use crate::run::{report, run, run_directory, text};
 use crate::support::{Scratch, retry_if_disturbed};
-use crate::world::is_missing;
 use hoptax_record::dir::Run;
 use serde_json::Value;
 
@@ -132,9 +131,7 @@ time: 6s
 /// LuaJIT generates code while it runs.
 #[test]
 fn rounds_of_a_gateway_that_generates_code_have_several_processes() {
-    if is_missing("nginx-lua") {
-        return;
-    }
+    needs!("nginx-lua");
     let scratch = Scratch::new();
     let output = run(
         &scratch,

@@ -3,7 +3,7 @@
 use super::site::{Services, Site, closed, hosts_of, plan, run, spec};
 use super::{Silent, requests};
 use crate::support::skip;
-use crate::world::{is_missing, packs};
+use crate::world::packs;
 use hoptax_format::clock;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_host::profile::{Profiler, Span};
@@ -54,9 +54,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn features_are_proved_between_hosts_and_no_secret_is_kept() {
     let site = Site::new();
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let Some(lab) = site.elsewhere("lab") else { return };
     let client = site.near("client");
     let features = vec![Feature::KeyAuth, Feature::UpstreamTls, Feature::AccessLog];
@@ -109,9 +107,7 @@ fn features_are_proved_between_hosts_and_no_secret_is_kept() {
 #[test]
 fn events_reach_a_gateway_on_another_host() {
     let site = Site::new();
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let Some(lab) = site.elsewhere("lab") else { return };
     let client = site.near("client");
     let routes = Feature::Routes { count: 3, ask: RoutePosition::Last };
@@ -142,9 +138,7 @@ fn events_reach_a_gateway_on_another_host() {
 #[test]
 fn packs_of_the_user_travel_to_the_gateways_host() {
     let site = Site::new();
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let lab = site.near("lab");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/feature-packs");
     let own = PackSet::load(Some(&directory)).expect("right");

@@ -5,7 +5,6 @@
 use super::{Object, container, image, kubectl};
 use crate::run::{run_to_success, text, trials};
 use crate::support::{Scratch, hoptax};
-use crate::world::is_missing;
 use hoptax_host::programs::{find_in, search_path};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -99,9 +98,7 @@ fn seen(pod: &str) -> u64 {
 #[test]
 fn one_pod_with_and_without_its_sidecar_and_one_without_interception() {
     let Some(image) = image() else { return };
-    if is_missing("istio-sidecar") {
-        return;
-    }
+    needs!("istio-sidecar");
     let scratch = Scratch::new();
     let configuration = configuration(&scratch);
     let (_on, on) = pod("meshed", &image, true, &configuration);

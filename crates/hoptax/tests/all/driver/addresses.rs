@@ -147,9 +147,7 @@ fn start_literal(address: Option<IpAddr>) -> Result<SocketAddr, Failure> {
 
 #[test]
 fn a_pack_with_a_fixed_address_works_on_this_machine_only() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let address = start_literal(None).unwrap_or_else(|failure| panic!("{failure:#?}"));
     assert_eq!(address.ip(), LOOPBACK);
     let failure = start_literal(Some(SECOND)).expect_err("it listens elsewhere");

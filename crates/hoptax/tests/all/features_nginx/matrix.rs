@@ -133,9 +133,7 @@ fn every_feature_records_its_settings() {
 /// reviews, each request must cause two upstream requests.
 #[test]
 fn a_run_measures_nginx_bare_and_with_each_feature() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let scratch = Scratch::new();
     let output = run(
         &scratch,
