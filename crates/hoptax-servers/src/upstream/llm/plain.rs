@@ -69,8 +69,9 @@ impl Whole {
             }),
             Api::Responses => json!({
                 "id": format!("resp_{id:016x}"), "object": "response", "created_at": created,
-                "status": "completed", "error": null, "incomplete_details": null, "instructions": null,
-                "model": model,
+                "status": if is_limited { "incomplete" } else { "completed" },
+                "incomplete_details": is_limited.then(|| json!({ "reason": "max_output_tokens" })),
+                "error": null, "instructions": null, "model": model,
                 "output": [{
                     "id": format!("msg_{id:016x}"), "type": "message", "status": "completed",
                     "role": "assistant",

@@ -7,6 +7,9 @@ use std::fmt;
 
 /// Number of events before the tokens.
 const OPENING: u32 = 4;
+/// The status of a response, before it ends and if the client's limit ends it.
+const IN_PROGRESS: &str = "in_progress";
+const INCOMPLETE: &str = "incomplete";
 const PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""}"#;
 
 /// The response as events state it: its status, its output and its usage.
@@ -17,8 +20,9 @@ impl fmt::Display for Response<'_> {
         let Self(facts, status) = self;
         let Facts { id, created, model, input, output, .. } = facts;
         write!(to, r#"{{"id":"resp_{id:016x}","object":"response","created_at":{created},"#)?;
-        write!(to, r#""status":"{status}","error":null,"incomplete_details":null,"instructions":null,"#)?;
-        if *status == "in_progress" {
+        let why = if *status == INCOMPLETE { r#"{"reason":"max_output_tokens"}"# } else { "null" };
+        write!(to, r#""status":"{status}","error":null,"incomplete_details":{why},"instructions":null,"#)?;
+        if *status == IN_PROGRESS {
             return write!(to, r#""model":{model},"output":[],"usage":null}}"#);
         }
         let total = u64::from(*input) + output;
@@ -59,10 +63,10 @@ fn whole(kind: &str, number: u32, (name, value): (&str, &dyn fmt::Display), to: 
 }
 
 pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
-    let response = Response(facts, "in_progress");
+    let response = Response(facts, IN_PROGRESS);
     whole("response.created", 0, (r#""response""#, &response), to);
     whole("response.in_progress", 1, (r#""response""#, &response), to);
-    let item = Item(facts, "in_progress", "");
+    let item = Item(facts, IN_PROGRESS, "");
     whole("response.output_item.added", 2, (r#""output_index":0,"item""#, &item), to);
     let part = OfPart(facts, "content_part.added", 3);
     to.event("response.content_part.added", format_args!(r#"{part},"part":{PART}}}"#));
@@ -85,9 +89,13 @@ pub(super) fn close(facts: &Facts<'_>, to: &mut Writer<'_>) {
     to.event("response.output_text.done", format_args!(r#"{part},"logprobs":[],"text":""}}"#));
     let part = OfPart(facts, "content_part.done", number + 1);
     to.event("response.content_part.done", format_args!(r#"{part},"part":{PART}}}"#));
-    let item = Item(facts, "completed", PART);
+    let (kind, status) = match facts.is_limited {
+        true => ("response.incomplete", INCOMPLETE),
+        false => ("response.completed", "completed"),
+    };
+    let item = Item(facts, status, PART);
     whole("response.output_item.done", number + 2, (r#""output_index":0,"item""#, &item), to);
-    whole("response.completed", number + 3, (r#""response""#, &Response(facts, "completed")), to);
+    whole(kind, number + 3, (r#""response""#, &Response(facts, status)), to);
 }
 
 pub(super) fn error(facts: &Facts<'_>, to: &mut Writer<'_>) {
