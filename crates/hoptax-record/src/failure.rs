@@ -16,6 +16,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure without detail.
+    pub fn new(stage: Stage, message: impl Into<String>) -> Self {
+        Self { stage, message: message.into(), detail: String::new() }
+    }
+
     /// The failure with its texts made [`printable()`], because they may quote an answer.
     #[must_use]
     pub fn printable(self) -> Self {
