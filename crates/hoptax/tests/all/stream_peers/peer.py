@@ -299,15 +299,22 @@ def at(times, share):
 
 
 def ages(address, count):
-    """Ages of events: from when each was due until the socket had it. Both processes must share the clock."""
+    """Ages of events: from when each was due until the socket had it. Both processes must share the clock.
+
+    With the environment variable POLL, the socket is asked again and again, so that no wake-up is in the ages.
+    """
     assert "CLOCK_MONOTONIC" in time.get_clock_info("monotonic").implementation
     host, port = address.rsplit(":", 1)
     request = f"GET / HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n\r\n".encode()
     clock, found, arrived, rest = time.monotonic_ns, [], [], b""
     with socket.create_connection((host, int(port)), LIMIT) as connection:
         connection.sendall(request)
+        connection.setblocking("POLL" not in os.environ)
         while len(found) < count:
-            piece = connection.recv(1 << 16)
+            try:
+                piece = connection.recv(1 << 16)
+            except BlockingIOError:
+                continue
             now = clock()
             assert piece, f"the stream ended after {len(found)} events"
             # An event has ended when its empty line has arrived.
