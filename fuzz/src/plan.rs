@@ -26,6 +26,7 @@ pub fn holds(input: &[u8]) -> bool {
         upstream_http2: name == "envoy",
         grpc: name == "envoy",
         websocket: name != "haproxy",
+        llm: None,
     };
     let context = Context {
         cpus: 2,

@@ -13,8 +13,8 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
 use hoptax_record::Times;
 use hoptax_record::report::{
-    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Messages, Spread, Tls, Tokens,
-    Waits,
+    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Messages, Spread, Tls,
+    Tokens, Waits,
 };
 use hoptax_stats::share;
 use std::collections::BTreeMap;

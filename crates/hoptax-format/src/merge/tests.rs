@@ -206,8 +206,7 @@ fn http2_counts_are_added_and_limits_are_the_smallest() {
 fn tokens_are_added_if_there_are_any() {
     let times = |time: u64| record(&[vec![time], vec![], vec![], vec![]], 0).histograms.connect;
     let [response_time, first_message, age, gap] = [1; 4].map(times);
-    let histograms =
-        MessageHistograms { response_time, first_message, age, gap, headers: None, reach: None };
+    let histograms = MessageHistograms { response_time, first_message, age, gap, headers: None, reach: None };
     let none = MessagesRecord { counts: MessageCounts::default(), histograms, mixed: false, tokens: None };
     let some = |ended, time| {
         let [first_event, first_age, per_token] = [time, 2 * time, 3 * time].map(times);

@@ -54,7 +54,8 @@ fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target(
     }
     let refused = |keys: &str| {
         let text = format!("{keys}\ngateways: [nginx, envoy]\nload: [{{ loop: closed, connections: 1 }}]\n");
-        parse("plans/x.yaml", &text, &[], &context).map_or_else(|errors| errors.to_string(), |_| String::new())
+        parse("plans/x.yaml", &text, &[], &context)
+            .map_or_else(|errors| errors.to_string(), |_| String::new())
     };
     let asked = |api: &str, model: &str| {
         refused(&format!("upstream: {{ llm: {{}} }}\ntarget: {{ llm: {{ api: {api}, model: {model} }} }}"))

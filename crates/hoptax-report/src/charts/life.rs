@@ -24,8 +24,7 @@ const NAME: usize = 14;
 
 /// The panel, with a row for each contender; direct is at the top. `None` if there are no tokens.
 pub(super) fn panel(model: &Model, load: &Load) -> Option<Panel> {
-    let lives: Vec<(&Case, Life)> =
-        model.at(load).filter_map(|case| Some((case, Life::of(case)?))).collect();
+    let lives: Vec<(&Case, Life)> = model.at(load).filter_map(|case| Some((case, Life::of(case)?))).collect();
     let end = lives.iter().map(|(_, life)| life.end_us()).reduce(f64::max)?;
     let row = |index: usize| (lives.len() - index) as f64;
     let names = lives.iter().enumerate();

@@ -17,8 +17,8 @@ mod starts;
 mod unit;
 
 pub use catalogue::Chart;
-pub(super) use life::ABOUT as ABOUT_LIFE;
 pub(super) use colour::{colour, css};
+pub(super) use life::ABOUT as ABOUT_LIFE;
 pub use sheet::ChartError;
 pub use standalone::Theme;
 

@@ -195,9 +195,8 @@ fn times_table(model: &Model, load: &Load) -> Table {
     let doubt = if is_marked { format!(" {MARK}: not distinguishable.") } else { String::new() };
     let of_streams = || model.at(load).filter(|case| case.messages.is_some());
     let has = |kind: &&Kind| of_streams().any(|case| times_of(case, kind.times).is_some());
-    let named = |kind: &Kind| {
-        format!("{}: {}.", capital(&about(model, kind.name)), about(model, kind.meaning))
-    };
+    let named =
+        |kind: &Kind| format!("{}: {}.", capital(&about(model, kind.name)), about(model, kind.meaning));
     let meanings = KINDS.iter().filter(has).map(named).collect::<Vec<_>>().join(" ");
     Table {
         title: format!("{}: {}", about(model, "Times of messages"), load.label),

@@ -332,6 +332,7 @@ pub(super) fn pattern(size: usize) -> Vec<u8> {
 mod tests {
     use super::*;
     use hoptax_plan::{Delay, Listen};
+    use hoptax_wire::events::MEDIA_TYPE;
     use std::time::Duration;
 
     fn settings(status: u16, body: Body) -> BuiltInUpstream {
@@ -403,7 +404,7 @@ mod tests {
     fn heads_of_events_have_no_length() {
         let headers = [("X-A", "b"), ("Content-Type", "text/html")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let mut answers = Answers::of_events(&headers, true).expect("good headers");
+        let mut answers = Answers::of_events(MEDIA_TYPE, true, (&headers, true)).expect("good headers");
         let text = |answers: &Answers, to| {
             let (head, body) = answers.get(to);
             assert!(body.is_empty());
@@ -422,7 +423,8 @@ mod tests {
         let names: Vec<_> = answers.fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(names, [":status", "content-type", "cache-control", "x-a"]);
         let cached = [("Cache-Control".to_owned(), "no-store".to_owned())];
-        let cached = text(&Answers::of_events(&cached, false).expect("good headers"), PLAIN);
+        let cached =
+            text(&Answers::of_events(MEDIA_TYPE, true, (&cached, false)).expect("good headers"), PLAIN);
         assert_eq!(cached.to_lowercase().matches("cache-control").count(), 1, "{cached}");
     }
 

@@ -121,9 +121,8 @@ impl Whole {
     /// The list of the models. Routers ask for it, and the names of other models are right too.
     pub(super) fn models() -> Self {
         const CREATED: u32 = 1_700_000_000;
-        let models = ["gpt-4o-mini", "gpt-4o", "text-embedding-3-small"].map(|id: &str| {
-            json!({ "id": id, "object": "model", "created": CREATED, "owned_by": "hoptax" })
-        });
+        let models = ["gpt-4o-mini", "gpt-4o", "text-embedding-3-small"]
+            .map(|id: &str| json!({ "id": id, "object": "model", "created": CREATED, "owned_by": "hoptax" }));
         Self::ok(&json!({ "object": "list", "data": models }))
     }
 

@@ -171,8 +171,7 @@ impl Server<'_> {
         let gets_answer = answer.failed || web.is_some();
         let is_free = !gets_answer && chosen.is_none();
         let incoming = if is_free { self.request_to_model(head, input) } else { None };
-        let events_from =
-            if gets_answer || incoming.is_some() { None } else { self.requested_events(input) };
+        let events_from = if gets_answer || incoming.is_some() { None } else { self.requested_events(input) };
         // HTTP/1.0 has no chunks.
         let can_stream = events_from.is_some() || incoming.is_some();
         answer.keep_alive &= !can_stream || head.version == Version::Http11;

@@ -329,8 +329,7 @@ impl Server<'_> {
         };
         let prepared = exchange.prepared.as_ref();
         let trailers = prepared.and_then(|prepared| prepared.trailers.as_ref()).or(trailers);
-        let is_stamped =
-            self.answers.are_stamped() && prepared.is_none_or(|prepared| prepared.is_of_model);
+        let is_stamped = self.answers.are_stamped() && prepared.is_none_or(|prepared| prepared.is_of_model);
         if !mem::replace(&mut exchange.has_sent_head, true)
             && let Some(block) = block
         {

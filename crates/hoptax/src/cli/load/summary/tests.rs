@@ -217,8 +217,7 @@ fn tokens() -> MessagesRecord {
     let (ended, unended, errors, left) = (90, 3, 2, 5);
     let counts =
         TokenCounts { ended, unended, errors, left, other_events: 300, usage: 90, usage_tokens: 1800 };
-    let histograms =
-        TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
+    let histograms = TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
     MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
 }
 
