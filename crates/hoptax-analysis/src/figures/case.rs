@@ -13,8 +13,8 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_format::record::{Http2Tally, LoadRecord, TlsTally};
 use hoptax_record::Times;
 use hoptax_record::report::{
-    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Messages, Spread, Tls, Tokens,
-    Waits,
+    Bytes, Case, Connections, Cpu, Latency, Ledger, Load, Memory, MessageTimes, Messages, Spread, Tls,
+    Tokens, Waits,
 };
 use hoptax_stats::share;
 use std::collections::BTreeMap;
@@ -74,41 +74,7 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         case: format!("{gateway}, {}", load.label),
         gateway: gateway.to_string(),
         load: load.clone(),
-        trials: 0,
-        failed: None,
-        failed_trials: Vec::new(),
-        set_aside: 0,
-        moved: 0,
-        warming: 0,
-        processes: 0,
-        last_round: None,
-        throughput: None,
-        response_time: None,
-        service_time: None,
-        send_lag: None,
-        wait: None,
-        first_byte: None,
-        connect: None,
-        tls: None,
-        targets: Vec::new(),
-        generators: Vec::new(),
-        counts: None,
-        connections: None,
-        http2: None,
-        messages: None,
-        message: None,
-        bytes: None,
-        cpu: None,
-        memory: None,
-        ledger: None,
-        tax: None,
-        tail: None,
-        quiet: None,
-        path: None,
-        events: Vec::new(),
-        findings: Vec::new(),
-        series: Vec::new(),
-        curve: Vec::new(),
+        ..Case::default()
     }
 }
 
