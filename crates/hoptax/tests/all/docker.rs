@@ -2,7 +2,7 @@
 //! and its libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
-use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
+use crate::world::{exe, get, http_upstream, is_missing, running_plan, started};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
@@ -88,8 +88,7 @@ fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
     let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
     let upstream = http_upstream("through a container");
 
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
 
     assert_eq!(get(service.0.addresses()[0], "/").body, "through a container");
     let watched = service.0.process().expect("it is watched");

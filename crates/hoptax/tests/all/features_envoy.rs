@@ -5,14 +5,14 @@ use crate::findings::two_ports;
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{self, Response, Server};
 use crate::support::{PATIENCE, Scratch, hoptax};
-use crate::world::{Running, exe, running_plan};
+use crate::world::{Running, driver_for, pack_gateway, running_plan, started};
 use hoptax_format::spec::TlsSpec;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{self, Change, Credentials, FeatureVariables};
 use hoptax_lab::packs::binary;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::render::{UpstreamAddress, Variables, render};
-use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
+use hoptax_plan::{Feature, Profile};
 use hoptax_servers::readiness;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -59,21 +59,11 @@ impl World {
         let good = Arc::default();
         let upstreams = vec![echo("one", None, &good), echo("two", None, &good)];
         let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address.into()).collect();
-        let kind = GatewayKind::Pack {
-            pack: "envoy".into(),
-            workers: 1,
-            features,
-            instances: None,
-            driver: Default::default(),
-            upstream_http2: false,
-        };
-        let mut plan = running_plan(vec![Gateway { label: "featured".into(), kind }]);
+        let mut plan = running_plan(vec![pack_gateway("featured", "envoy", 1, &features)]);
         plan.profile = profile;
         let run = tempfile::tempdir().expect("a directory");
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-        let service = driver.start_gateway(&plan.gateways[0], &addresses);
-        let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut driver = driver_for(&plan, run.path());
+        let service = started(driver.start_gateway(&plan.gateways[0], &addresses));
         let change = service.0.facts().change.clone();
         Self { service, upstreams, good, change, run, _driver: driver }
     }

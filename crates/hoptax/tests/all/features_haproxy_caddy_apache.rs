@@ -5,16 +5,14 @@ use crate::echo::{GET, Request, ask, echo, server_config};
 use crate::support::client::Answer;
 use crate::support::server::Server;
 use crate::support::{PATIENCE, wait_until};
-use crate::world::{Running, exe, packs, running_plan};
+use crate::world::{Running, driver_for, pack_gateway, packs, running_plan, started};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::spec::{ClientCertificate, TargetSpec, TlsSpec};
 use hoptax_lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
 use hoptax_lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_plan::{
-    Body, DEFAULT_RATE_LIMIT, Feature, Gateway, GatewayKind, Profile, RoutePosition, Upstream,
-};
+use hoptax_plan::{Body, DEFAULT_RATE_LIMIT, Feature, Gateway, Profile, RoutePosition, Upstream};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -36,15 +34,7 @@ struct RunningGateway {
 fn gateway(pack: &str, features: &[Feature]) -> Gateway {
     let mut features = features.to_vec();
     features.sort_unstable();
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features,
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: "under-test".into(), kind }
+    pack_gateway("under-test", pack, 1, &features)
 }
 
 impl RunningGateway {
@@ -63,14 +53,14 @@ impl RunningGateway {
         let mut plan = running_plan(vec![gateway(pack, features)]);
         plan.profile = profile;
         let run = tempfile::tempdir().expect("a directory");
-        let driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
+        let driver = driver_for(&plan, run.path());
         let secure = features.contains(&Feature::UpstreamTls);
         let config = secure.then(|| server_config(stranger.unwrap_or(driver.credentials())));
         let upstreams = ["one", "two"].map(|name| echo(name, config.clone()));
         let addresses = upstreams.each_ref().map(|upstream| upstream.address);
         let mut driver = driver.with_tls_upstreams(addresses.to_vec());
-        let service = driver.start_gateway(&plan.gateways[0], &addresses.map(hoptax_format::Address::from));
-        let service = Running(service.unwrap_or_else(|failure| panic!("{what}: {failure:#?}")));
+        let service =
+            started(driver.start_gateway(&plan.gateways[0], &addresses.map(hoptax_format::Address::from)));
         let change = service.0.facts().change.clone();
         let access_log = run.path().join("logs/under-test/access.log");
         Self { what, service, change, access_log, _driver: driver, _run: run, _upstreams: upstreams }
@@ -379,10 +369,9 @@ fn verify_bare(pack: &str) {
             upstream.body = Body::Size(100_000);
         }
         let run = tempfile::tempdir().expect("a directory");
-        let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
-        let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
-        let service = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
-        let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let mut driver = driver_for(&plan, run.path());
+        let upstream = started(driver.start_upstream());
+        let service = started(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints()));
         let (direct, via) = (upstream.0.addresses()[0], service.0.addresses()[0]);
         for target in &targets {
             let verified = verify::verify(

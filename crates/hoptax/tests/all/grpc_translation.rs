@@ -3,7 +3,7 @@
 use crate::grpc_runs::{cases, measured};
 use crate::run::{report, run, run_directory, text};
 use crate::support::{PATIENCE, Scratch, hoptax};
-use crate::world::{Running, exe, packs, running_plan};
+use crate::world::{Running, driver_for, running_plan, started};
 use hoptax_format::grpc;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_lab::Driver as _;
@@ -120,8 +120,8 @@ fn outcome(feature: Feature, is_on: bool) -> [Result<(), Failure>; 2] {
     target.descriptors = encoded(method.descriptors());
 
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
-    let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let upstream = started(driver.start_upstream());
     let start = |driver: &mut ProcessDriver, gateway: &Gateway| {
         let service = driver.start_gateway(gateway, &upstream.0.endpoints());
         Running(service.unwrap_or_else(|failure| panic!("{feature}: {failure:#?}")))

@@ -2,7 +2,9 @@
 
 use crate::documented_packs::DOCUMENTED;
 use crate::support::{PATIENCE, hoptax, json, planted_pack, wait_for};
-use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
+use crate::world::{
+    Running, driver_for, exe, get, http_upstream, is_missing, keep, pack_gateway, running_plan, started,
+};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -14,15 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn gateway(pack: &str, workers: u32) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: format!("{pack}-under-test"), kind }
+    pack_gateway(&format!("{pack}-under-test"), pack, workers, &[])
 }
 
 /// Starts the real gateway in front of two upstreams, in both profiles, with and without an access log.
@@ -39,11 +33,9 @@ fn answers_through_real_upstreams(pack: &str) {
         let run = tempfile::tempdir().expect("a directory");
         let mut plan = running_plan(vec![gateway(pack, workers)]);
         (plan.profile, plan.access_log) = (profile, access_log);
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let mut driver = driver_for(&plan, run.path());
 
-        let service = driver.start_gateway(&plan.gateways[0], &addresses);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &addresses));
 
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
@@ -124,10 +116,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let upstream = http_upstream("kept");
         let run = tempfile::tempdir().expect("a directory");
         let plan = running_plan(vec![gateway(pack, 1)]);
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let mut driver = driver_for(&plan, run.path());
+        let service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         // A connection returns to the pool shortly after its response was forwarded. So a few more
         // connections than necessary may open.
         let asked = 50;
@@ -156,10 +146,8 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     let upstream = http_upstream("counted");
     let run = tempfile::tempdir().expect("a directory");
     let plan = running_plan(vec![gateway("nginx", 1)]);
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
     let rendered = run.path().join("rendered/nginx-under-test/nginx.conf");
     let text = std::fs::read_to_string(rendered).expect("rendered");
     let admin = text.lines().filter_map(|line| line.trim().strip_prefix("listen ")).next_back();
@@ -364,8 +352,7 @@ fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
     let mut sockets = BTreeSet::new();
     // The second start finds the files of the first.
     for _ in 0..2 {
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         assert_eq!(get(service.0.addresses()[0], "/").status, 200);
         let file =
             std::fs::read_to_string(long.join("rendered").join(&plan.gateways[0].label).join("nginx.conf"));

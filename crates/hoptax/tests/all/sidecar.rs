@@ -2,12 +2,11 @@
 
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
-use crate::world::{Running, exe, get, is_missing, running_plan};
+use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
-use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_plan::{Gateway, GatewayKind, Profile};
+use hoptax_plan::{Gateway, Profile};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,15 +26,7 @@ pub(crate) fn can_intercept() -> bool {
 }
 
 fn sidecar(label: &str, pack: &str) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: label.into(), kind }
+    pack_gateway(label, pack, 1, &[])
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
@@ -86,10 +77,8 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
     let mut plan = running_plan(gateways);
     plan.profile = Profile::Equalised;
     let run = tempfile::tempdir().expect("a directory");
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let upstream = driver.start_upstream();
-    let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let upstream = started(driver.start_upstream());
     let direct = upstream.0.addresses()[0];
     let request =
         || TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]);
@@ -98,8 +87,7 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
     let mut sidecars = Vec::new();
     for gateway in &plan.gateways {
         let label = &gateway.label;
-        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{label}: {failure:#?}")));
+        let mut service = started(driver.start_gateway(gateway, &upstream.0.endpoints()));
         let via = service.0.addresses()[0];
         assert_eq!((via.ip(), via != direct), (direct.ip(), true), "{label}: another port of the same host");
         let same = verify::verify(direct, via, &request().into(), &Default::default(), PATIENCE);

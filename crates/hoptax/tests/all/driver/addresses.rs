@@ -2,7 +2,7 @@
 
 use super::{driver, request};
 use crate::support::{PATIENCE, planted_pack, skip, wait_until};
-use crate::world::{Running, exe, get, is_missing, running_plan};
+use crate::world::{Running, exe, get, is_missing, pack_gateway, running_plan};
 use hoptax_host::ports::{LOOPBACK, local};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -24,15 +24,7 @@ const PACKS: [&str; 3] = ["nginx", "haproxy", "envoy"];
 const MORE_PACKS: [&str; 5] = ["apache", "caddy", "trafficserver", "nghttpx", "varnish"];
 
 fn pack(pack: &str, features: &[Feature]) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features: features.to_vec(),
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: pack.into(), kind }
+    pack_gateway(pack, pack, 1, features)
 }
 
 fn hop(label: &str, kind: HopKind) -> Gateway {
