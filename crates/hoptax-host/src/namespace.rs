@@ -268,15 +268,14 @@ fn check_rights() -> Result<(), Failure> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     match missing_rights(&status).as_slice() {
         [] => Ok(()),
-        missing => Err(Failure {
-            stage: Stage::Start,
-            message: format!(
+        missing => {
+            let message = format!(
                 "a sidecar needs a network namespace, and creating one needs {}, which this process lacks. \
-                                 Run hoptax as root, or remove the sidecar from the plan",
+                 Run hoptax as root, or remove the sidecar from the plan",
                 missing.join(" and ")
-            ),
-            detail: String::new(),
-        }),
+            );
+            Err(Failure::new(Stage::Start, message))
+        }
     }
 }
 
@@ -296,18 +295,17 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
     let places = std::env::split_paths(&path).chain(system);
-    places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| Failure {
-        stage: Stage::Missing,
-        message: format!(
-            "a sidecar needs `{name}`, which is not installed. Install it ({}) or remove the \
-                        sidecar from the plan",
-            match name {
-                "ip" => "Debian: apt-get install iproute2",
-                "nft" | "iptables" => "Debian: apt-get install nftables",
-                _ => "Debian: apt-get install util-linux",
-            }
-        ),
-        detail: String::new(),
+    places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| {
+        let package = match name {
+            "ip" => "iproute2",
+            "nft" | "iptables" => "nftables",
+            _ => "util-linux",
+        };
+        let message = format!(
+            "a sidecar needs `{name}`, which is not installed. Install it (Debian: apt-get install \
+             {package}) or remove the sidecar from the plan"
+        );
+        Failure::new(Stage::Missing, message)
     })
 }
 

@@ -182,7 +182,7 @@ impl Handle {
 }
 
 fn failed(message: String) -> Failure {
-    Failure { stage: Stage::Trial, message, detail: String::new() }
+    Failure::new(Stage::Trial, message)
 }
 
 fn await_continue(orders: &Receiver<Order>) {

@@ -156,14 +156,9 @@ impl Host {
     pub fn collect_files(&self, directory: &Path) -> Result<(), Failure> {
         let link = Arc::clone(&self.state().link);
         let kept: Vec<KeptFile> = link.ask(Request::Files, COLLECT)?;
-        files::write(directory, &kept).map_err(|error| Failure {
-            stage: Stage::Trial,
-            message: format!(
-                "cannot write the files of host {} to {}: {error}",
-                self.name,
-                directory.display()
-            ),
-            detail: String::new(),
+        files::write(directory, &kept).map_err(|error| {
+            let (host, to) = (&self.name, directory.display());
+            Failure::new(Stage::Trial, format!("cannot write the files of host {host} to {to}: {error}"))
         })
     }
 

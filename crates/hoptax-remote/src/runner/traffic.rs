@@ -163,7 +163,10 @@ impl HostsTraffic {
             _ if !generators.is_empty() => {
                 generators::load(generators, &self.local, live, &stop, &mut report)
             }
-            Some(host) => remote_generator::load(&host, &spec, near, live, &stop, &mut report),
+            Some(host) => {
+                remote_generator::load(&host, &spec, near, live, &stop, &mut |_| {}, &mut report)
+                    .unwrap_or_else(Loaded::from)
+            }
             None => self.local.load(None, &spec, &near, &stop, &mut report),
         });
         for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -204,7 +207,7 @@ impl Traffic for HostsTraffic {
                     log.display(),
                     LOG_BOUND.as_secs()
                 );
-                return Err(Failure { stage: Stage::Verify, message, detail: String::new() });
+                return Err(Failure::new(Stage::Verify, message));
             }
             thread::sleep(LOG_POLL);
             if asked.elapsed() > ASK_AGAIN {
@@ -313,8 +316,7 @@ impl Traffic for HostsTraffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
-        let loaded = self.try_load(from, spec, watched, interrupted, report);
-        loaded.unwrap_or_else(|failure| Loaded { failed: Some(failure), ..Loaded::default() })
+        self.try_load(from, spec, watched, interrupted, report).unwrap_or_else(Loaded::from)
     }
 }
 

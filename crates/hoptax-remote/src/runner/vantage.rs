@@ -42,10 +42,9 @@ impl Vantages {
     /// If no load of the plan names this host.
     pub(super) fn get(&self, from: Option<&str>) -> Result<&Vantage, Failure> {
         let Some(from) = from else { return Ok(&self.of_role) };
-        self.others.get(from).ok_or_else(|| Failure {
-            stage: Stage::Trial,
-            message: format!("no load of the plan comes from host {from}, which is a bug of hoptax"),
-            detail: String::new(),
+        self.others.get(from).ok_or_else(|| {
+            let message = format!("no load of the plan comes from host {from}, which is a bug of hoptax");
+            Failure::new(Stage::Trial, message)
         })
     }
 }
@@ -70,11 +69,7 @@ impl Vantage {
         if layout.more_generators.is_empty() {
             return Ok(Vec::new());
         }
-        let parts = split(spec, &self.cpus).map_err(|message| Failure {
-            stage: Stage::Trial,
-            message,
-            detail: String::new(),
-        })?;
+        let parts = split(spec, &self.cpus).map_err(|message| Failure::new(Stage::Trial, message))?;
         let generator = |(index, (seat, spec)): (usize, (&Seat, LoadSpec))| {
             let samples =
                 |role: &Seat| role.machine == seat.machine && layout.is_sampled_by(&seat.machine, index);

@@ -9,9 +9,8 @@ use hoptax_format::record::{Cause, LoadRecord};
 use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
 use hoptax_plan::{LoadPoint, PathSplit, Plan, Upstream, units};
-use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
+use hoptax_record::{CpuRoundTrip, Failure, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The
@@ -188,7 +187,7 @@ pub(super) fn note_used_elsewhere(trial: &mut TrialRecord, service: &dyn Service
         Some(Ok(usage)) => trial.gateway = Some(usage),
         Some(Err(reason)) => {
             let message = format!("its CPU time and memory in this trial are not known: {reason}");
-            return Err(Failure { stage: Stage::Trial, message, detail: String::new() });
+            return Err(Failure::new(Stage::Trial, message));
         }
         None => {}
     }
@@ -207,28 +206,12 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         sequence: number as u32,
         contender: label.to_owned(),
         load: slot.load as u32,
-        start: 0,
         direct: match slot.contender {
             Contender::Direct(which) => Some(which),
             Contender::Gateway(_) => None,
         },
         step: slot.step,
-        failed: None,
-        load_record: None,
-        generator: None,
-        generators: Vec::new(),
-        gateway: None,
-        upstream: None,
-        host: HostUsage::default(),
-        ledger: None,
-        upstream_clock: None,
-        network: None,
-        hosts: BTreeMap::new(),
-        gateway_log_bytes: None,
-        gateway_counters: BTreeMap::new(),
-        events: Vec::new(),
-        cpu_round_trips: Vec::new(),
-        set_aside: None,
+        ..TrialRecord::default()
     }
 }
 

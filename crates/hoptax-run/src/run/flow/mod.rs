@@ -140,11 +140,7 @@ impl Run<'_> {
             Err(error) => {
                 // Writing a trial failed, for example because the disk is full. Try to write this failure
                 // anyway, because that may still work.
-                let failure = Failure {
-                    stage: Stage::Trial,
-                    message: format!("{error}; earlier trials are kept"),
-                    detail: String::new(),
-                };
+                let failure = Failure::new(Stage::Trial, format!("{error}; earlier trials are kept"));
                 let _ = end(dir, &mut record, 0, interrupted, Some(failure));
                 Err(error)
             }

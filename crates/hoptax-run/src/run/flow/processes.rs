@@ -72,6 +72,20 @@ impl Flow<'_> {
         started
     }
 
+    /// Calls `record` with a gateway that runs and is warm.
+    ///
+    /// # Errors
+    /// As for [`Self::take_warm`]; if `record` fails, or the gateway dies meanwhile.
+    pub(super) fn with_warm<T>(
+        &mut self,
+        (index, load, number): (usize, usize, usize),
+        record: impl FnOnce(&mut Self, &dyn Service) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let service = self.take_warm(index, load, number)?;
+        let result = record(self, &*service);
+        self.put_back(index, service, DeathDuring::Trial, number, load).map_or(result, Err)
+    }
+
     /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the
     /// gateway has died, notes the death and returns its failure.
     pub(super) fn put_back(

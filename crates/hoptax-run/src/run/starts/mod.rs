@@ -290,11 +290,8 @@ impl Starts<'_> {
     fn asked(&self, turn: Turn, address: &Address, change: &Change) -> Result<FirstRequests, Failure> {
         let timeout = self.run.plan.timeout.total;
         let asked = FirstRequests::new(address.clone(), &self.requests, change, timeout, PATIENCE);
-        let mut asked = asked.map_err(|error| Failure {
-            stage: Stage::Start,
-            message: format!("cannot build a request: {error:#}"),
-            detail: String::new(),
-        })?;
+        let mut asked = asked
+            .map_err(|error| Failure::new(Stage::Start, format!("cannot build a request: {error:#}")))?;
         asked.count = if turn.traffic == StartTraffic::Load { 1 } else { FIRST_REQUESTS };
         asked.cpus.clone_from(&self.run.cpus.generator);
         Ok(asked)
