@@ -1,20 +1,21 @@
 //! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and
 //! closed.
 
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_for, wait_until};
 use crate::wire::Server;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const REQUESTS: u64 = 400;
 
 /// nginx on a Unix socket and on a port, in one process. For each request it logs the address, the HTTP
 /// version, the number of the connection, and the number of the request on this connection.
 pub(crate) struct Nginx {
-    process: Child,
+    _process: KilledOnDrop,
     scratch: Scratch,
     address: SocketAddr,
 }
@@ -39,7 +40,7 @@ impl Nginx {
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let nginx = Self { process, scratch, address };
+        let nginx = Self { _process: KilledOnDrop(process), scratch, address };
         wait_until("nginx listens", PATIENCE, || {
             UnixStream::connect(nginx.socket()).is_ok() && TcpStream::connect(address).is_ok()
         });
@@ -66,14 +67,6 @@ impl Nginx {
         // nginx appends to the file. After the file was emptied, nginx continues at its beginning.
         std::fs::File::create(&path).expect("emptied");
         lines
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

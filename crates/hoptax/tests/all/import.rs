@@ -1,13 +1,13 @@
 //! `hoptax import`: the plan from a log of the real nginx must contain the log's mix, and must work with real
 //! gateways.
 
-use crate::load::load;
+use crate::load::{KilledOnDrop, load};
 use crate::run::{run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
+use std::process::Command;
 
 const REQUESTS: u64 = 6000;
 
@@ -21,7 +21,7 @@ const MIX: &str = r#"
 
 /// A service whose answers have different lengths, with a log in the combined format.
 struct Service {
-    process: Child,
+    _process: KilledOnDrop,
     scratch: Scratch,
 }
 
@@ -42,21 +42,13 @@ impl Service {
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let service = Self { process, scratch };
+        let service = Self { _process: KilledOnDrop(process), scratch };
         wait_until("nginx listens", PATIENCE, || UnixStream::connect(service.file("socket")).is_ok());
         service
     }
 
     fn file(&self, name: &str) -> String {
         self.scratch.path().join(name).display().to_string()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -1,6 +1,7 @@
 //! `hoptax load --spec -` against the real nginx, in HTTP/1.1 and HTTP/2: mixes, templates and checks. The
 //! tests compare the results with the requests that nginx received.
 
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub(crate) const REQUESTS: u64 = 900;
 
@@ -19,7 +20,7 @@ const VERSIONS: [(&str, u32); 2] = [("1.1", 1), ("2", 4)];
 /// nginx on a Unix socket for HTTP/1.1, and on one for HTTP/2. It answers with the path and the token of the
 /// request, and logs each request.
 pub(crate) struct Nginx {
-    process: Child,
+    _process: KilledOnDrop,
     scratch: Scratch,
 }
 
@@ -44,7 +45,7 @@ impl Nginx {
             ),
         );
         let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let nginx = Self { process, scratch };
+        let nginx = Self { _process: KilledOnDrop(process), scratch };
         // nginx opens its sockets in the order of its configuration.
         wait_until("nginx listens", PATIENCE, || UnixStream::connect(nginx.socket_of("2")).is_ok());
         nginx
@@ -94,14 +95,6 @@ impl Nginx {
             let whole = text.lines().count() as u64 >= REQUESTS && text.ends_with('\n');
             whole.then(|| text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
         })
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

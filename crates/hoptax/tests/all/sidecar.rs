@@ -1,5 +1,6 @@
 //! Istio's inbound sidecar: the real Envoy, which intercepts traffic in the network namespace of a run.
 
+use crate::load::KilledOnDrop;
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
@@ -9,7 +10,7 @@ use hoptax_lab::{Driver as _, verify};
 use hoptax_plan::{Gateway, Profile};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Whether interception can be tested on this machine: Envoy must be installed, and the test must run as
@@ -45,17 +46,6 @@ fn sidecar_below(root: u32) -> Option<u32> {
             && std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "envoy")
     };
     descendants(root).into_iter().find(inside)
-}
-
-/// A run that is killed when dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Number of packets that the redirect to `port` has counted.
@@ -167,7 +157,7 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let mut killed = Killed(started.expect("it starts"));
+    let mut killed = KilledOnDrop(started.expect("it starts"));
     // Three processes must start: the namespace's holder, the upstream and Envoy.
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
     let inside = sidecar_below(killed.0.id()).expect("just seen");

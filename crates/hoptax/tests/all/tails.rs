@@ -1,11 +1,12 @@
 //! `hoptax profile --tail` with real processes and the real `perf`: who makes the tail is planted.
 
+use crate::load::KilledOnDrop;
 use crate::run::{report, run_directory, text};
 use crate::support::{Json, Scratch, hoptax, retry_if_disturbed, skip};
 use hoptax_host::profile::Profiler;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Two passes of each case, and as few trials as possible. What is planted takes tens of milliseconds,
 /// because the hypervisor of a busy machine takes some.
@@ -133,22 +134,10 @@ while time.monotonic() < last:
         pass
 ";
 
-/// A process that is killed at the end.
-struct Disturber(Child);
-
-impl Disturber {
-    fn start(scratch: &Scratch) -> Self {
-        let path = scratch.file("disturber", DISTURBER);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
-        Self(Command::new(path).stdin(Stdio::null()).spawn().expect("it starts"))
-    }
-}
-
-impl Drop for Disturber {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start_disturber(scratch: &Scratch) -> KilledOnDrop {
+    let path = scratch.file("disturber", DISTURBER);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    KilledOnDrop(Command::new(path).stdin(Stdio::null()).spawn().expect("it starts"))
 }
 
 #[test]
@@ -167,7 +156,7 @@ cpus: { generator: \"0\", upstream: \"0\", gateway: \"1\" }
 ";
     retry_if_disturbed(|| {
         let scratch = Scratch::new();
-        let mut disturber = Disturber::start(&scratch);
+        let mut disturber = start_disturber(&scratch);
         let (_, report) = run(&scratch, &format!("{plan}{REST}"));
         assert!(disturber.0.try_wait().expect("ours").is_none(), "the disturber has ended");
         let findings = report["findings"].as_array().expect("findings");

@@ -1,13 +1,14 @@
 //! `hoptax load --spec` against the real nginx with TLS.
 
 use crate::findings::two_ports;
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 pub(crate) const NAME: &str = "nginx.test";
 
@@ -41,17 +42,9 @@ pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool)
 }
 
 pub(crate) struct Nginx {
-    process: Child,
+    process: KilledOnDrop,
     pub(crate) address: SocketAddr,
     _files: Scratch,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 impl Nginx {
@@ -89,7 +82,8 @@ impl Nginx {
             .arg("-e")
             .arg(files.path().join("error.log"));
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut nginx = Self { process: process.expect("nginx starts"), address: port, _files: files };
+        let mut nginx =
+            Self { process: KilledOnDrop(process.expect("nginx starts")), address: port, _files: files };
         wait_until("nginx listens", PATIENCE, || {
             assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", nginx.errors());
             TcpStream::connect(nginx.address).is_ok()

@@ -1,11 +1,12 @@
 //! Headless Chromium, controlled through its debugging pipe.
 
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, wait_until};
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
@@ -26,7 +27,7 @@ const FLAGS: [&str; 9] = [
 
 /// A browser with one page. It is closed when dropped.
 pub(crate) struct Browser {
-    child: Child,
+    _child: KilledOnDrop,
     to: File,
     from: Receiver<Value>,
     session: Option<String>,
@@ -62,7 +63,8 @@ impl Browser {
             .expect("a shell");
         let to = OpenOptions::new().write(true).open(&pipes[0]).expect("the browser reads");
         let from = listen(File::open(&pipes[1]).expect("the browser writes"));
-        let mut browser = Self { child, to, from, session: None, last: 0, events: Vec::new(), home };
+        let mut browser =
+            Self { _child: KilledOnDrop(child), to, from, session: None, last: 0, events: Vec::new(), home };
         browser.open(width, dark);
         browser
     }
@@ -217,13 +219,6 @@ impl Browser {
             }
             self.events.push(reported);
         }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
