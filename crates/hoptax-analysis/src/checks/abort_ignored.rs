@@ -59,7 +59,6 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Findi
             percent(left),
             percent(share_of_all)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

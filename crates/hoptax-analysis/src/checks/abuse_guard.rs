@@ -36,10 +36,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              for an attack. The figures show its guard, and not its cost.",
             trials.len()
         ),
-        advice:
-            "Raise the server's limits against floods, or set a longer `timeout`, so that fewer requests \
-                 are reset."
-                .into(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }

@@ -66,7 +66,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
             ("limit", IDLE.into()),
         ]),
         message,
-        advice: ADVICE.to_owned(),
         ..about(CODE, if idle.is_none() && differ { Severity::Warning } else { Severity::Void }, &case.case)
     })
 }

@@ -109,7 +109,6 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
              for another connection, {effect}",
             grouped(each.round())
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, if unprocessed > 0 { Severity::Warning } else { Severity::Note }, &via.0.case)
     })
 }

@@ -37,7 +37,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     "Only {established} of the {asked} connections were established when the traffic of a \
                      trial began, so the load was lighter than the plan says."
                 ),
-                advice: ADVICE.to_owned(),
             })
         })
         .collect()

@@ -115,7 +115,6 @@ fn of_pair((case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding
             ("arrived_ns", serde_json::json!(via.with_deadline.map(|now| [now.least_ns, now.most_ns]))),
         ]),
         message: words.join(" "),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -59,7 +59,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })

@@ -39,7 +39,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     trials.len(),
                     event.failed.join("; ")
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, Severity::Warning, &case.case)
             }
         })

@@ -59,7 +59,6 @@ fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
             sentence_start(&shown(via)),
             shown(directly)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }

@@ -52,7 +52,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      times.",
                     percent(share)
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })

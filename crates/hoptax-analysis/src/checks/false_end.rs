@@ -69,7 +69,6 @@ fn of_pair((case, via): Measured<'_>, (direct, of_direct): Measured<'_>) -> Opti
             percent(broken_directly),
             percent_or_none(failed_directly)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }

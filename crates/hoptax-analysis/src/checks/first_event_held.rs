@@ -84,7 +84,6 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             time_in_words(p90),
             time_in_words(others)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &via.0.case)
     })
 }

@@ -87,7 +87,6 @@ fn of_pair((case, trials): Measured<'_>, (direct, of_direct): Measured<'_>) -> O
             directly.received,
             if is_removed { "removes" } else { "adds" }
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, if is_removed { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }

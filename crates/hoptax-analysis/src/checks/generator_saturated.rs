@@ -104,10 +104,6 @@ fn busy(case: &Case) -> Option<Finding> {
             sent.busiest_worker(),
             percent(utilisation)
         ),
-        advice:
-            "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, \
-             use an open loop at a rate well below the generator's limit."
-                .into(),
         ..about(CODE, severity, &case.case)
     };
     Some(with_generator(finding, &sent))

@@ -72,7 +72,6 @@ fn of_case((case, _): Measured<'_>, accepted: &[&str]) -> Option<Finding> {
             percent(share),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
     })
 }
 

@@ -236,7 +236,6 @@ fn finding(case: &Case, in_order: Option<InOrder>, longer: Option<&Longer<'_>>) 
     Finding {
         evidence,
         message: texts.collect::<Vec<_>>().join(" "),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     }
 }

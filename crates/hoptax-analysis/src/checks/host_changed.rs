@@ -45,9 +45,6 @@ fn of_host(looks: &Looks<'_>) -> Option<Finding> {
     Some(Finding {
         evidence: with_host(evidence, "host", looks.host.clone()),
         message: format!("{} changed during the run: {}.", looks.named(), changes.join("; ")),
-        advice:
-            "Switch off the cause, such as power management or another user's program, and measure again."
-                .into(),
         ..about_run(CODE, Severity::Warning)
     })
 }

@@ -61,7 +61,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             exceeding.len(),
             trials.len()
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -68,7 +68,6 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             percent_or_none(share_directly),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }

@@ -63,10 +63,6 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
-        advice:
-            "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show \
-            a difference."
-                .into(),
         ..about(CODE, Severity::Note, &case.case)
     })
 }

@@ -55,7 +55,6 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Findi
             described.join(", "),
             if is_dropped { "drops" } else { "adds" }
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, if is_dropped { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }

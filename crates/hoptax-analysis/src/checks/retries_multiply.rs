@@ -66,7 +66,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              see fewer of them than directly.",
             1.0 + share_of_all
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -114,7 +114,6 @@ fn grown([via, direct]: [Measured<'_>; 2], [fewest, fewest_directly]: [&Case; 2]
             time_in_words(directly),
             time_in_words(directly_before)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -39,7 +39,6 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             http2.refused,
             percent(share)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -49,7 +49,6 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             counts.trailers_lost,
             percent(share)
         ),
-        advice: ADVICE.to_owned(),
     })
 }
 

@@ -105,7 +105,6 @@ fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measur
             percent_or_none(of_direct),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }

@@ -85,7 +85,6 @@ fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
              {directly}.{seen}",
             percent(share)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }

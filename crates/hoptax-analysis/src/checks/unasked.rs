@@ -41,7 +41,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      generator closed these connections. Other answers may also have arrived before their \
                      requests were sent. The response times of such answers are too short."
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })

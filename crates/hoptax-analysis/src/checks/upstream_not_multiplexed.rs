@@ -91,7 +91,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             ("upstream_connections", connections.into()),
         ]),
         message,
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Note, &case.case)
     })
 }

@@ -74,7 +74,6 @@ fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, limit: f64) -> Op
             ("mean_tokens_of_direct", mean_directly.into()),
         ]),
         message,
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }
