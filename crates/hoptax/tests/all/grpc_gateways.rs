@@ -1,7 +1,7 @@
 //! gRPC calls through real gateways: without settings for gRPC in the plan, beside other requests, with
 //! features, and over several upstream instances.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_to_success, text, trials};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -22,9 +22,7 @@ fn installed() -> Vec<&'static str> {
 /// The report and the trials of a run.
 fn measured(plan: &str) -> (Json, Vec<Json>) {
     let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, plan, &["--accept-void"]);
     (report(&directory), trials(&directory))
 }
 

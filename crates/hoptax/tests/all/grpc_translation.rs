@@ -1,7 +1,7 @@
 //! Envoy translates gRPC-Web and JSON to gRPC for the upstream.
 
 use crate::grpc_runs::{cases, measured};
-use crate::run::{report, run, run_directory, text};
+use crate::run::{report, run, run_to_success, text};
 use crate::support::{PATIENCE, Scratch, hoptax};
 use crate::world::{Running, driver_for, running_plan, started};
 use hoptax_format::grpc;
@@ -27,9 +27,7 @@ fn translated_calls_succeed() {
     let plan = include_str!("../../../../plans/features/grpc-translation.yaml");
     let sets = ["trials=2", "warmup=100ms", "load.0.rate=200/s", "load.0.duration=500ms"];
     let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).chain(["--accept-void"]).collect();
-    let output = run(&scratch, plan, &sets);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = report(&run_to_success(&scratch, plan, &sets));
     for gateway in ["direct", "envoy", "envoy-web", "envoy-json"] {
         let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect(gateway);
         let counts = &case["counts"];

@@ -2,23 +2,12 @@
 
 use crate::findings::two_ports;
 use crate::own_gateway::Nginx;
-use crate::run::{report, run, run_directory, text};
+use crate::run::{cases, measured, run, text};
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-fn measured(plan: &str) -> Json {
-    let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(&scratch))
-}
-
-fn cases(report: &Json) -> &[Json] {
-    report["cases"].as_array().expect("cases")
-}
 
 /// Every request must be answered, with the streams that the plan asks for, and the upstream must see HTTP/2
 /// from direct and HTTP/1.1 from the gateways.
@@ -167,13 +156,7 @@ const PLANTED: [&str; 7] = [
 ];
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
-    let codes = of.flat_map(|case| {
-        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
-        case["findings"].as_array().expect("codes").clone()
-    });
-    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
-    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 /// Runs a plan in which these servers take the place of gateways. `rest` contains the load.

@@ -2,7 +2,7 @@
 //! compression, and what hoptax says if they do not answer.
 
 use crate::findings::two_ports;
-use crate::run::{report, run, run_directory, text};
+use crate::run::{measured, report, run, run_directory, run_to_success, text};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
 use std::io::{Read as _, Write as _};
@@ -197,11 +197,8 @@ fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
     let said = text(&output.stderr) + &text(&output.stdout);
     assert!(said.contains("add expect: { varies: true } to the target"), "{said}");
 
-    let scratch = Scratch::new();
     let varies = "target: { expect: { varies: true } }\n";
-    let output = run(&scratch, &plan(&upstream, &gateway, varies), &["--accept-void"]);
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(&plan(&upstream, &gateway, varies));
     let codes: Vec<&str> =
         void(&report).iter().map(|finding| finding["code"].as_str().expect("a code")).collect();
     assert!(!codes.contains(&"different-work"), "{codes:?}");
@@ -224,9 +221,8 @@ fn compressing_gateways_are_compared_by_decoded_bodies() {
     let of = |target: &str| {
         let scratch = Scratch::new();
         let upstream = format!("url: \"http://{}\"", upstream.address);
-        let output = run(&scratch, &plan(&upstream, &gateway, target), &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        let report = report(&run_directory(&scratch));
+        let report =
+            report(&run_to_success(&scratch, &plan(&upstream, &gateway, target), &["--accept-void"]));
         assert!(void(&report).iter().all(|finding| finding["code"] != "different-work"), "{report:#}");
         std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written")
     };
@@ -267,11 +263,8 @@ fn a_cache_is_found_without_a_ledger() {
     let gateway = format!("url: \"http://{address}\"");
     let measured = |header: &str, load: &str| {
         let _nginx = Nginx::start(address, &cache(header));
-        let scratch = Scratch::new();
         let plan = plan(&upstream, &gateway, "").replace("requests: 40", load);
-        let output = run(&scratch, &plan, &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        report(&run_directory(&scratch))
+        measured(&plan)
     };
     let void = ("cached-answers".to_owned(), "void".to_owned());
     let report = measured("add_header X-Cache-Status $upstream_cache_status;", "requests: 40");
@@ -341,9 +334,7 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     let scratch = Scratch::new();
     let limit = "target: { expect: { rate_limit: 100/s } }\n";
     let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 1s");
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
     let found = findings(&report(&directory));
     assert!(found.contains(&("rejections-counted".into(), "note".into())), "{found:?}");
     let page = std::fs::read_to_string(directory.join("report.md")).expect("written");

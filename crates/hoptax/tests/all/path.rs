@@ -1,7 +1,7 @@
 //! The path split in real runs. A delay added on one side of the upstream must be attributed to that side.
 //! The upstream's own delay must be attributed to neither side.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{measured, report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, Scratch, retry_if_disturbed};
 use crate::wire::{self, Client};
@@ -114,7 +114,6 @@ fn clock_findings(report: &Json) -> Vec<&Json> {
 }
 
 fn in_front_of(upstream: SocketAddr) -> Json {
-    let scratch = Scratch::new();
     let plan = format!(
         "upstream: {{ url: \"http://{upstream}\" }}
 path_split: on
@@ -124,9 +123,7 @@ trials: 1
 warmup: 0s
 "
     );
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    report(&run_directory(&scratch))
+    measured(&plan)
 }
 
 fn paths(report: &Json) -> Vec<&Json> {

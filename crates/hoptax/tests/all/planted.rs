@@ -2,7 +2,7 @@
 //! are faults of the machine and its clocks. This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_directory, run_to_success, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
@@ -43,9 +43,7 @@ fn run_and_report(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str)
 }
 
 fn measured(scratch: &Scratch, plan: &str) -> Json {
-    let output = run(scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(scratch))
+    report(&run_to_success(scratch, plan, &["--accept-void"]))
 }
 
 fn finding<'a>(report: &'a Json, code: &str, gateway: &str) -> Option<&'a Json> {

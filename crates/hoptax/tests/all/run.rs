@@ -82,6 +82,31 @@ pub(crate) fn report(directory: &Path) -> Json {
     json(hoptax().arg("report").arg(directory).args(["--format", "json"]))
 }
 
+/// The report of a plan, which runs in a directory of its own. Its result may be void.
+pub(crate) fn measured(plan: &str) -> Json {
+    measured_with(plan, &[])
+}
+
+/// Like [`measured`], with more arguments.
+pub(crate) fn measured_with(plan: &str, arguments: &[&str]) -> Json {
+    let arguments = [&["--accept-void"][..], arguments].concat();
+    let scratch = Scratch::new();
+    report(&run_to_success(&scratch, plan, &arguments))
+}
+
+pub(crate) fn cases(report: &Json) -> &[Json] {
+    report["cases"].as_array().expect("cases")
+}
+
+/// Those of these findings that the cases of a gateway have. Each of its cases must have been measured.
+pub(crate) fn found(report: &Json, gateway: &str, of: &[&str]) -> BTreeSet<String> {
+    let codes = cases(report).iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
+        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+        case["findings"].as_array().expect("codes")
+    });
+    codes.filter_map(Json::as_str).filter(|code| of.contains(code)).map(str::to_owned).collect()
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Istio's inbound sidecar: the real Envoy, which intercepts traffic in the network namespace of a run.
 
 use crate::load::KilledOnDrop;
-use crate::run::{run, run_directory, text, trials};
+use crate::run::{run_directory, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
@@ -129,9 +129,7 @@ fn a_run_measures_the_sidecar_and_cleans_up() {
         return;
     }
     let scratch = Scratch::new();
-    let output = run(&scratch, PLAN, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let trials = trials(&run_directory(&scratch));
+    let trials = trials(&run_to_success(&scratch, PLAN, &["--accept-void"]));
     let via: Vec<_> = trials.iter().filter(|trial| trial["contender"] == "sidecar").collect();
     assert_eq!(via.len(), 1);
     let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");

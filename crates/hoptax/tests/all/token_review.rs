@@ -1,7 +1,7 @@
 //! Token reviews by the upstream, like those of a Kubernetes webhook. With caching, reviews add almost no
 //! upstream requests. Without caching, every request causes two upstream requests.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_to_success, trials};
 use crate::support::Scratch;
 use std::path::Path;
 
@@ -67,9 +67,7 @@ fn uncached_token_reviews_double_the_upstream_requests() {
         "--accept-void",
     ];
     let arguments = [&short[..], &["--packs", packs.to_str().expect("text")]].concat();
-    let output = run(&scratch, &plan, &arguments);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, &plan, &arguments);
     for trial in trials(&directory) {
         let who = trial["contender"].as_str().expect("a label");
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);

@@ -1,6 +1,6 @@
 //! HTTP/2 to the upstream: through real gateways, with planted faults, and refused where a pack cannot.
 
-use crate::run::{report, run, run_directory, text};
+use crate::run::{measured_with, text};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -12,15 +12,6 @@ const PACKS: [(&str, bool); 5] =
 
 /// The findings about this leg. The report may contain others.
 const FINDINGS: [&str; 2] = ["protocol-downgraded", "upstream-not-multiplexed"];
-
-fn measured(plan: &str, arguments: &[&str]) -> Json {
-    let scratch = Scratch::new();
-    let mut all = vec!["--accept-void"];
-    all.extend(arguments);
-    let output = run(&scratch, plan, &all);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(&scratch))
-}
 
 /// The cases of a gateway. Each must have been measured, without a failed request.
 fn cases<'r>(report: &'r Json, gateway: &str) -> Vec<&'r Json> {
@@ -54,7 +45,7 @@ fn gateways_speak_http2_to_the_upstream_if_the_plan_asks_for_it() {
             plain + &format!("  - {{ name: {pack}, label: {pack}-2, upstream_http: 2{with} }}\n")
         };
         let gateways: String = installed.iter().map(|(pack, _)| entry(pack)).collect();
-        let report = measured(
+        let report = measured_with(
             &format!(
                 "name: upstream-leg
 gateways:
@@ -113,7 +104,7 @@ fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() 
     // The pack claims HTTP/2, but its server line has only a weight.
     changed_haproxy(&packs, "downgraded", r#"else "proto h2""#, r#"else "weight 1""#);
     changed_haproxy(&packs, "lonely", "http-reuse always", "http-reuse never");
-    let report = measured(
+    let report = measured_with(
         "name: planted
 gateways:
   - { name: haproxy, upstream_http: 2 }
