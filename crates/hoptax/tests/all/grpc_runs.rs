@@ -1,7 +1,7 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
-pub(crate) use crate::run::{cases, measured};
 use crate::run::text;
+pub(crate) use crate::run::{cases, measured};
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
