@@ -28,87 +28,21 @@ const TIMES: [&str; 4] = ["p50", "p99", "added p50", "added p99"];
 
 const ABOUT_COUNTS: &str = "Same read: messages that were due at different times, but arrived together.";
 
-/// Times of messages: their name, their meaning and their taxes.
-struct Kind {
-    times: Times,
-    name: &'static str,
-    meaning: &'static str,
-    p50: Metric,
-    p99: Option<Metric>,
-}
+/// Times of messages: their name and their meaning.
+type Kind = (Times, &'static str, &'static str);
 
 /// Times of messages in the order of the rows.
 static KINDS: [Kind; 10] = [
-    Kind {
-        times: Times::Message,
-        name: "response time",
-        meaning: "from when the client's message was due until its answer arrived",
-        p50: Metric::AddedMessageP50,
-        p99: Some(Metric::AddedMessageP99),
-    },
-    Kind {
-        times: Times::Headers,
-        name: "headers",
-        meaning: "from sending the request until the head of the response arrived",
-        p50: Metric::AddedHeadersP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstByte,
-        name: "first byte",
-        meaning: "of the response, since the request was sent",
-        p50: Metric::AddedFirstByteP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstEvent,
-        name: "first event",
-        meaning: "with content or without, since the request was sent",
-        p50: Metric::AddedFirstEventP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstMessage,
-        name: "first message",
-        meaning: "since the request was sent",
-        p50: Metric::AddedFirstMessageP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstAge,
-        name: "age of the first message",
-        meaning: "since it was due",
-        p50: Metric::AddedFirstAgeP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::Age,
-        name: "age",
-        meaning: "since the server's message was due",
-        p50: Metric::AddedAgeP50,
-        p99: Some(Metric::AddedAgeP99),
-    },
-    Kind {
-        times: Times::Gap,
-        name: "gap",
-        meaning: "since the message before it arrived",
-        p50: Metric::AddedGapP50,
-        p99: Some(Metric::AddedGapP99),
-    },
-    Kind {
-        times: Times::TokenTime,
-        name: "time per message",
-        meaning: "from the first one to the last of a stream ÷ (messages − 1)",
-        p50: Metric::AddedTokenTimeP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::Reach,
-        name: "reach",
-        meaning: "from when a message was due until the last connection had it",
-        p50: Metric::AddedReachP50,
-        p99: None,
-    },
+    (Times::Message, "response time", "from when the client's message was due until its answer arrived"),
+    (Times::Headers, "headers", "from sending the request until the head of the response arrived"),
+    (Times::FirstByte, "first byte", "of the response, since the request was sent"),
+    (Times::FirstEvent, "first event", "with content or without, since the request was sent"),
+    (Times::FirstMessage, "first message", "since the request was sent"),
+    (Times::FirstAge, "age of the first message", "since it was due"),
+    (Times::Age, "age", "since the server's message was due"),
+    (Times::Gap, "gap", "since the message before it arrived"),
+    (Times::TokenTime, "time per message", "from the first one to the last of a stream ÷ (messages − 1)"),
+    (Times::Reach, "reach", "from when a message was due until the last connection had it"),
 ];
 
 /// A text about messages, with the word of the run.
@@ -194,10 +128,9 @@ fn times_table(model: &Model, load: &Load) -> Table {
     let is_marked = rows.iter().flat_map(|(_, cells)| cells).flatten().any(|cell| !cell.distinguishable);
     let doubt = if is_marked { format!(" {MARK}: not distinguishable.") } else { String::new() };
     let of_streams = || model.at(load).filter(|case| case.messages.is_some());
-    let has = |kind: &&Kind| of_streams().any(|case| times_of(case, kind.times).is_some());
-    let named = |kind: &Kind| {
-        format!("{}: {}.", capital(&about(model, kind.name)), about(model, kind.meaning))
-    };
+    let has = |(times, ..): &&Kind| of_streams().any(|case| times_of(case, *times).is_some());
+    let named =
+        |(_, name, meaning): &Kind| format!("{}: {}.", capital(&about(model, name)), about(model, meaning));
     let meanings = KINDS.iter().filter(has).map(named).collect::<Vec<_>>().join(" ");
     Table {
         title: format!("{}: {}", about(model, "Times of messages"), load.label),
@@ -215,21 +148,21 @@ fn times_of(case: &Case, times: Times) -> Option<&Latency> {
 
 /// The rows of a case: one for each kind of times that were recorded. None without streams.
 fn times_rows<'m>(model: &'m Model, case: &'m Case) -> impl Iterator<Item = Line> + 'm {
-    let tax = move |metric: Metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
+    let tax = move |times: Times, quantile: f64| {
+        let is_of = |one: &Metric| one.times() == Some(times) && one.quantile() == Some(quantile);
+        let of = |metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
+        Metric::further().find(is_of).map_or_else(none, of)
+    };
     let is_one = model.message != "message" && has_equal_first_bytes(case);
-    KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |kind| {
-        let figures = times_of(case, kind.times)?;
-        let name = match kind.times {
+    KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |&(times, name, _)| {
+        let figures = times_of(case, times)?;
+        let name = match times {
             Times::FirstByte if is_one => return None,
             Times::Headers if is_one => "headers and first byte",
-            _ => kind.name,
+            _ => name,
         };
-        let cells = vec![
-            time(figures.p50.as_ref()),
-            time(figures.p99.as_ref()),
-            tax(kind.p50),
-            kind.p99.map_or_else(none, tax),
-        ];
+        let [p50, p99] = [&figures.p50, &figures.p99].map(|one| time(one.as_ref()));
+        let cells = vec![p50, p99, tax(times, 0.5), tax(times, 0.99)];
         Some((format!("{} · {}", case.gateway, about(model, name)), Ok(cells)))
     })
 }
