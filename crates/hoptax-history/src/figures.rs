@@ -51,10 +51,7 @@ pub(super) struct Figure {
 }
 
 impl Analysed {
-    /// Reads and analyses a run directory.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// Reads and analyses a run directory. Fails if the directory cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self, DirError> {
         Ok(Self::of(&Run::read(path)?))
     }

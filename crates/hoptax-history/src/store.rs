@@ -42,10 +42,8 @@ impl Store {
         Ok(Self { index: RefCell::new(index::open(&root)?), root })
     }
 
-    /// Looks only at these directories, and reads those that changed.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
+    /// Looks only at these directories, and reads those that changed. Fails if another process locks the
+    /// index for too long.
     pub(super) fn refresh_some(&self, some: &[Found]) -> Result<(), HistoryError> {
         self.attempt(|index| {
             let mut known = table::known(index)?;

@@ -323,16 +323,13 @@ impl Perf {
         }
     }
 
-    /// # Errors
-    /// If perf has ended early.
+    /// Fails if perf has ended early.
     pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
         if self.guarded.ended().is_some() { Err(self.failed("record")) } else { Ok(()) }
     }
 
-    /// Stops perf. Lets `read` read what `perf script` with these arguments prints about the recording.
-    ///
-    /// # Errors
-    /// If perf's data cannot be read.
+    /// Stops perf. Lets `read` read what `perf script` with these arguments prints about the recording. Fails
+    /// if perf's data cannot be read.
     pub(crate) fn print<T>(
         &mut self,
         arguments: &[&str],

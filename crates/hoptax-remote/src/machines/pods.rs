@@ -105,10 +105,8 @@ struct Reason {
     exit_code: Option<i32>,
 }
 
-/// Reads pods. Those that are being removed are left out. They are in the order of their numbers.
-///
-/// # Errors
-/// If the text is not a list of pods.
+/// Reads pods. Those that are being removed are left out. They are in the order of their numbers. Fails if
+/// the text is not a list of pods.
 pub(super) fn read(text: &str) -> serde_json::Result<Vec<Pod>> {
     let list: List = serde_json::from_str(text)?;
     let items = list.items.into_iter().filter(|item| item.metadata.deletion_timestamp.is_none());

@@ -100,10 +100,8 @@ pub(super) enum Event<T> {
 }
 
 impl Connection {
-    /// Starts the command, and waits until an agent of this version has greeted.
-    ///
-    /// # Errors
-    /// If the command does not lead to an agent of this version.
+    /// Starts the command, and waits until an agent of this version has greeted. Fails if the command does
+    /// not lead to an agent of this version.
     pub(super) fn open(host: &str, command: &[String]) -> Result<Self, Failure> {
         let (program, arguments) = command.split_first().expect("a host has a command");
         let mut starting = Command::new(program);
@@ -164,10 +162,8 @@ impl Connection {
         why.map(|why| self.shared.lost(Stage::Trial, &why))
     }
 
-    /// Sends a request and waits for its answer.
-    ///
-    /// # Errors
-    /// If the request failed, or there is no answer within `limit`.
+    /// Sends a request and waits for its answer. Fails if the request failed, or there is no answer within
+    /// `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
         let mut call = self.begin(request)?;
         let deadline = clock::now() + limit.as_nanos() as u64;
@@ -180,10 +176,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// If the connection has ended, or the request is too long.
+    /// Sends a request. Fails if the connection has ended, or the request is too long.
     pub(super) fn begin(&self, request: Request) -> Result<Call, Failure> {
         let shared = Arc::clone(&self.shared);
         let (id, stage) = (shared.next.fetch_add(1, Ordering::Relaxed), request.stage());
@@ -211,10 +204,8 @@ impl Drop for Connection {
 }
 
 impl Call {
-    /// The next message, or [`Event::Nothing`] at the moment `until` of our clock.
-    ///
-    /// # Errors
-    /// If the request failed, or the connection has ended.
+    /// The next message, or [`Event::Nothing`] at the moment `until` of our clock. Fails if the request
+    /// failed, or the connection has ended.
     pub(super) fn wait<T: DeserializeOwned>(&mut self, until: u64) -> Result<Event<T>, Failure> {
         loop {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));

@@ -130,10 +130,8 @@ impl Host {
         Ok(Arc::new(link))
     }
 
-    /// Makes the host ready for a run. `interrupted` is the flag that ends the run.
-    ///
-    /// # Errors
-    /// If the host cannot do what the plan needs, or it is lost.
+    /// Makes the host ready for a run. `interrupted` is the flag that ends the run. Fails if the host cannot
+    /// do what the plan needs, or it is lost.
     pub(super) fn prepare(&self, prepare: Prepare, interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
         let link = self.link()?;
         link.ask::<()>(Request::Prepare(Box::new(prepare.clone())), PREPARE)?;

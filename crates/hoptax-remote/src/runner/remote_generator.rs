@@ -54,10 +54,8 @@ pub(super) type Begin = Box<dyn FnOnce(u64) + Send>;
 
 /// Sends a load, or a part of a load, from the generator's host. The moments of the result are on our clock.
 /// When the host has the spec, calls `accepted` with a function. For a part, call this function once the part
-/// is in the phase [`hoptax_format::record::Phase::Connected`].
-///
-/// # Errors
-/// If the host is lost, or does not answer in time.
+/// is in the phase [`hoptax_format::record::Phase::Connected`]. Fails if the host is lost, or does not answer
+/// in time.
 pub(super) fn load(
     host: &Host,
     spec: &LoadSpec,

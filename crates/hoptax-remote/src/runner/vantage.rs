@@ -36,10 +36,8 @@ pub(super) struct Vantages {
 }
 
 impl Vantages {
-    /// Where a load comes from. `None` for the host of the role `generator`.
-    ///
-    /// # Errors
-    /// If no load of the plan names this host.
+    /// Where a load comes from. `None` for the host of the role `generator`. Fails if no load of the plan
+    /// names this host.
     pub(super) fn get(&self, from: Option<&str>) -> Result<&Vantage, Failure> {
         let Some(from) = from else { return Ok(&self.of_role) };
         self.others.get(from).ok_or_else(|| {
@@ -55,10 +53,8 @@ impl Vantage {
         hosts.get(&self.layout.generator.host).cloned()
     }
 
-    /// The generators, with their parts of a load. Empty if there is only one.
-    ///
-    /// # Errors
-    /// If the load is too small for them.
+    /// The generators, with their parts of a load. Empty if there is only one. Fails if the load is too small
+    /// for them.
     pub(super) fn generators(
         &self,
         hosts: &BTreeMap<String, Arc<Host>>,

@@ -177,10 +177,7 @@ pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &
 }
 
 /// Adds CPU time and memory of a gateway that runs elsewhere to the record, if somebody monitors it for
-/// hoptax.
-///
-/// # Errors
-/// If they are not known. The trial itself is good.
+/// hoptax. Fails if they are not known. The trial itself is good.
 pub(super) fn note_used_elsewhere(trial: &mut TrialRecord, service: &dyn Service) -> Result<(), Failure> {
     let Some(record) = &trial.load_record else { return Ok(()) };
     match service.used(record.started_ns, record.started_ns + record.measured_ns) {

@@ -102,10 +102,8 @@ impl Args {
     }
 }
 
-/// Reads a run directory, and prints a note for each unreadable line.
-///
-/// # Errors
-/// [`BadInput`] if the path is not a run directory.
+/// Reads a run directory, and prints a note for each unreadable line. Fails with [`BadInput`] if the path is
+/// not a run directory.
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let measured = Measured::read(path).map_err(|error| BadInput(error.to_string()))?;
     for line in &measured.run.unreadable {

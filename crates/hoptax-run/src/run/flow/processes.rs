@@ -8,10 +8,8 @@ use hoptax_record::{DeathDuring, Failure, LateStep, RunRecord, Stage};
 
 impl Flow<'_> {
     /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is
-    /// started again and warmed up with less load.
-    ///
-    /// # Errors
-    /// If the gateway cannot be started, or if the case is left out because it killed the gateway.
+    /// started again and warmed up with less load. Fails if the gateway cannot be started, or if the case is
+    /// left out because it killed the gateway.
     pub(super) fn take_warm(
         &mut self,
         index: usize,

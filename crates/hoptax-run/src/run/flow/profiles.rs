@@ -18,10 +18,7 @@ const MOST_FAILURES: u32 = 2;
 impl Flow<'_> {
     /// Profiles every gateway at every load point, if the plan says so, until a signal arrives. `number` is
     /// the number of trials so far. Each pass is on disk before the next begins. After a signal, some
-    /// gateways may never have been started.
-    ///
-    /// # Errors
-    /// If a pass cannot be written.
+    /// gateways may never have been started. Fails if a pass cannot be written.
     pub(super) fn profile(&mut self, number: usize, dir: &mut RunDir) -> Result<(), DirError> {
         let Some(asked) = self.run.plan.cpu_profile.filter(|_| !self.run.is_interrupted()) else {
             return Ok(());

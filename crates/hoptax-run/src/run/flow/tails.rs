@@ -20,10 +20,7 @@ const MOST_FAILURES: u32 = 2;
 impl Flow<'_> {
     /// Explains the slow requests of direct and of every gateway at every load point, if the plan says so,
     /// until a signal arrives. `number` is the number of trials so far. Each pass is on disk before the next
-    /// begins.
-    ///
-    /// # Errors
-    /// If a pass cannot be written.
+    /// begins. Fails if a pass cannot be written.
     pub(super) fn explain_tails(&mut self, number: usize, dir: &mut RunDir) -> Result<(), DirError> {
         let Some(asked) = self.run.plan.tail else { return Ok(()) };
         let turns = tail_pass::order(self.run.plan, asked, self.run.seed);

@@ -76,10 +76,7 @@ struct InTurn<'s> {
 
 impl Starts<'_> {
     /// Measures all rounds, until a signal arrives or the upstream dies. Each start is on disk before the
-    /// next begins.
-    ///
-    /// # Errors
-    /// If a start cannot be written.
+    /// next begins. Fails if a start cannot be written.
     pub(super) fn measure(mut self, start: Start, dir: &mut RunDir) -> Result<Measured, DirError> {
         let mut result = Measured::default();
         let (mut sequence, mut is_first) = (0, true);

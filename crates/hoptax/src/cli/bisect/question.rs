@@ -120,11 +120,8 @@ pub(super) fn least(text: &str) -> Result<Least, UnitError> {
 }
 
 impl Question {
-    /// Finds the gateway in the plan, and the commits in its repository.
-    ///
-    /// # Errors
-    /// If the plan does not have exactly one such gateway and one load point, or the commits do not exist.
-    /// The message says what to do.
+    /// Finds the gateway in the plan, and the commits in its repository. Fails if the plan does not have
+    /// exactly one such gateway and one load point, or the commits do not exist. The message says what to do.
     pub(super) fn new(
         plan: &Plan,
         label: Option<&str>,

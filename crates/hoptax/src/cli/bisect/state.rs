@@ -107,10 +107,8 @@ pub(super) struct Skipped {
 }
 
 impl State {
-    /// Reads the state of a search, or begins it. With `again`, earlier measurements are forgotten.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or was not written by a search.
+    /// Reads the state of a search, or begins it. With `again`, earlier measurements are forgotten. Fails if
+    /// the file cannot be read, or was not written by a search.
     pub(super) fn open(out: &Path, plan: &str, question: &Question, again: bool) -> anyhow::Result<Self> {
         Self::open_at(out.join(format!("bisect-{plan}-{}", question.digest)), again)
     }

@@ -116,10 +116,7 @@ impl Args {
         Ok(if fails { Exit::OverBudget } else { Exit::Success })
     }
 
-    /// The cases to examine.
-    ///
-    /// # Errors
-    /// [`BadInput`] if no case matches the options.
+    /// The cases to examine. Fails with [`BadInput`] if no case matches the options.
     fn cases<'c>(&self, choices: &'c [TrendChoice]) -> Result<Vec<&'c TrendChoice>, BadInput> {
         let of_plan = |case: &&TrendChoice| self.name.as_ref().is_none_or(|name| case.name == *name);
         let mut cases: Vec<&TrendChoice> = choices.iter().filter(of_plan).collect();

@@ -30,10 +30,7 @@ impl History {
         }
     }
 
-    /// Reads the run with the ID or path `typed`.
-    ///
-    /// # Errors
-    /// If there is no such run.
+    /// Reads the run with the ID or path `typed`. Fails if there is no such run.
     pub(super) fn get(&self, typed: &str) -> anyhow::Result<Entry> {
         let mut id = self.id(typed);
         if self.store.get(&id).map_err(as_error)?.is_none()

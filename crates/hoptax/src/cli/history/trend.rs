@@ -68,10 +68,8 @@ impl Args {
         }
     }
 
-    /// The case and metric to show.
-    ///
-    /// # Errors
-    /// [`BadInput`] if no case matches the options, or if several cases match.
+    /// The case and metric to show. Fails with [`BadInput`] if no case matches the options, or if several
+    /// cases match.
     fn query(&self, choices: Vec<&TrendChoice>) -> Result<TrendQuery, BadInput> {
         if choices.is_empty() {
             return Err(BadInput(format!(

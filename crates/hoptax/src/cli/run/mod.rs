@@ -82,10 +82,7 @@ impl Args {
         self.only.add(labels);
     }
 
-    /// Runs the plan after a change.
-    ///
-    /// # Errors
-    /// If the change fails or the run cannot be made.
+    /// Runs the plan after a change. Fails if the change fails or the run cannot be made.
     pub(super) fn run_with(
         self,
         change: impl FnOnce(&mut Plan) -> Result<(), BadInput>,

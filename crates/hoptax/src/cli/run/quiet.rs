@@ -20,10 +20,7 @@ struct Quiet;
 
 impl Progress for Quiet {}
 
-/// Runs the plan. Draws a seed if the plan has none.
-///
-/// # Errors
-/// If the plan cannot run.
+/// Runs the plan. Draws a seed if the plan has none. Fails if the plan cannot run.
 pub(in crate::cli) fn measure_quietly(
     plan: &Plan,
     plan_text: &str,

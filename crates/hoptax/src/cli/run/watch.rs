@@ -57,9 +57,7 @@ impl Watch {
     }
 
     /// Starts the view if a viewer needs it. The view's thread avoids the CPUs of the generator's `workers`.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// Fails if the thread cannot be started.
     pub(super) fn show(&mut self, workers: &[u32]) -> std::io::Result<()> {
         if self.viewers.need_seconds() {
             let (board, clock) = (self.watcher.board(), self.watcher.clock());
