@@ -3,8 +3,7 @@
 use super::Bound;
 use hoptax_analysis::{Capacity, Side, Starts, analyse, measured};
 use hoptax_plan::Metric;
-use hoptax_record::dir::DirError;
-use hoptax_record::dir::Run;
+use hoptax_record::dir::{DirError, Run};
 use hoptax_report::{Belief, Model};
 use hoptax_stats::Estimate;
 use serde::{Deserialize, Serialize};

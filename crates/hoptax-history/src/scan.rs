@@ -3,9 +3,8 @@
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, STARTS, TRIALS};
-use std::fmt;
+use std::{fmt, io};
 use std::fs::{self, Metadata};
-use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

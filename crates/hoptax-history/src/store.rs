@@ -1,14 +1,14 @@
 //! The history of a directory: queries and changes.
 
 use super::figures::Analysed;
-use super::index;
+use super::{
+    CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, index, table,
+    trend,
+};
 use super::notes::{self, Notes};
 use super::read::{self, Row};
 use super::scan::{self, Found};
 use super::table::Known;
-use super::{
-    CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend,
-};
 use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
 use rusqlite::{Connection, TransactionBehavior};

@@ -23,8 +23,7 @@
 //! At the end the guard always removes secrets from the service's logs, and deletes the directory that held
 //! the secrets. It also deletes maps for perf that the service wrote to `/tmp`.
 
-use super::logs;
-use super::maps;
+use super::{logs, maps};
 use super::tree::descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

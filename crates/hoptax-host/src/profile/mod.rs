@@ -10,11 +10,10 @@ mod script;
 pub use folded::{Folded, Span};
 pub(crate) use script::nanoseconds;
 
-use crate::Watched;
+use crate::{Watched, programs};
 use crate::guarded::{Guarded, Launch};
 use crate::private::{self, TempDir};
 use crate::probe::{Processes, Tree};
-use crate::programs;
 use fold::Fold;
 use hoptax_format::clock;
 use hoptax_record::profile::{Callers, PassKind};

@@ -2,10 +2,9 @@
 
 mod script;
 
-use crate::Watched;
+use crate::{Watched, programs};
 use crate::probe::{Processes, Tree};
 use crate::profile::{Perf, ProfileError, Profiler};
-use crate::programs;
 use hoptax_record::tail::{BEAT_NS, SeenThread, SwitchTrace};
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,10 +5,9 @@ use super::input::Job;
 use super::jobs::Handle;
 use super::place::Place;
 use super::services::ServicesById;
-use crate::protocol::files;
+use crate::protocol::{files, machine};
 use crate::protocol::greeting::Versions;
 use crate::protocol::inspection::Inspection;
-use crate::protocol::machine;
 use crate::protocol::message::{
     Hello, Inspect, KeptFile, Prepare, Request, Services, Started, Verify, Welcome,
 };

@@ -2,9 +2,7 @@
 //! for files.
 
 use super::greeting::Versions;
-use hoptax_format::Address;
-use hoptax_format::clock;
-use hoptax_format::random;
+use hoptax_format::{Address, clock, random};
 use hoptax_format::spec::LoadSpec;
 use hoptax_format::stamp::ClockId;
 use hoptax_host::Watched;

@@ -2,16 +2,14 @@
 //! other hosts sample theirs. Every moment that leaves this file is on our own clock.
 
 use super::agent_channel::{AgentChannel, PROMPT};
-use super::generators;
+use super::{generators, remote_generator};
 use super::host::Host;
 use super::layout::Layout;
 use super::legs::Legs;
-use super::remote_generator;
 use super::sampling::OtherSampling;
 use super::vantage::{Vantage, Vantages};
 use crate::protocol::message::{AskRoute, Request, RouteAnswer};
-use hoptax_format::Address;
-use hoptax_format::clock;
+use hoptax_format::{Address, clock};
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::LoadSpec;
 use hoptax_host::probe::leg::Messages;

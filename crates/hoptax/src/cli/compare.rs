@@ -1,9 +1,8 @@
 //! `hoptax compare`.
 
 use super::exit::{BadInput, Exit};
-use super::help;
+use super::{help, run_ref};
 use super::output::{columns, print, write_file};
-use super::run_ref;
 use hoptax_analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use hoptax_plan::units;
 use hoptax_report::{Measured, NotCompared, compared, comparison};

@@ -24,13 +24,12 @@ use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Target, Upstream, units};
-use hoptax_record::RunRecord;
-use hoptax_record::dir::{DirError, RunDir};
-use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, Leg, RunHost, SCHEMA, Stage,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, Leg, RunHost, RunRecord, SCHEMA, Stage,
     TrialRecord, Verified, WarmUp,
 };
+use hoptax_record::dir::{DirError, RunDir};
+use hoptax_record::plan::Action;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
