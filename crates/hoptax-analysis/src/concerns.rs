@@ -13,8 +13,7 @@ use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};
 use super::headline;
 use crate::taxes::gateway_pairs::competitors;
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
+use hoptax_record::{DIRECT, RunRecord};
 use std::collections::BTreeSet;
 
 /// Sets [`Concerns::answer`](hoptax_record::report::Concerns::answer) of every finding.

@@ -4,8 +4,7 @@ use crate::words::format::Scale;
 use crate::words::table::{self, Cell, in_one_line, none};
 use crate::words::text::{capital, inline, listed, place, with_interval};
 use crate::words::void;
-use hoptax_analysis::headline;
-use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
+use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices, headline};
 use hoptax_plan::Metric;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
@@ -318,12 +317,8 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::csv;
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
 
     fn one_line(text: &str) -> String {

@@ -6,8 +6,7 @@
 //! the following request is due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, most_in_flight};
-use crate::Case;
-use crate::Trial;
+use crate::{Case, Trial};
 use hoptax_format::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 

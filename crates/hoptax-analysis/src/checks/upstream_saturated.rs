@@ -2,9 +2,8 @@
 
 use super::generator_saturated::LIMIT_OF_DIRECT;
 use super::{Finding, Measured, Rule, Severity, Subject, about, connections, evidence, percent};
-use crate::Case;
-use crate::Trial;
 use crate::thresholds::BUSY;
+use crate::{Case, Trial};
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";

@@ -1,9 +1,8 @@
 //! Cases: all valid trials of a contender at a load point.
 
-use crate::figures::events;
 use crate::figures::latency::{latency, of_histograms};
-use crate::figures::series;
 use crate::figures::throughput::{rate, throughput};
+use crate::figures::{events, series};
 use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;

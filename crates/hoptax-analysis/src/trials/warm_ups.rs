@@ -1,8 +1,7 @@
 //! How long processes took until they were warm.
 
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Fall, WarmUpFigures};
-use hoptax_record::{Aside, Burst, Contender, TrialRecord, WarmUp};
+use hoptax_record::{Aside, Burst, Contender, RunRecord, TrialRecord, WarmUp};
 use hoptax_stats::median;
 
 /// Number of last bursts that show how fast a process is when it has settled.

@@ -1,13 +1,10 @@
 //! The charts that hoptax can write as files, and what they show.
 
 use super::colour::colour;
-use super::life;
 use super::lines::{Axis, Line, Panel};
-use super::over_time;
-use super::precision;
 use super::ranked::{Ranked, Row};
-use super::starts;
 use super::unit::Unit;
+use super::{life, over_time, precision, starts};
 use crate::model::Model;
 use crate::prices::named;
 use crate::words::sweeps::{Sweep, sweeps};

@@ -3,15 +3,7 @@
 
 use crate::failures::FailureGroup;
 use crate::model::{Belief, Model};
-use crate::sections::belief;
-use crate::sections::busier;
-use crate::sections::capacity;
-use crate::sections::found_in;
-use crate::sections::gateway_pairs;
-use crate::sections::precision;
-use crate::sections::quiet;
-use crate::sections::starts;
-use crate::sections::waking;
+use crate::sections::{belief, busier, capacity, found_in, gateway_pairs, precision, quiet, starts, waking};
 use crate::words::figures;
 use crate::words::folded::{FoldedSection, fitted};
 use crate::words::format::bytes;

@@ -1,25 +1,15 @@
 //! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
 use crate::failures::FailureGroup;
-use crate::gate;
 use crate::model::{Belief, Model};
-use crate::profiles;
-use crate::sections::belief;
-use crate::sections::busier;
-use crate::sections::capacity;
-use crate::sections::found_in;
-use crate::sections::gateway_pairs;
-use crate::sections::generators;
-use crate::sections::host;
-use crate::sections::precision;
-use crate::sections::quiet;
-use crate::sections::starts;
-use crate::sections::versions;
-use crate::sections::waking;
-use crate::slow;
+use crate::sections::{
+    belief, busier, capacity, found_in, gateway_pairs, generators, host, precision, quiet, starts, versions,
+    waking,
+};
 use crate::words::layout::{self, MARK};
 use crate::words::table;
 use crate::words::text::{capital, same_holds_for, stage_name, words};
+use crate::{gate, profiles, slow};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 use hoptax_record::report::Summary;
 

@@ -161,12 +161,8 @@ fn row(event: &EventFigures) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{Model, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Cause;
     use hoptax_plan::{Action, Event};

@@ -126,13 +126,9 @@ fn html_row((name, cells): &(String, [Cell; 5])) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{Model, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {

@@ -1,8 +1,7 @@
 //! The hosts of a run, the network between them, and how much of each tax it is.
 
 use crate::model::Model;
-use crate::sections::host;
-use crate::sections::same_loads;
+use crate::sections::{host, same_loads};
 use crate::words::format::{Scale, number};
 use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{self, Cell, difference, in_one_line, none};
@@ -200,10 +199,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::on_hosts;
     use hoptax_analysis::fixture::{Run, sample};
     use hoptax_record::{Fitness, FitnessStatus, HostLook, LegLook};

@@ -83,12 +83,9 @@ fn added(difference: &Difference) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{Model, html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {

@@ -87,9 +87,7 @@ fn row(model: &Model, load: &Load, rounds: u32) -> Value {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
 
     /// Rounds of 3 s, in which each trial's time depends on the round.

@@ -52,9 +52,7 @@ pub(crate) fn line(model: &Model) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
     /// Three rounds of ten windows. The gateway's fifth window is slow. In this window, the hypervisor takes

@@ -38,9 +38,7 @@ fn row(one: &View) -> Line {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::{from_two_hosts, on_hosts};
     use serde_json::Value;
 

@@ -88,10 +88,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, features, via};
     use hoptax_plan::{GatewayKind, GitBuild, PackDriver, ProgramSource, ProgramVersion};
 

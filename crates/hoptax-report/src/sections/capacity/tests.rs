@@ -1,11 +1,8 @@
 //! Tests the results of searches in each format.
 
-use crate::csv;
 use crate::fixture::Reported as _;
 use crate::formats::html::words;
-use crate::json;
-use crate::markdown;
-use crate::terminal;
+use crate::{csv, json, markdown, terminal};
 use hoptax_analysis::fixture::{Run, searched_point, via};
 use hoptax_format::spec::Shape;
 use hoptax_plan::Objective;

@@ -268,12 +268,9 @@ fn csv_medians(one: &StartFigures) -> [Option<StartMedian>; 14] {
 
 #[cfg(test)]
 mod tests {
-    use crate::csv;
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{csv, json, markdown, terminal};
     use hoptax_analysis::fixture::starts::{Cold, sample, started};
     use serde_json::Value;
 
