@@ -1,12 +1,13 @@
 //! `hoptax history changes`.
 
+use super::Format;
 use super::draw::plain;
 use super::open::{History, as_error, json};
 use super::trend::unknown;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::help;
 use crate::cli::output::{columns, print};
-use hoptax_history::{CaseChange, Cause, Entry, Query, TrendChoice};
+use hoptax_history::{CaseChange, Cause, TrendChoice};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_report::wrapped;
@@ -67,15 +68,6 @@ enum FailOn {
     Worse,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text for a terminal
-    #[default]
-    Terminal,
-    /// JSON for programs
-    Json,
-}
-
 /// The JSON output.
 #[derive(Debug, serde::Serialize)]
 struct Found {
@@ -87,16 +79,7 @@ struct Found {
 
 impl Args {
     pub(super) fn run(self, history: &mut History) -> anyhow::Result<Exit> {
-        let query = Query { limit: u32::MAX, ..Query::default() };
-        let runs = history.store.list(&query).map_err(as_error)?.runs;
-        let of_plan = |run: &&Entry| self.name.as_ref().is_none_or(|name| run.name == *name);
-        let named: Vec<&Entry> = runs.iter().filter(of_plan).collect();
-        if let Some(name) = self.name.as_ref().filter(|_| named.is_empty()) {
-            let names = runs.iter().map(|run| &*run.name);
-            return Err(unknown("no run has a plan named", name, names).into());
-        }
-        history.analyse(named.into_iter())?;
-        let choices = history.store.trend_choices().map_err(as_error)?;
+        let choices = history.cases(self.name.as_deref())?;
         let cases = self.cases(&choices)?;
         let metric = self.metric(&cases)?;
         let mut changes = Vec::new();
@@ -118,13 +101,11 @@ impl Args {
 
     /// The cases to examine. Fails with [`BadInput`] if no case matches the options.
     fn cases<'c>(&self, choices: &'c [TrendChoice]) -> Result<Vec<&'c TrendChoice>, BadInput> {
-        let of_plan = |case: &&TrendChoice| self.name.as_ref().is_none_or(|name| case.name == *name);
-        let mut cases: Vec<&TrendChoice> = choices.iter().filter(of_plan).collect();
+        let mut cases: Vec<&TrendChoice> = choices.iter().collect();
         if let Some(label) = &self.gateway {
-            let known: Vec<&TrendChoice> = cases.clone();
             cases.retain(|case| case.gateway == *label);
             if cases.is_empty() {
-                let labels = known.iter().map(|case| &*case.gateway);
+                let labels = choices.iter().map(|case| &*case.gateway);
                 return Err(unknown("no run measured a gateway with the label", label, labels));
             }
         }

@@ -5,7 +5,7 @@ use super::open::{History, as_error, json};
 use crate::cli::exit::BadInput;
 use crate::cli::help;
 use crate::cli::output::{columns, print};
-use hoptax_history::{Bound, Entry, Point, Query, Trend, TrendChoice, TrendQuery};
+use hoptax_history::{Bound, Point, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
 use hoptax_record::DIRECT;
@@ -49,17 +49,8 @@ enum Format {
 
 impl Args {
     pub(super) fn run(self, history: &mut History) -> anyhow::Result<()> {
-        let all = Query { limit: u32::MAX, ..Query::default() };
-        let runs = history.store.list(&all).map_err(as_error)?.runs;
-        let named: Vec<&Entry> = runs.iter().filter(|run| run.name == self.name).collect();
-        if named.is_empty() {
-            return Err(
-                unknown("no run has a plan named", &self.name, runs.iter().map(|run| &*run.name)).into()
-            );
-        }
-        history.analyse(named.into_iter())?;
-        let choices = history.store.trend_choices().map_err(as_error)?;
-        let query = self.query(choices.iter().filter(|choice| choice.name == self.name).collect())?;
+        let choices = history.cases(Some(&self.name))?;
+        let query = self.query(choices.iter().collect())?;
         let trend = history.store.trend(&query).map_err(as_error)?;
         match self.format {
             Format::Terminal => print(&terminal(&query, &trend, columns())),
