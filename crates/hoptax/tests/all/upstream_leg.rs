@@ -1,10 +1,10 @@
 //! HTTP/2 to the upstream: through real gateways, with planted faults, and refused where a pack cannot.
 
 use crate::run::{measured_with, text};
+use crate::support::planted_pack::altered;
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Packs of installed gateways that can speak HTTP/2 to upstreams, and whether requests share connections.
 const PACKS: [(&str, bool); 5] =
@@ -77,33 +77,15 @@ warmup: 100ms
     }
 }
 
-/// Copies the pack haproxy with another name and a changed template.
-fn changed_haproxy(packs: &Path, name: &str, old: &str, new: &str) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/haproxy");
-    let to = packs.join(name);
-    std::fs::create_dir_all(&to).expect("made");
-    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
-    }
-    let named = format!("name: {name}\n");
-    for (file, old, new) in
-        [("gateway.yaml", "name: haproxy\n", named.as_str()), ("haproxy.cfg.j2", old, new)]
-    {
-        let path = to.join(file);
-        let before = std::fs::read_to_string(&path).expect("text");
-        assert!(before.contains(old), "{file} lacks `{old}`");
-        std::fs::write(path, before.replacen(old, new, 1)).expect("written");
-    }
-}
-
 #[test]
 fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() {
     needs!("haproxy");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     // The pack claims HTTP/2, but its server line has only a weight.
-    changed_haproxy(&packs, "downgraded", r#"else "proto h2""#, r#"else "weight 1""#);
-    changed_haproxy(&packs, "lonely", "http-reuse always", "http-reuse never");
+    let template = "haproxy.cfg.j2";
+    altered(&packs, "haproxy", "downgraded", &[(template, r#"else "proto h2""#, r#"else "weight 1""#)]);
+    altered(&packs, "haproxy", "lonely", &[(template, "http-reuse always", "http-reuse never")]);
     let report = measured_with(
         "name: planted
 gateways:
