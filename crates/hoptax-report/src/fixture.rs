@@ -15,3 +15,8 @@ impl Reported for Run {
         Model { precision, ..Model::new(&self.record, self.trials.len(), self.analyse(), &[]) }
     }
 }
+
+/// The words of a text with single spaces between them.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

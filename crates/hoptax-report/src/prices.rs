@@ -298,16 +298,13 @@ pub(super) fn markdown(list: &PriceList) -> String {
 /// The values that the page's template needs.
 pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
-    let cell = |cell: &Cell| {
-        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
-    };
     let tables: Vec<minijinja::Value> = list
         .tables()
         .iter()
         .map(|table| {
             let row = |(name, cells): (String, Vec<Cell>)| {
                 let part = name == BEYOND;
-                context! { name, part, cells => cells.iter().map(cell).collect::<Vec<_>>() }
+                context! { name, part, cells }
             };
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
@@ -317,13 +314,9 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::{csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
 
     #[test]
     fn every_format_shows_prices_with_their_definition() {

@@ -13,7 +13,7 @@ use crate::model::{Belief, Model};
 use crate::sections::{belief, capacity, found_in, precision, quiet};
 use crate::words::figures;
 use crate::words::format::{Scale, bytes, grouped, number};
-use crate::words::table::{self, Cell};
+use crate::words::table;
 use crate::words::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
 use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, causes, headline};
@@ -246,21 +246,18 @@ fn of_load(model: &Model, load: &Load) -> Result<Value, ChartError> {
 }
 
 fn of_case(model: &Model, case: &Case) -> Value {
-    let cells = |cells: &[Cell]| cells.iter().map(of_cell).collect::<Vec<_>>();
     let tax = case.tax.as_ref();
     let main = table::row(case).map(|row| {
         let mut row = row.to_vec();
         row.insert(1, table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref())));
-        cells(&row)
+        row
     });
-    let percentiles = case.response_time.as_ref().map(|latency| {
-        let row = Statistic::ALL.map(|one| table::time(latency.get(one)));
-        cells(&row)
-    });
+    let latency = case.response_time.as_ref();
+    let percentiles = latency.map(|latency| Statistic::ALL.map(|one| table::time(latency.get(one))));
     let quiet = quiet::row(case).map(|row| {
         let mut row = row.to_vec();
         row.insert(1, quiet::ratio(case));
-        cells(&row)
+        row
     });
     context! {
         quiet,
@@ -273,8 +270,8 @@ fn of_case(model: &Model, case: &Case) -> Value {
         percentiles,
         targets => case.targets.iter().map(of_target).collect::<Vec<_>>(),
         failures => of_failures(case),
-        added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
-            .map(|one| table::added(one.as_ref())))),
+        added => tax.map(|tax| [&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
+            .map(|one| table::added(one.as_ref()))),
         counts => case.counts.as_ref().map(|counts| of_counts(counts, case.load.retry)),
         work => of_work(case),
         connects => of_connects(case),
@@ -286,7 +283,7 @@ fn of_target(target: &TargetFigures) -> Value {
     context! {
         name => &target.name,
         share => Scale::percent().value(target.share),
-        cells => row[1..5].iter().map(of_cell).collect::<Vec<_>>(),
+        cells => &row[1..5],
         counts => [target.scheduled, target.completed, target.ok, target.failed]
             .map(|count| grouped(count as f64)),
     }
@@ -320,10 +317,6 @@ fn of_connects(case: &Case) -> Vec<String> {
         latency(handshake, Statistic::P50),
         latency(handshake, Statistic::P99),
     ]
-}
-
-fn of_cell(cell: &Cell) -> Value {
-    context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
 }
 
 /// Cells about outcomes. The number of retried requests has a cell only if the load point has retries.

@@ -22,8 +22,8 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&page.load(model, load));
     }
     text.push_str(&page.starts(model));
-    text.push_str(&page.versions(model));
-    text.push_str(&page.generators(model));
+    text.push_str(&page.tables(&versions::tables(model)));
+    text.push_str(&page.tables(&generators::tables(model)));
     let pairs = page.pairs(model);
     if !pairs.is_empty() {
         text.push('\n');
@@ -231,38 +231,7 @@ impl Page {
     }
 
     fn pairs(&self, model: &Model) -> String {
-        let Some(table) = gateway_pairs::PairTable::new(model) else { return String::new() };
-        let lines: Vec<layout::Line> =
-            table.rows().iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
-        let mut text = self.title(&table.title());
-        for line in layout::table("gateways", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        text + &self.wrap(&table.note(), "", "")
-    }
-
-    fn versions(&self, model: &Model) -> String {
-        let mut text = String::new();
-        for table in versions::VersionTable::all(model) {
-            let lines: Vec<layout::Line> =
-                table.rows.iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
-            text.push_str(&format!("\n{}", self.title(&table.title())));
-            for line in layout::table("versions", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
-                text.push_str(&format!("{line}\n"));
-            }
-        }
-        if !text.is_empty() {
-            text.push_str(&self.wrap(&versions::note(), "", ""));
-        }
-        text
-    }
-
-    fn generators(&self, model: &Model) -> String {
-        let table = |lines: &[layout::Line]| {
-            layout::table("generator", &generators::HEADINGS, lines, usize::from(self.width))
-        };
-        generators::terminal(model, |text| self.title(text), table, |text| self.wrap(text, "", ""))
+        gateway_pairs::PairTable::new(model).map_or_else(String::new, |pairs| self.table(&pairs.table()))
     }
 
     fn prices(&self, model: &Model) -> String {
@@ -297,13 +266,24 @@ impl Page {
         tables.iter().map(|table| self.table(table)).collect::<Vec<_>>().join("\n")
     }
 
-    /// A table with its title and its note.
-    fn table(&self, table: &layout::Table) -> String {
+    /// A table with its title.
+    fn titled(&self, table: &layout::Table) -> String {
         let mut text = self.title(&table.title);
         for line in layout::table(table.first, table.headings, &table.rows, usize::from(self.width)) {
             text.push_str(&format!("{line}\n"));
         }
-        text + &self.wrap(&table.note, "", "")
+        text
+    }
+
+    /// A table with its title and its note.
+    fn table(&self, table: &layout::Table) -> String {
+        self.titled(table) + &self.wrap(&table.note, "", "")
+    }
+
+    /// Tables with the same note, which is printed once.
+    fn tables(&self, tables: &[layout::Table]) -> String {
+        let text: String = tables.iter().map(|table| format!("\n{}", self.titled(table))).collect();
+        text + &tables.first().map_or_else(String::new, |table| self.wrap(&table.note, "", ""))
     }
 
     /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a

@@ -161,7 +161,7 @@ fn row(event: &EventFigures) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::{Model, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Cause;
@@ -200,9 +200,8 @@ mod tests {
     #[test]
     fn every_format_says_what_clients_saw_around_an_event() {
         let model = model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let texts = [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")];
-        for text in texts.map(one_line) {
+        for text in texts.map(|text| one_line(&text)) {
             for word in [
                 "Around the events",
                 "change-route (last)",

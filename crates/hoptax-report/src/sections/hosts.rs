@@ -4,14 +4,13 @@ use crate::model::Model;
 use crate::sections::{host, same_loads};
 use crate::words::format::{Scale, number};
 use crate::words::layout::{Line, MARK, Table};
-use crate::words::table::{self, Cell, difference, in_one_line, none};
+use crate::words::table::{self, Cell, difference, none};
 use crate::words::text::{capital, inline, stop};
 use hoptax_analysis::{LegFigures, Load, Split};
 use hoptax_record::report::HostLooks;
 use hoptax_record::{Role, RunHost};
 use hoptax_stats::Estimate;
 use minijinja::context;
-use std::fmt::Write as _;
 
 pub(crate) const HEADING: &str = "Hosts and network";
 
@@ -143,20 +142,8 @@ fn same_way(model: &Model) -> Option<String> {
 /// A list of hosts, and the tables. Empty if the run has only one host.
 pub(crate) fn markdown(model: &Model) -> String {
     let mut text: String = sentences(model).iter().map(|one| format!("- {}\n", inline(one))).collect();
-    for Table { title, first, headings, rows, note } in tables(model) {
-        let heads: String = headings.iter().map(|heading| format!(" {heading} |")).collect();
-        let _ = writeln!(text, "\n**{}**\n\n| {first} |{heads}", inline(&title));
-        let _ = writeln!(text, "|---|{}", "---:|".repeat(headings.len()));
-        for (name, cells) in rows {
-            let cells: Vec<String> = match cells {
-                Ok(cells) => cells.iter().map(in_one_line).collect(),
-                Err(words) => {
-                    std::iter::once(words.to_owned()).chain(vec![String::new(); headings.len() - 1]).collect()
-                }
-            };
-            let _ = writeln!(text, "| {} | {} |", inline(&name), cells.join(" | "));
-        }
-        let _ = writeln!(text, "\n{note}");
+    for table in tables(model) {
+        text += &format!("\n**{}**\n\n{}\n{}\n", inline(&table.title), table.markdown(), table.note);
     }
     text
 }
@@ -177,13 +164,8 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
             remarks => remarks(one),
         }
     };
-    let cell = |cell: &Cell| {
-        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
-    };
     let row = |(name, cells): &Line| {
-        let words = cells.as_ref().err();
-        let cells: Vec<_> = cells.iter().flatten().map(cell).collect();
-        context! { name, words, cells }
+        context! { name, words => cells.as_ref().err(), cells => cells.iter().flatten().collect::<Vec<_>>() }
     };
     let table = |one: &Table| {
         let headings: Vec<&str> = std::iter::once(one.first).chain(one.headings.iter().copied()).collect();
@@ -198,7 +180,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::on_hosts;
     use hoptax_analysis::fixture::{Run, sample};
@@ -217,10 +199,6 @@ mod tests {
         let look = Some(HostLook { at_unix_ns: 1, items: vec![item] });
         run.record.hosts.get_mut("edge").expect("there").at_start = look;
         run
-    }
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

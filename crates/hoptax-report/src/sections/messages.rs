@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::words::figures::figure;
 use crate::words::format::{Scale, grouped};
 use crate::words::layout::{Line, MARK, Table};
-use crate::words::table::{Cell, added, in_one_line, none, time};
+use crate::words::table::{Cell, added, none, time};
 use crate::words::text::{capital, inline, with_interval};
 use hoptax_analysis::{Case, Latency, Load};
 use hoptax_format::messages::MessageCounts;
@@ -178,24 +178,15 @@ fn has_equal_first_bytes(case: &Case) -> bool {
 
 /// The tables as Markdown. Empty without streams.
 pub(crate) fn markdown(model: &Model) -> String {
-    let mut text = String::new();
-    for Table { title, first, headings, rows, note } in tables(model) {
-        let heads: String = headings.iter().map(|heading| format!(" {heading} |")).collect();
-        let _ = writeln!(text, "**{}**\n\n| {first} |{heads}", inline(&title));
-        let _ = writeln!(text, "|---|{}", "---:|".repeat(headings.len()));
-        for (name, cells) in &rows {
-            let cells: String =
-                cells.iter().flatten().map(|cell| format!(" {} |", in_one_line(cell))).collect();
-            let _ = writeln!(text, "| {} |{cells}", inline(name));
-        }
-        let _ = writeln!(text, "\n{}\n", inline(&note));
-    }
-    text
+    let section = |table: &Table| {
+        format!("**{}**\n\n{}\n{}\n\n", inline(&table.title), table.markdown(), inline(&table.note))
+    };
+    tables(model).iter().map(section).collect()
 }
 
 /// A section of the page. Empty without streams.
 pub(crate) fn html(model: &Model) -> Result<String, ChartError> {
-    let sections: String = tables(model).iter().map(html_table).collect();
+    let sections: String = tables(model).iter().map(Table::html).collect();
     if sections.is_empty() {
         return Ok(sections);
     }
@@ -219,36 +210,9 @@ fn lives(model: &Model) -> Result<String, ChartError> {
     Ok(sections)
 }
 
-fn html_table(table: &Table) -> String {
-    let Table { title, first, headings, rows, note } = table;
-    let heading = |heading: &&str| format!("<th scope=\"col\">{heading}</th>");
-    let headings: String = headings.iter().map(heading).collect();
-    let rows: String = rows.iter().map(html_row).collect();
-    format!(
-        "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" \
-         class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
-         class=\"quiet\">{}</p></section>\n",
-        HtmlEscape(title),
-        HtmlEscape(note),
-    )
-}
-
-fn html_row((name, cells): &Line) -> String {
-    let cell = |cell: &Cell| {
-        let mark = if cell.distinguishable { "" } else { MARK };
-        let interval = match cell.interval.is_empty() {
-            true => String::new(),
-            false => format!("<br><span class=\"quiet\">{}</span>", HtmlEscape(&cell.interval)),
-        };
-        format!("<td>{mark}{}{interval}</td>", HtmlEscape(&cell.value))
-    };
-    let cells: String = cells.iter().flatten().map(cell).collect();
-    format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", HtmlEscape(name))
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::formats::html::words;
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
@@ -274,9 +238,8 @@ mod tests {
     #[test]
     fn every_format_has_counts_and_times() {
         let model = model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [terminal(&model, 100, false), markdown(&model), words(&model)] {
-            let text = one_line(text);
+            let text = one_line(&text);
             for word in [
                 "Messages of streams: closed loop, 4 connections",
                 "out of order",

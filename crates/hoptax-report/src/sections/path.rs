@@ -83,7 +83,7 @@ fn added(difference: &Difference) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::formats::html::words;
     use crate::{Model, html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, via};
@@ -104,10 +104,9 @@ mod tests {
         // On the request path, the gateway takes 65 µs and direct 20 µs. On the response path, the gateway
         // adds about 3 µs, but the two direct trials differ by 10 µs.
         let words = ["request path +45 µs", "response path +", "not distinguishable", "upstream's own time"];
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
-            let text = one_line(text);
+            let text = one_line(&text);
             for word in words {
                 assert!(text.contains(word), "{word} is missing: {text}");
             }

@@ -86,7 +86,7 @@ fn row(model: &Model, load: &Load, rounds: u32) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, closed_point, via};
 
@@ -107,10 +107,6 @@ mod tests {
             }
         }
         run
-    }
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

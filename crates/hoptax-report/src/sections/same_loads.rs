@@ -37,14 +37,10 @@ fn row(one: &View) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, one_line};
     use crate::{json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::{from_two_hosts, on_hosts};
     use serde_json::Value;
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
 
     #[test]
     fn every_format_shows_what_each_host_sees() {
