@@ -8,7 +8,7 @@ use hoptax_format::random::Random;
 use hoptax_format::record::{Cause, LoadRecord};
 use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
-use hoptax_plan::{LoadPoint, PathSplit, Plan, Upstream, units};
+use hoptax_plan::{LlmFailureKind, LoadPoint, PathSplit, Plan, Upstream, UpstreamLlm, units};
 use hoptax_record::{CpuRoundTrip, Failure, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
 use std::time::Duration;
@@ -210,6 +210,36 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         step: slot.step,
         ..TrialRecord::default()
     }
+}
+
+/// Longest time after a load in which the upstream may still send tokens to a gateway whose clients have
+/// left. Zero if no client leaves a stream of tokens.
+pub(super) fn longest_rest(plan: &Plan) -> Duration {
+    /// Streams begin and end a little later via a gateway.
+    const LATER: Duration = Duration::from_secs(1);
+    const MOST: Duration = Duration::from_secs(10);
+    let mut tokens = plan.targets.iter().filter_map(|target| target.stream?.tokens);
+    match &plan.upstream {
+        Upstream::BuiltIn(upstream) if tokens.any(|tokens| tokens.leave.is_some()) => {
+            let before = |model: &UpstreamLlm| upstream.delay.mean().saturating_add(model.first_token.mean());
+            let length = |model: &UpstreamLlm| before(model).saturating_add(model.length(model.tokens));
+            upstream.llm.as_ref().map_or(Duration::ZERO, length).saturating_add(LATER).min(MOST)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// True if streams of tokens that began between two readings of the upstream's ledger have not ended.
+pub(super) fn is_sending_tokens(
+    before: Option<&anyhow::Result<Ledger>>,
+    after: Option<&anyhow::Result<Ledger>>,
+) -> bool {
+    let (Some(Ok(before)), Some(Ok(after))) = (before, after) else { return false };
+    after.since(before).llm.is_some_and(|llm| {
+        let broken = |kind: LlmFailureKind| llm.failures.get(kind.name()).copied().unwrap_or(0);
+        let broken = broken(LlmFailureKind::Cut) + broken(LlmFailureKind::ErrorEvent);
+        llm.streams > llm.ended + llm.left + broken
+    })
 }
 
 /// The upstream's counts between two readings of its ledger. `None` if the upstream has no ledger.

@@ -30,6 +30,7 @@ use hoptax_record::{
 };
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
+use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -560,13 +561,28 @@ impl Flow<'_> {
         };
         let events = events::records(results, loaded.record.as_ref());
         let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
-        let delta = trial::ledger_delta(before, self.upstream.ledger());
+        let after = self.ledger_after(before.as_ref());
+        let delta = trial::ledger_delta(before, after);
         let cpu_round_trips = trial::round_trips(&distances, &self.cpu_distances());
         TrialRecord {
             upstream_clock,
             events,
             cpu_round_trips,
             ..trial::record(number, slot, label, loaded, delta)
+        }
+    }
+
+    /// The upstream's ledger after a load. If clients leave streams of tokens, a gateway may go on to read
+    /// them. Their tokens belong to this load, and not to the next one.
+    fn ledger_after(&self, before: Option<&anyhow::Result<Ledger>>) -> Option<anyhow::Result<Ledger>> {
+        let until = clock::now() + trial::longest_rest(self.run.plan).as_nanos() as u64;
+        loop {
+            let after = self.upstream.ledger();
+            let is_over = clock::now() >= until || self.run.is_interrupted();
+            if is_over || !trial::is_sending_tokens(before, after.as_ref()) {
+                return after;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

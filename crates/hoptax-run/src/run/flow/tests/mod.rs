@@ -5,6 +5,7 @@ use super::*;
 use crate::run::Contents;
 use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording, Usage};
 use hoptax_format::histogram::{self, Encoded};
+use hoptax_format::llm::{Api, Leave};
 use hoptax_format::record as load;
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::LoadSpec;
@@ -12,12 +13,12 @@ use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::{Observed, Profiling};
-use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
+use hoptax_plan::{Body, LlmRequest, Plan, UntilSettled, Upstream, UpstreamLlm};
 use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Environment, IgnoredHeader, Link, RoleUsage};
-use hoptax_servers::ledger::{InstanceCounts, Ledger};
+use hoptax_record::{Environment, IgnoredHeader, Link, LlmCounts, RoleUsage};
+use hoptax_servers::ledger::InstanceCounts;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -329,6 +330,28 @@ fn starts_verifies_measures_and_stops_in_this_order() {
         run.trials.iter().all(|trial| trial.ledger.as_ref().is_some_and(|ledger| ledger.requests == 100))
     );
     assert!(run.trials.iter().all(|trial| trial.upstream_clock == Some(clock_id("the upstream's"))));
+}
+
+#[test]
+fn tokens_that_clients_have_left_belong_to_their_trial() {
+    let mut scene = Scene::new();
+    let Upstream::BuiltIn(upstream) = &mut scene.plan.upstream else { panic!("made with ours") };
+    upstream.llm = Some(UpstreamLlm::default());
+    let leave = Some(Leave::AfterTokens(5));
+    scene.plan.targets[0].stream = LlmRequest::usual(Api::OpenAi).tokens(20, Duration::ZERO, leave);
+    // Right after each of the eight trials, half of its ten streams are still sent.
+    let ledger = |reading: u64| {
+        let begun = reading.div_ceil(3) * 10;
+        let ended = if reading % 3 == 1 { begun - 5 } else { begun };
+        let (streams, tokens) = (begun, ended * 20);
+        let llm = Some(LlmCounts { requests: begun, streams, ended, tokens, ..LlmCounts::default() });
+        let instances = vec![InstanceCounts { llm, ..InstanceCounts::default() }];
+        Ledger { instances, clock: None, requests_only: false }
+    };
+    scene.driver.upstream.ledgers = (0..24).map(|reading| Ok(ledger(reading))).collect();
+    let (_, run, _) = scene.play();
+    let tokens = |trial: &TrialRecord| Some(trial.ledger.as_ref()?.llm.as_ref()?.tokens);
+    assert_eq!(run.trials.iter().map(tokens).collect::<Vec<_>>(), [Some(200); 8]);
 }
 
 /// Logs all events of a run.
