@@ -87,8 +87,7 @@ fn each_fault_is_found_only_where_it_was_planted() {
         .map(|(label, proxy)| format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", proxy.url()))
         .collect();
     let plan = format!(
-        "name: planted
-upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
+        "upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
 gateways:
 {gateways}target: {{ path: /, expect: {{ body: {{ equals: hello }} }} }}
 load: [{{ loop: open, rate: 1000/s, connections: 16, duration: 300ms }}]
@@ -130,8 +129,7 @@ fn run_with_a_leak() -> (BTreeSet<String>, u64) {
     let upstreams = two_ports();
     let leaky = Proxy::start(&upstreams, Misbehaviour { leak_bytes: 96 << 10, ..Misbehaviour::default() });
     let plan = format!(
-        "name: leak
-upstream: {{ instances: 2, port: {} }}
+        "upstream: {{ instances: 2, port: {} }}
 gateways: [{{ name: external, label: leaky, url: \"{}\", pid: {} }}]
 load: [{{ loop: closed, connections: 2, requests: 1000, duration: 20s }}]
 trials: 4
@@ -158,8 +156,7 @@ fn shipped_defaults_are_found() {
         .map_while(|part| part.parse().ok())
         .collect();
     assert!(version < vec![1, 29, 7], "this test needs an older nginx");
-    let plan = "name: stock
-profile: stock
+    let plan = "profile: stock
 gateways: [nginx, haproxy]
 load: [{ loop: closed, connections: 8, duration: 300ms }]
 trials: 1
@@ -186,8 +183,7 @@ fn connections_that_end_after_some_requests_are_found() {
     let [upstream, keeps] = [(); 2].map(|()| Server::start(&["upstream"]));
     let recycles = Server::start(&["upstream", "--close-after", "100"]);
     let plan = format!(
-        "name: recycled
-upstream: {{ url: \"http://{}\" }}
+        "upstream: {{ url: \"http://{}\" }}
 gateways:
   - {{ name: external, label: keeps, url: \"http://{}\" }}
   - {{ name: external, label: recycles, url: \"http://{}\" }}

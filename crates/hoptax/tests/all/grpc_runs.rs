@@ -17,8 +17,7 @@ fn calls_pass_through_hops_and_gateways() {
     let packs: Vec<&str> = packs.collect();
     for body in ["1KiB", "300KiB"] {
         let report = measured(&format!(
-            "name: grpc
-upstream: {{ body: {body} }}
+            "upstream: {{ body: {body} }}
 gateways: [{}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
@@ -68,8 +67,7 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         })
         .collect();
     let report = measured(&format!(
-        "name: planted
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways:
 {gateways}{TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]

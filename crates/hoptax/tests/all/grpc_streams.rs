@@ -14,8 +14,7 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
 
 fn plan(gateways: &str, stream: &str, streams: u32) -> String {
     format!(
-        "name: streams
-upstream: {{ body: 100B }}
+        "upstream: {{ body: 100B }}
 gateways: [{gateways}]
 target: {{ grpc: {{ service: echo.Echo, method: Chat, message: 100B, deadline: 2s, {stream} }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: {streams}, duration: 400ms }}]

@@ -50,8 +50,7 @@ fn translated_calls_succeed() {
 fn streams_of_servers_can_be_grpc_web() {
     needs!("envoy");
     let report = measured(
-        "name: streams
-upstream: { body: 100B }
+        "upstream: { body: 100B }
 gateways: [{ name: envoy, features: [grpc-web] }]
 target: { grpc: { service: echo.Echo, method: Watch, kind: server-stream, messages: 5, message: 100B } }
 load: [{ loop: closed, connections: 2, http: 2, streams: 4, duration: 400ms }]
@@ -75,8 +74,7 @@ fn an_answer_that_is_not_a_message_is_explained() {
     needs!("envoy");
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
-    let plan = "name: wrong
-upstream: { body: { text: no message } }
+    let plan = "upstream: { body: { text: no message } }
 gateways: [{ name: envoy, features: [grpc-json] }]
 target: { grpc: { service: echo.Echo, method: Say, proto: echo.proto, message: { json: { text: hi } } } }
 load: [{ loop: closed, connections: 1, http: 2, duration: 200ms }]

@@ -35,8 +35,7 @@ fn mixes_templates_stages_and_recycled_connections() {
     if lacks(&["nginx", "haproxy"]) {
         return;
     }
-    let plan = r#"name: mixed
-upstream: { instances: 2 }
+    let plan = r#"upstream: { instances: 2 }
 gateways: [hop-h2, nginx, haproxy]
 target:
   - name: order
@@ -85,8 +84,7 @@ fn client_certificates_the_proxy_protocol_and_unix_sockets() {
     if lacks(&["nginx", "haproxy", "envoy"]) {
         return;
     }
-    let plan = "name: secured
-upstream: { listen: unix }
+    let plan = "upstream: { listen: unix }
 gateways:
   - hop-l4
   - hop-h2
@@ -116,8 +114,7 @@ warmup: 50ms
 #[test]
 fn events_under_load() {
     needs!("nginx");
-    let plan = "name: events
-upstream: { instances: 2 }
+    let plan = "upstream: { instances: 2 }
 gateways: [{ name: nginx, features: [{ routes: 3 }] }]
 load: [{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 1500ms }]
 trials: 1
@@ -149,8 +146,7 @@ fn a_gateway_is_profiled() {
         return;
     }
     let scratch = Scratch::new();
-    let plan = "name: profiled
-gateways: [nginx]
+    let plan = "gateways: [nginx]
 load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
 trials: 1
 warmup: 50ms

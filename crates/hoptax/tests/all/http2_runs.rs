@@ -31,8 +31,7 @@ fn is_clean(report: &Json, forwards_bytes: &[&str]) {
 #[test]
 fn gateways_are_measured_over_http2() {
     let report = measured(
-        "name: http2
-gateways:
+        "gateways:
   - hop-l4
   - hop-h2
   - { name: hop-h2, label: down, upstream_http: 1.1 }
@@ -54,8 +53,7 @@ fn known_delays_of_hop_h2_are_found() {
     for version in ["1.1", "2"] {
         let delay = "delay: { in: 4ms, out: 3ms }";
         let report = measured(&format!(
-            "name: delays
-gateways:
+            "gateways:
   - {{ name: hop-h2, upstream_http: {version} }}
   - {{ name: hop-h2, label: slow, upstream_http: {version}, {delay} }}
 load: [{{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 500ms }}]
@@ -75,8 +73,7 @@ warmup: 100ms
 #[test]
 fn gateways_are_measured_over_http2_with_tls() {
     let report = measured(
-        "name: http2-tls
-gateways:
+        "gateways:
   - { name: nginx, features: [tls, key-auth] }
   - { name: haproxy, features: [tls, key-auth] }
   - { name: envoy, features: [tls, key-auth] }
@@ -109,8 +106,7 @@ fn further_gateways_are_measured_over_http2() {
             .map(|pack| format!("  - {{ name: {pack}{with} }}\n"))
             .collect();
         let report = measured(&format!(
-            "name: further
-gateways:
+            "gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 150, duration: 300ms }}]
 trials: 1
@@ -125,8 +121,7 @@ warmup: 200ms
 #[test]
 fn both_versions_are_measured_in_one_run() {
     let report = measured(
-        "name: both
-gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
+        "gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
 load: [{ loop: closed, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 200ms }]
 trials: 1
 warmup: 100ms
@@ -261,8 +256,7 @@ trials: 4
 #[test]
 fn workers_without_a_connection_are_found() {
     let report = measured(
-        "name: starved
-gateways: [{ name: nginx, workers: 4 }, { name: nginx, label: single, workers: 1 }]
+        "gateways: [{ name: nginx, workers: 4 }, { name: nginx, label: single, workers: 1 }]
 load: [{ loop: closed, connections: 1, http: 2, streams: 32, duration: 500ms }]
 trials: 2
 warmup: 100ms
@@ -279,8 +273,7 @@ fn a_service_without_http2_is_named() {
     let upstream = StreamServer::start(Wrong::default());
     let http1 = crate::support::server::Server::start(|_| crate::support::server::Response::text("ok"));
     let plan = format!(
-        "name: none
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways: [{{ name: external, label: old, url: \"http://{}\" }}]
 load: [{{ loop: closed, connections: 1, http: 2, duration: 100ms }}]
 trials: 1

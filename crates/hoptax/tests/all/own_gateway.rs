@@ -74,8 +74,7 @@ fn usual_certificate(scratch: &Scratch) -> [String; 2] {
 /// A plan with a running upstream and one external gateway. `more` has further keys.
 fn plan(upstream: &str, gateway: &str, more: &str) -> String {
     format!(
-        "name: own
-upstream: {{ {upstream} }}
+        "upstream: {{ {upstream} }}
 gateways: [{{ name: external, label: mine, {gateway} }}]
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 20s }}]
 trials: 3
@@ -296,8 +295,7 @@ fn a_queue_of_the_gateway_is_recognised() {
     // The gateway forwards two requests at a time, and each takes 20 ms. This is 100/s with any number of
     // connections.
     let plan = format!(
-        "name: queue
-upstream: {{ port: {}, delay: 20ms }}
+        "upstream: {{ port: {}, delay: 20ms }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\", pid: {} }}]
 load: [{{ loop: closed, connections: [8, 32], duration: 1s }}]
 trials: 1

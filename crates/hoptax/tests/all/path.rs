@@ -40,8 +40,7 @@ fn a_delay_shows_on_its_own_side_over_http2() {
 fn delays_by_side(hop: &str, connections: &str) -> Result<(), String> {
     let scratch = Scratch::new();
     let plan = format!(
-        "name: path
-upstream: {{ delay: 50ms }}
+        "upstream: {{ delay: 50ms }}
 path_split: on
 gateways:
   - {{ name: {hop}, label: slow-there, delay: {{ in: 50ms }} }}

@@ -262,8 +262,7 @@ fn a_saturated_upstream_is_found() {
     let one_by_one = Misbehaviour { one_every: Some(10 * MS), ..Misbehaviour::default() };
     let upstream = Proxy::start(&[origin.address], one_by_one);
     let plan = format!(
-        "name: limit
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways: [hop-l4]
 load: [{{ loop: closed, connections: [16, 32], duration: 600ms }}]
 trials: 1
@@ -407,8 +406,7 @@ fn lines_below(directory: &Path) -> usize {
 #[test]
 fn careless_plans_raise_findings() {
     needs!("nginx", "haproxy");
-    let plan = "name: careless
-gateways: [{ name: nginx, workers: 1 }, { name: haproxy, workers: 2 }]
+    let plan = "gateways: [{ name: nginx, workers: 1 }, { name: haproxy, workers: 2 }]
 load: [{ loop: open, rate: 100/s, connections: 2, duration: 300ms }]
 trials: 1
 warmup: 0s

@@ -30,8 +30,7 @@ fn only_limits_that_gateways_reached_are_found() {
     );
     let connections = "{{ [[connections * (streams + 1) + 512, 1024] | max, descriptors] | min }}";
     altered(&packs, "nginx", "tight-nginx", &[("nginx.conf.j2", connections, "16")]);
-    let plan = "name: limits
-gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
+    let plan = "gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
 load: [{ loop: closed, connections: 24, duration: 600ms }]
 trials: 1
 warmup: 100ms

@@ -162,8 +162,7 @@ fn an_external_gateway_receives_the_header_from_the_first_request_on() {
         );
         let plan = |keys: &str| {
             format!(
-                "name: own
-upstream: {{ url: \"{}\" }}
+                "upstream: {{ url: \"{}\" }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\"{keys} }}]
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]
 sources: [127.0.0.9]
@@ -210,8 +209,7 @@ fn packs_with_the_feature_are_measured_and_direct_is_not_changed() {
         })
         .collect();
     let plan = format!(
-        "name: proxied
-gateways:
+        "gateways:
 {entries}load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s, keepalive: [on, off] }}]
 trials: 1
 warmup: 0s

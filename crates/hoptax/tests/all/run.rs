@@ -118,8 +118,7 @@ fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: ledger
-gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
+        "gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
 load:
   - { loop: closed, connections: 8, requests: 1000, duration: 60s }
   - { loop: open, rate: 300/s, connections: 4, requests: 150, duration: 60s }
@@ -171,8 +170,7 @@ fn nginx_logs_every_request() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: logged
-gateways: [nginx]
+        "gateways: [nginx]
 load: [{ loop: closed, connections: 4, duration: 500ms }]
 trials: 1
 warmup: 100ms
@@ -209,8 +207,7 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// A plan with a run that is longer than any test.
-const LONG: &str = "name: long
-gateways: [hop-l4, nginx]
+const LONG: &str = "gateways: [hop-l4, nginx]
 load: [{ loop: open, rate: 500/s, connections: 2, duration: 300ms }]
 trials: 800
 warmup: 50ms
@@ -368,8 +365,7 @@ fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
         let scratch = Scratch::new();
         let plan = format!(
-            "name: delay
-gateways: []
+            "gateways: []
 load: [{{ loop: closed, connections: 1, duration: 700ms }}]
 trials: 2
 warmup: 100ms
@@ -415,8 +411,7 @@ fn an_external_gateway_and_a_running_upstream_are_measured_and_not_stopped() {
         serde_json::from_str::<Json>(&line).expect("JSON")["listen"].as_str().expect("an address").to_owned();
 
     let plan = format!(
-        "name: external
-upstream: {{ url: \"http://{address}\" }}
+        "upstream: {{ url: \"http://{address}\" }}
 gateways:
   - {{ name: external, label: mine, url: \"http://{listen}\", pid: {} }}
 load: [{{ loop: closed, connections: 2, duration: 500ms }}]
@@ -452,8 +447,7 @@ fn an_exceeded_budget_exits_with_3() {
     // With one trial, the interval may be very wide, so the value itself is compared with the limit.
     let plan = |limit: &str| {
         format!(
-            "name: budget
-gateways: [hop-l7]
+            "gateways: [hop-l7]
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 50ms
@@ -510,8 +504,7 @@ fn a_run_without_a_measured_gateway_fails() {
     // No process listens on port 1.
     let free = "127.0.0.1:1";
     let plan = format!(
-        "name: alone
-gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
+        "gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
 load: [{{ loop: closed, connections: 1, duration: 1s }}]
 trials: 1
 warmup: 0s
@@ -540,8 +533,7 @@ install: { debian: apt-get install absent }
 access_log: stdout
 ";
     std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
-    let plan = "name: x
-gateways: [absent, hop-l4]
+    let plan = "gateways: [absent, hop-l4]
 load: [{ loop: closed, connections: 1, duration: 300ms }]
 trials: 1
 warmup: 0ms
@@ -588,8 +580,7 @@ access_log: stdout
     }
     let plan = |replacement: &str| {
         format!(
-            "name: x
-gateways:
+            "gateways:
   - absent
   - {{ name: {replacement}, instead_of: absent, not_comparable: its plugins }}
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
@@ -627,8 +618,7 @@ fn a_gateway_with_different_answers_is_reported_with_both() {
     let address = nobody.address;
     let scratch = Scratch::new();
     let plan = format!(
-        "name: wrong
-gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
+        "gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 0ms
@@ -658,8 +648,7 @@ ready: { path: /, timeout: 1h }
 access_log: stdout
 ";
     std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
-    let plan = "name: mute
-gateways: [mute]
+    let plan = "gateways: [mute]
 load: [{ loop: closed, connections: 1, duration: 200ms }]
 ";
     let path = scratch.file("plan.yaml", plan);

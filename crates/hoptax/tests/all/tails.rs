@@ -70,8 +70,7 @@ fn a_gateway_that_sleeps_and_one_that_blocks_are_told_apart() {
     }
     // Of the requests beyond p99 through `blocks`, few keep the CPU. The others wait behind them. Passes are
     // longer here, so that each has about three requests that keep it.
-    let plan = "name: gateways
-gateways:
+    let plan = "gateways:
   - { name: hop-l7, label: sleeps, delay: { in: 30ms, share: 2% } }
   - { name: hop-l7, label: blocks, delay: { in: 60ms, share: 0.2%, how: spin } }
 ";
@@ -94,8 +93,7 @@ fn a_slow_upstream_is_the_cause_with_and_without_a_gateway() {
     if cannot_record() {
         return;
     }
-    let plan = "name: upstream
-upstream: { delay: \"choice(98% 0ms, 2% 30ms)\" }
+    let plan = "upstream: { delay: \"choice(98% 0ms, 2% 30ms)\" }
 gateways: [hop-l7]
 ";
     retry_if_disturbed(|| {
@@ -111,8 +109,7 @@ fn a_gateway_that_sleeps_is_the_cause_over_http2_too() {
     if cannot_record() {
         return;
     }
-    let plan = "name: http2
-gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
+    let plan = "gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
 ";
     let load = REST.replace("connections: 64", "connections: 4, http: 2, streams: 16");
     retry_if_disturbed(|| {
@@ -150,8 +147,7 @@ fn a_program_that_takes_the_gateways_cpu_is_named() {
     {
         return skip("the disturber needs a second CPU and Python");
     }
-    let plan = "name: disturber
-gateways: [hop-l7]
+    let plan = "gateways: [hop-l7]
 cpus: { generator: \"0\", upstream: \"0\", gateway: \"1\" }
 ";
     retry_if_disturbed(|| {

@@ -47,8 +47,7 @@ fn gateways_speak_http2_to_the_upstream_if_the_plan_asks_for_it() {
         let gateways: String = installed.iter().map(|(pack, _)| entry(pack)).collect();
         let report = measured_with(
             &format!(
-                "name: upstream-leg
-gateways:
+                "gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
 load:
   - {{ loop: closed, connections: 8, duration: 300ms }}
@@ -87,8 +86,7 @@ fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() 
     altered(&packs, "haproxy", "downgraded", &[(template, r#"else "proto h2""#, r#"else "weight 1""#)]);
     altered(&packs, "haproxy", "lonely", &[(template, "http-reuse always", "http-reuse never")]);
     let report = measured_with(
-        "name: planted
-gateways:
+        "gateways:
   - { name: haproxy, upstream_http: 2 }
   - { name: downgraded, upstream_http: 2 }
   - { name: lonely, upstream_http: 2 }
