@@ -171,52 +171,23 @@ impl Traffic for FakeTraffic {
     }
 }
 
+/// A load of one second, without windows and response times.
 fn record(completed: u64) -> LoadRecord {
-    let empty = Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
+    let made = hoptax_analysis::fixture::via(DIRECT, 0).0.load_record.expect("measured");
+    let empty = || Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
+    let timeouts = 100 - completed;
     LoadRecord {
-        schema: load::RECORD_SCHEMA,
-        event_loop: "none".into(),
-        workers: 1,
         started_unix_ns: 0,
         started_ns: 0,
-        measured_ns: clock::SECOND,
-        interrupted: false,
-        gave_up: false,
-        occupancy: None,
-        redirected_to: None,
-        counts: load::Counts {
-            scheduled: 100,
-            completed,
-            ok: completed,
-            timeouts: 100 - completed,
-            ..Default::default()
-        },
+        counts: load::Counts { scheduled: 100, completed, ok: completed, timeouts, ..Default::default() },
         completed_in_time: completed,
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
         connections: load::Connections::default(),
         bytes: load::Bytes::default(),
-        targets: Vec::new(),
-        tls: None,
-        stamps: None,
-        moments: None,
-        http2: None,
-        messages: None,
-        histograms: load::Histograms {
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
-            response_time: empty.clone(),
-            service_time: empty.clone(),
-            send_lag: empty.clone(),
-            first_byte: empty.clone(),
-            connect: empty,
-            tls_handshake: None,
-            request_path: None,
-            response_path: None,
-        },
+        histograms: load::Histograms { response_time: empty(), service_time: empty(), ..made.histograms },
         cpu: load::GeneratorCpu::default(),
-        rss_bytes_max: 0,
         windows: Vec::new(),
+        ..made
     }
 }
 
@@ -554,6 +525,17 @@ fn a_trial_without_a_single_answer_has_failed() {
     assert!(run.trials[0].load_record.is_some(), "its counts are kept");
 }
 
+fn parsed(directory: &std::path::Path, text: &str) -> Plan {
+    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.to_owned() };
+    hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn spec_of(plan: &Plan, slot: &Slot) -> LoadSpec {
+    let interrupted = AtomicBool::new(false);
+    let run = Run { contents: Contents::read(plan).expect("readable"), ..Scene::run(plan, &interrupted) };
+    load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))])
+}
+
 #[test]
 fn the_generators_spec_has_every_key_of_the_plan() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -572,12 +554,8 @@ timeout: { connect: 1s, first_byte: 2s, total: 3s }
 sources: [127.0.0.2]
 path_split: on
 "#;
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
-    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
-    let interrupted = AtomicBool::new(false);
-    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
-    let slot = schedule::schedule(0, 1, 1, 7)[0];
-    let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+    let plan = parsed(directory.path(), text);
+    let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
     let names: Vec<(&str, u32)> = spec.targets.iter().map(|it| (it.name.as_str(), it.weight)).collect();
     assert_eq!(names, [("read", 3), ("write", 1), ("raw", 1)]);
     let host = |index: usize| spec.targets[index].headers[0].1.as_str();
@@ -606,18 +584,11 @@ path_split: on
 
 #[test]
 fn ages_of_messages_need_the_built_in_upstream() {
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: ".".into() };
     let same_clock = |upstream: &str| {
         let target = "target: { grpc: { service: a, method: B, kind: server-stream } }";
         let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
-        let text = format!("gateways: []\n{target}\n{load}\n{upstream}");
-        let plan = hoptax_plan::parse("x.yaml", &text, &[], &context);
-        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
-        let interrupted = AtomicBool::new(false);
-        let contents = Contents::read(&plan).expect("no files");
-        let run = Run { contents, ..Scene::run(&plan, &interrupted) };
-        let slot = schedule::schedule(0, 1, 1, 7)[0];
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let plan = parsed(".".as_ref(), &format!("gateways: []\n{target}\n{load}\n{upstream}"));
+        let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
         spec.targets[0].stream.expect("a stream").same_clock
     };
     assert!(same_clock(""));
@@ -628,15 +599,10 @@ fn ages_of_messages_need_the_built_in_upstream() {
 fn every_contender_of_a_round_gets_the_same_arrivals() {
     let scene = Scene::new();
     let slots = schedule::schedule(2, 1, 2, 7);
-    let interrupted = AtomicBool::new(false);
-    let run = Scene::run(&scene.plan, &interrupted);
-    let seed = |slot| load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 1))]).seed;
+    let seed = |slot| spec_of(&scene.plan, slot).seed;
     assert!(slots[..4].iter().all(|slot| seed(slot) == seed(&slots[0])));
     assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
-    assert!(
-        !load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps,
-        "path_split is off"
-    );
+    assert!(!spec_of(&scene.plan, &slots[0]).stamps, "path_split is off");
 }
 
 #[test]
@@ -645,21 +611,16 @@ fn a_step_of_a_search_has_its_own_rate_and_duration() {
     use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
         900/s } }]\n";
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
-    let interrupted = AtomicBool::new(false);
-    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
+    let plan = parsed("".as_ref(), text);
     for (purpose, seconds) in [(StepPurpose::Search, 3), (StepPurpose::Confirm, 6)] {
         let step = Some(SearchStep { number: 4, rate: 321.0, purpose });
         let slot = Slot { step, ..schedule::schedule(0, 1, 1, 7)[0] };
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let spec = spec_of(&plan, &slot);
         let Shape::Open { rate: Rate::Fixed(rate), .. } = spec.shape else { panic!("{:?}", spec.shape) };
         assert_eq!((rate, spec.duration_ns), (321.0, seconds * clock::SECOND));
         let mut closed = plan.clone();
         closed.load[0].shape = Shape::Closed;
-        let contents = Contents::read(&closed).expect("readable");
-        let run = Run { contents, ..Scene::run(&closed, &interrupted) };
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let spec = spec_of(&closed, &slot);
         assert_eq!((spec.connections, spec.duration_ns), (321, seconds * clock::SECOND));
     }
 }
