@@ -8,6 +8,7 @@ use crate::support::{Json, PATIENCE, json, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
 use hoptax_plan::HostKind;
 use machines::{Network, PROGRAM, kill, run_directories};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,14 @@ fn is_installed(program: &str) -> bool {
 fn failures(trials: &[Json]) -> Vec<String> {
     let failed = trials.iter().filter_map(|trial| trial["failed"]["message"].as_str());
     failed.map(str::to_owned).collect()
+}
+
+/// Runs a plan, which must succeed. Returns the run's directory, its standard error and its standard output.
+fn measured(network: &Network, plan: &str) -> (PathBuf, String, String) {
+    let output = network.run(plan, &["--accept-void"]);
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}\n{printed}");
+    (run_directories(network.scratch.path()).remove(0), said, printed)
 }
 
 /// `ssh` must accept the options that hoptax passes, and must not take a word of the command for an option.
@@ -90,9 +99,7 @@ fn three_machines_are_measured_over_ssh() {
     // This machine has no hoptax, so hoptax copies itself.
     let edge = format!("ssh: edge, address: {}", network.address("edge"));
     let plan = plan.replace(&format!("{edge}, hoptax: {PROGRAM}"), &edge);
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
+    let (directory, said, _) = measured(&network, &plan);
     for name in MACHINES {
         assert_eq!(network.processes(name), [], "on {name}");
         assert!(network.agent_directories(name).is_empty(), "on {name}");
@@ -101,7 +108,6 @@ fn three_machines_are_measured_over_ssh() {
     }
     assert_eq!(said.matches("copying hoptax (").count(), 1, "{said}");
     assert!(said.contains("to host edge"), "{said}");
-    let directory = run_directories(network.scratch.path()).remove(0);
     assert_eq!(failures(&trials(&directory)), [""; 0]);
     let record = json(Command::new("cat").arg(directory.join("run.json")));
     for (name, role) in [("client", "generator"), ("edge", "gateway"), ("app", "upstream")] {
@@ -155,10 +161,7 @@ fn several_clients_send_one_load() {
          ssh: app, address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, \
          upstream: app }}\n"
     );
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, _, printed) = measured(&network, &plan);
     let trials = trials(&directory);
     assert_eq!(failures(&trials), [""; 0]);
     let (of_clients, of_edge): (Vec<&Json>, Vec<&Json>) = trials.iter().partition(|trial| trial["load"] == 0);
@@ -210,10 +213,7 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let load =
         "load: [{ loop: open, rate: 200/s, connections: 4, duration: 300ms, from: [client, edge, local] }]\n";
     let plan = plan(&network, "hop-l7", &format!("{load}trials: 4\nwarmup: 50ms\n"));
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, _, printed) = measured(&network, &plan);
     let all = trials(&directory);
     assert_eq!((failures(&all), all.len()), (vec![], 4 * 3 * 3));
     let record = json(Command::new("cat").arg(directory.join("run.json")));
@@ -413,8 +413,6 @@ fn a_slow_link_to_a_host_is_no_fault() {
     network.shape("edge", "root tbf rate 2mbit burst 16kb latency 400ms");
     let slow = LOAD.replace("300/s", "50/s").replace("300ms", "1s");
     let plan = plan(&network, "hop-l7", &format!("{slow}trials: 1\nwarmup: 100ms\n"));
-    let output = network.run(&plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&output.stdout));
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, ..) = measured(&network, &plan);
     assert_eq!(failures(&trials(&directory)), [""; 0]);
 }
