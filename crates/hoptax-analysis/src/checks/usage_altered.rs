@@ -1,6 +1,8 @@
 //! `usage-altered`: streams via a gateway say another number of tokens than direct's, or none.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, percent, tokens};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_chance, percent, tokens,
+};
 use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
@@ -12,8 +14,11 @@ const DIFFERENT: f64 = 0.01;
 /// Smallest relative difference to report between the mean numbers. With the built-in upstream and a single
 /// target, each stream says the same number, unless a gateway changes it.
 const EXACT: f64 = 0.001;
-/// The same, if numbers vary.
+/// The same, if numbers vary. [`ERRORS`] standard errors are added.
 const LOOSE: f64 = 0.1;
+/// A difference of the means by this many standard errors is not due to chance. Numbers are taken to scatter
+/// by as much as their mean.
+const ERRORS: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -22,7 +27,7 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "clients asked for the number of tokens, and the share of streams that say it differs from \
              direct's by more than {}, or the mean number by more than {} ({} if there are several targets \
-             or the upstream already runs)",
+             or the upstream already runs; then both also by more than chance explains)",
             percent(DIFFERENT),
             percent(EXACT),
             percent(LOOSE)
@@ -40,21 +45,23 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let is_exact = plan.targets.len() == 1 && matches!(plan.upstream, Upstream::BuiltIn(_));
-    let limit = if is_exact { EXACT } else { LOOSE };
     // A stream with a false end has no number.
     let pairs = subject.pairs().filter(|(via, direct)| !false_end::is_raised(*via, *direct));
-    pairs.filter_map(|(via, direct)| of_pair(via, direct, limit)).collect()
+    pairs.filter_map(|(via, direct)| of_pair(via, direct, is_exact)).collect()
 }
 
-fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, limit: f64) -> Option<Finding> {
+fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, is_exact: bool) -> Option<Finding> {
     let (counts, of_direct) = (tokens::counts(case)?, tokens::counts(direct)?);
     let said = share(counts.usage as f64, counts.ended as f64)?;
     let said_directly = share(of_direct.usage as f64, of_direct.ended as f64)?;
+    let is_random = !is_exact && is_chance([(counts.usage, counts.ended), (of_direct.usage, of_direct.ended)]);
+    let scatter = (1.0 / counts.usage as f64 + 1.0 / of_direct.usage as f64).sqrt();
+    let limit = if is_exact { EXACT } else { LOOSE + ERRORS * scatter };
     let mean = share(counts.usage_tokens as f64, counts.usage as f64);
     let mean_directly = share(of_direct.usage_tokens as f64, of_direct.usage as f64);
     let numbers = mean.zip(mean_directly).filter(|(via, direct)| (via - direct).abs() > limit * direct);
     let message = match numbers {
-        _ if (said - said_directly).abs() > DIFFERENT => format!(
+        _ if (said - said_directly).abs() > DIFFERENT && !is_random => format!(
             "{} of the streams via the gateway say how many tokens they have, and {} directly, although \
              clients asked for it.",
             percent(said),
@@ -108,9 +115,13 @@ mod tests {
     #[test]
     fn not_raised_by_the_same_numbers_by_chance_or_if_nobody_asked() {
         assert_eq!(raised(&run(trial("nginx", 995, 10)), CODE), []);
-        let mut varied = run(trial("nginx", 1000, 11));
-        varied.record.plan.targets.push(varied.record.plan.targets[0].clone());
-        assert_eq!(raised(&varied, CODE), [], "10 % of numbers that vary");
+        let varied = |usage, tokens| {
+            let mut run = run(trial("nginx", usage, tokens));
+            run.record.plan.targets.push(run.record.plan.targets[0].clone());
+            raised(&run, CODE).len()
+        };
+        assert_eq!((varied(1000, 11), varied(1000, 13)), (0, 0), "numbers vary");
+        assert_eq!((varied(985, 10), varied(500, 10), varied(1000, 20)), (0, 1, 1));
         let mut unasked = run(trial("nginx", 0, 0));
         let stream = unasked.record.plan.targets[0].stream.as_mut().expect("tokens");
         stream.tokens.as_mut().expect("tokens").usage = false;
