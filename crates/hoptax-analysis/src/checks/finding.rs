@@ -71,8 +71,8 @@ pub(super) fn is_more(count: u64, of_direct: u64, scale: f64) -> bool {
     count as f64 > MORE * expected + SCATTER * expected.sqrt()
 }
 
-/// True if chance explains the difference between two shares: it is at most [`SCATTER`] standard errors of the
-/// pooled share. Each share is a count and the number that it is a part of, which is not zero.
+/// True if chance explains the difference between two shares: it is at most [`SCATTER`] standard errors of
+/// the pooled share. Each share is a count and the number that it is a part of, which is not zero.
 pub(super) fn is_chance([(a, n), (b, m)]: [(u64, u64); 2]) -> bool {
     let [a, n, b, m] = [a, n, b, m].map(|count| count as f64);
     let pooled = (a + b) / (n + m);

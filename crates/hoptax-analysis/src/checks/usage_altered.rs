@@ -54,7 +54,8 @@ fn of_pair((case, _): Measured<'_>, (direct, _): Measured<'_>, is_exact: bool) -
     let (counts, of_direct) = (tokens::counts(case)?, tokens::counts(direct)?);
     let said = share(counts.usage as f64, counts.ended as f64)?;
     let said_directly = share(of_direct.usage as f64, of_direct.ended as f64)?;
-    let is_random = !is_exact && is_chance([(counts.usage, counts.ended), (of_direct.usage, of_direct.ended)]);
+    let sayings = [(counts.usage, counts.ended), (of_direct.usage, of_direct.ended)];
+    let is_random = !is_exact && is_chance(sayings);
     let scatter = (1.0 / counts.usage as f64 + 1.0 / of_direct.usage as f64).sqrt();
     let limit = if is_exact { EXACT } else { LOOSE + ERRORS * scatter };
     let mean = share(counts.usage_tokens as f64, counts.usage as f64);
