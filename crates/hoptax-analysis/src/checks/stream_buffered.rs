@@ -33,9 +33,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; void if the first token arrives when the last one was due".into(),
         when: format!(
-            "`first-event-held` is not raised, and in most trials via a gateway, more than {} of the \
-             messages of streams, and more than twice \
-             direct's share, arrived together with the message before them, although they were due at \
+            "`first-event-held` of a token is not raised, and in most trials via a gateway, more than {} of \
+             the messages of streams, and more than twice direct's share, arrived together with the message before them, although they were due at \
              different times. Of event streams and WebSockets, the first message must also arrive later than \
              directly, by at least {} of the time between messages. Or none arrives before the stream ends, \
              and direct's do",
@@ -163,7 +162,7 @@ pub(super) fn is_raised(carrier: Carrier, via: Measured<'_>, direct: Measured<'_
 
 fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let is_silent = !carrier.is_grpc() && is_silent(via.0, direct.0);
-    if first_event_held::is_raised(via, direct) {
+    if first_event_held::holds_token(via, direct) {
         return None;
     }
     let together = Together::of(via, direct);
