@@ -66,19 +66,9 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     needs!("nginx", "haproxy", "envoy");
     let (service, scratch) = (Service::start(), Scratch::new());
     let mix = scratch.file("mix.yaml", MIX).display().to_string();
-    let count = REQUESTS.to_string();
-    let sent = load(&[
-        "http://shop.test",
-        "--targets",
-        &mix,
-        "--unix",
-        &service.file("socket"),
-        "-n",
-        &count,
-        "-c",
-        "4",
-        "--json",
-    ]);
+    let (socket, count) = (service.file("socket"), REQUESTS.to_string());
+    let few = ["-n", &count, "-c", "4", "--json"];
+    let sent = load(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let sent = by_target(&serde_json::from_slice(&sent.stdout).expect("JSON"));
     wait_until("every request is logged", PATIENCE, || {

@@ -221,15 +221,8 @@ impl Profiled {
         let scratch = Scratch::new();
         let plan = scratch.file("plan.yaml", &plan_of(pack, feature));
         let mut hoptax = hoptax();
-        hoptax.arg("profile").arg(plan).args([
-            "--gateway",
-            "with",
-            "--passes",
-            "1",
-            "--for",
-            length,
-            "--out",
-        ]);
+        hoptax.arg("profile").arg(plan).args(["--gateway", "with", "--passes", "1"]);
+        hoptax.args(["--for", length, "--out"]);
         let output = hoptax.arg(scratch.path()).output().expect("hoptax runs");
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
         let directory = run_directory(&scratch);

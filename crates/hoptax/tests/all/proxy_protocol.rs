@@ -278,17 +278,8 @@ fn haproxy_logs_the_source_of_the_header() {
     wait_until("HAProxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
     let url = format!("http://{address}/");
     for version in ["v1", "v2"] {
-        let case = case(&[
-            url.as_str(),
-            "-n",
-            "20",
-            "-c",
-            "2",
-            "--source",
-            "127.0.0.7",
-            "--proxy-protocol",
-            version,
-        ]);
+        let from = ["--source", "127.0.0.7", "--proxy-protocol", version];
+        let case = case(&[&[url.as_str(), "-n", "20", "-c", "2"][..], &from].concat());
         assert_eq!(case["counts"]["ok"], 20);
     }
     wait_until("HAProxy has logged all requests", PATIENCE, || {

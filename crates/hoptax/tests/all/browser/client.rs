@@ -13,17 +13,8 @@ use tempfile::TempDir;
 /// Possible names of the Chromium program. Distributions use different names.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-const FLAGS: [&str; 9] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-pipe",
-];
+const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    --disable-background-networking --disable-component-update --disable-sync --remote-debugging-pipe";
 
 /// A browser with one page. It is closed when dropped.
 pub(crate) struct Browser {
@@ -51,7 +42,7 @@ impl Browser {
             .args(["-c", r#"in=$1 out=$2; shift 2; exec "$@" 3<"$in" 4>"$out""#, "sh"])
             .args(&pipes)
             .arg(program)
-            .args(FLAGS)
+            .args(FLAGS.split(' '))
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
             // The browser's temporary files are in its home directory, so that both are deleted together.
             .env("HOME", home.path())
