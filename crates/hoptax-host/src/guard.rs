@@ -115,6 +115,12 @@ impl StopSignal {
     }
 }
 
+impl Default for StopSignal {
+    fn default() -> Self {
+        Self::TERM
+    }
+}
+
 impl std::str::FromStr for StopSignal {
     type Err = String;
 

@@ -186,17 +186,13 @@ impl Profiler {
             program: self.program.clone().into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: BTreeMap::from([("DEBUGINFOD_URLS".to_owned(), String::new())]),
-            directory: None,
-            cpus: Vec::new(),
             stop_signal: "INT".parse().expect("a signal"),
             grace: PATIENCE,
             // However hoptax and perf end, the guard removes what was recorded.
             remove: Some(directory.inner()),
-            scrub: None,
-            finally: Vec::new(),
-            started: None,
             stdout: Some("/dev/null".into()),
             stderr: directory.messages_path(),
+            ..Launch::default()
         };
         let guarded = Guarded::start(exe, &launch)?;
         let mut perf = Perf { program: self.program.clone(), guarded, data: None, messages, directory };

@@ -4,6 +4,7 @@
 //! Therefore neither the generator nor the sampler has to wait for a gateway that reloads slowly.
 
 use super::traffic::RouteAsker;
+use super::trial::nanoseconds;
 use hoptax_format::clock;
 use hoptax_format::record::LoadRecord;
 use hoptax_lab::features::Change;
@@ -140,10 +141,6 @@ pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> V
         new_route: one.outcome.ok().flatten(),
     };
     results.into_iter().map(record).collect()
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

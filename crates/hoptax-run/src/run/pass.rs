@@ -1,6 +1,7 @@
 //! Order, load and record of profiling passes. All functions are pure.
 
 use super::traffic::{Recorded, Usage};
+use super::trial::nanoseconds;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::random::Random;
 use hoptax_format::record::{LoadRecord, WINDOW_NS};
@@ -64,7 +65,7 @@ pub(super) fn fit(spec: &mut LoadSpec, duration: Duration) {
     spec.requests = None;
     spec.warmup_ns = spec.warmup_ns.max(WARMUP_NS);
     if !matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. }) {
-        spec.duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        spec.duration_ns = nanoseconds(duration);
     }
 }
 

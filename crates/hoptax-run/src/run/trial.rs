@@ -257,6 +257,6 @@ pub(super) fn ledger_delta(
     Ok(Some(after.map_err(unreadable)?.since(&before)))
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

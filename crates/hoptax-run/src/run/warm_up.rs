@@ -438,10 +438,7 @@ mod tests {
     #[test]
     fn the_highest_load_has_the_most_requests_in_flight() {
         let chosen = |load: &str| {
-            let text = format!("gateways: []\nload: [{load}]\n");
-            let context =
-                hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context).expect("a plan");
+            let plan = hoptax_lab::fake::parsed(&format!("gateways: []\nload: [{load}]\n"));
             let limits = UntilSettled { at_most: Duration::from_secs(1), overload_external: false };
             let warming = WarmingUp::new(&plan, limits, None, 0, &[]).expect("a load point");
             (warming.load, warming.connections, warming.streams)

@@ -332,12 +332,7 @@ fn result(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Context, parse};
-
-    fn plan(text: &str) -> Plan {
-        let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
-        parse("plan.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
-    }
+    use hoptax_lab::fake::parsed as plan;
 
     #[test]
     fn runs_share_the_time_that_is_left() {

@@ -223,7 +223,7 @@ pub(super) fn short(commit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Context, parse};
+    use hoptax_lab::fake::parsed;
 
     #[test]
     fn the_smallest_change_is_a_share_or_a_time() {
@@ -247,10 +247,7 @@ mod tests {
         let of = |call: &str, more: &str| {
             let target = format!("target: {{ grpc: {{ service: a, method: B, {call} }} }}\n");
             let load = "load: [{ loop: closed, connections: 1, http: 2 }]\n";
-            let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
-            let text = format!("gateways: []\n{target}{load}{more}");
-            let plan = parse("plan.yaml", &text, &[], &context);
-            usual_metric(&plan.unwrap_or_else(|errors| panic!("{errors}")))
+            usual_metric(&parsed(&format!("gateways: []\n{target}{load}{more}")))
         };
         let elsewhere = "upstream: { url: \"http://127.0.0.1:9\" }\n";
         assert_eq!(of("kind: unary", ""), Metric::AddedP50);

@@ -525,11 +525,6 @@ fn a_trial_without_a_single_answer_has_failed() {
     assert!(run.trials[0].load_record.is_some(), "its counts are kept");
 }
 
-fn parsed(directory: &std::path::Path, text: &str) -> Plan {
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.to_owned() };
-    hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
-}
-
 fn spec_of(plan: &Plan, slot: &Slot) -> LoadSpec {
     let interrupted = AtomicBool::new(false);
     let run = Run { contents: Contents::read(plan).expect("readable"), ..Scene::run(plan, &interrupted) };
@@ -554,7 +549,8 @@ timeout: { connect: 1s, first_byte: 2s, total: 3s }
 sources: [127.0.0.2]
 path_split: on
 "#;
-    let plan = parsed(directory.path(), text);
+    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
+    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
     let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
     let names: Vec<(&str, u32)> = spec.targets.iter().map(|it| (it.name.as_str(), it.weight)).collect();
     assert_eq!(names, [("read", 3), ("write", 1), ("raw", 1)]);
@@ -587,7 +583,7 @@ fn ages_of_messages_need_the_built_in_upstream() {
     let same_clock = |upstream: &str| {
         let target = "target: { grpc: { service: a, method: B, kind: server-stream } }";
         let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
-        let plan = parsed(".".as_ref(), &format!("gateways: []\n{target}\n{load}\n{upstream}"));
+        let plan = fake::parsed(&format!("gateways: []\n{target}\n{load}\n{upstream}"));
         let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
         spec.targets[0].stream.expect("a stream").same_clock
     };
@@ -611,7 +607,7 @@ fn a_step_of_a_search_has_its_own_rate_and_duration() {
     use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
         900/s } }]\n";
-    let plan = parsed("".as_ref(), text);
+    let plan = fake::parsed(text);
     for (purpose, seconds) in [(StepPurpose::Search, 3), (StepPurpose::Confirm, 6)] {
         let step = Some(SearchStep { number: 4, rate: 321.0, purpose });
         let slot = Slot { step, ..schedule::schedule(0, 1, 1, 7)[0] };
