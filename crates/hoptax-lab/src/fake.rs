@@ -1,6 +1,6 @@
 //! Scripted services for tests of a run's flow. All calls are logged.
 
-use super::{Controller, Driver, Effect, Facts, Observed, Service};
+use super::{Controller, Driver, Effect, Facts, Launched, Observed, Service};
 use hoptax_format::Address;
 use hoptax_host::Watched;
 use hoptax_plan::{

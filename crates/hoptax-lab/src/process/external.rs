@@ -275,15 +275,12 @@ mod tests {
     fn attaches_with_any_status_and_watches_the_named_process() {
         let address = answering();
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
-        let mut service = attach(
-            &format!("http://{address}"),
-            Resolve::All,
-            Watch { pid: Some(watched.id()), ..Watch::default() },
-            &probe(),
-            Change::default(),
-            None,
-        )
-        .expect("it answers");
+        let (url, pid) = (format!("http://{address}"), Some(watched.id()));
+        let attached = || {
+            let watch = Watch { pid, ..Watch::default() };
+            attach(&url, Resolve::All, watch, &probe(), Change::default(), None)
+        };
+        let mut service = attached().expect("it answers");
         assert_eq!(service.addresses(), [address]);
         assert_eq!(service.process(), Some(Watched { pid: watched.id(), include_root: true }));
         assert_eq!(service.check(), Ok(()));
@@ -293,16 +290,7 @@ mod tests {
         watched.wait().expect("ours");
         let failure = service.check().expect_err("it is gone");
         assert_eq!(failure.stage, Stage::Trial);
-        let gone = attach(
-            &format!("http://{address}"),
-            Resolve::All,
-            Watch { pid: Some(watched.id()), ..Watch::default() },
-            &probe(),
-            Change::default(),
-            None,
-        )
-        .err()
-        .expect("no process");
+        let gone = attached().err().expect("no process");
         assert!(gone.message.contains("there is no process"), "{}", gone.message);
     }
 

@@ -12,7 +12,7 @@ use crate::login::Login;
 use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::{Facts, Profiling, Service, cpus};
+use crate::{Facts, Launched, Profiling, Service, cpus};
 use hoptax_format::Address;
 use hoptax_format::messages::Carrier;
 use hoptax_host::guard::{SECRETS, StopSignal};
@@ -101,12 +101,7 @@ impl ProcessDriver {
     ///
     /// # Panics
     /// If `gateway` is not started from a pack.
-    pub(super) fn start_pack(
-        &self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-        wait: Wait,
-    ) -> Result<Box<dyn Service>, Failure> {
+    pub(super) fn start_pack(&self, gateway: &Gateway, upstreams: &[Address], wait: Wait) -> Launched {
         let GatewayKind::Pack { pack, workers, features, driver: within, upstream_http2, .. } = &gateway.kind
         else {
             panic!("`{}` is not started from a pack", gateway.label)

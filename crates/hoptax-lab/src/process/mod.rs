@@ -1,10 +1,9 @@
 //! Driver `process`: services run on this machine, each under its own guard.
 
 use super::features::Change;
-use super::{Driver, Service};
+use super::{Driver, Launched};
 use hoptax_format::Address;
 use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream, units};
-use hoptax_record::Failure;
 
 mod built_in;
 mod controller;
@@ -28,7 +27,7 @@ pub use driver::ProcessDriver;
 pub use secrets::Secrets;
 
 impl Driver for ProcessDriver {
-    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
+    fn start_upstream(&mut self) -> Launched {
         match &self.upstream {
             Upstream::BuiltIn(upstream) => {
                 let upstream = upstream.clone();
@@ -47,19 +46,11 @@ impl Driver for ProcessDriver {
         }
     }
 
-    fn start_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn start_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched {
         self.start(gateway, upstreams, Wait::UntilReady)
     }
 
-    fn launch_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn launch_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched {
         self.start(gateway, upstreams, Wait::Caller)
     }
 
@@ -81,12 +72,7 @@ impl ProcessDriver {
         Some((address.ip().to_string(), address.port()))
     }
 
-    fn start(
-        &self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-        wait: Wait,
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn start(&self, gateway: &Gateway, upstreams: &[Address], wait: Wait) -> Launched {
         match &gateway.kind {
             GatewayKind::Pack { features, instances, .. } => {
                 let ours = matches!(self.upstream, Upstream::BuiltIn(_));

@@ -8,14 +8,7 @@ fn get() -> TargetSpec {
 }
 
 fn requests(targets: Vec<TargetSpec>) -> Requests {
-    Requests {
-        targets,
-        files: BTreeMap::new(),
-        versions: vec![HttpVersion::Http11],
-        varies: Vec::new(),
-        ignored_headers: Vec::new(),
-        direct: Change::default(),
-    }
+    Requests { targets, ..Requests::from(get()) }
 }
 
 /// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the

@@ -12,12 +12,13 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
-    let shown = |error: &PlanError| {
-        let PlanError { line, column, message, help, .. } = error;
-        format!("{line}:{column} {message}; {help}")
-    };
-    errors.iter().map(shown).collect()
+    grpc::shown(parsed(text, &[]))
+}
+
+/// The only error, with its place.
+fn only(PlanErrors(errors): PlanErrors) -> String {
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
 }
 
 #[test]
@@ -154,10 +155,7 @@ fn on(gateways: &str, http: &str) -> Result<Plan, String> {
     ];
     let context = Context { known, ..context() };
     let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1, http: {http} }}]\n");
-    parse("plans/x.yaml", &text, &[], &context).map_err(|PlanErrors(errors)| {
-        assert_eq!(errors.len(), 1);
-        format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
-    })
+    parse("plans/x.yaml", &text, &[], &context).map_err(only)
 }
 
 #[test]
@@ -328,10 +326,7 @@ fn packs_that_can_have_an_http2_upstream() {
         let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1 }}]\n");
         parse("plans/x.yaml", &text, &[], &context)
             .map(|plan| plan.gateways.iter().map(Gateway::has_http2_upstream).collect::<Vec<_>>())
-            .map_err(|PlanErrors(errors)| {
-                assert_eq!(errors.len(), 1, "{errors:?}");
-                format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
-            })
+            .map_err(only)
     };
     let all = "new, old, { name: new, label: new-h2, upstream_http: 2 }, { name: new, label: new-h1, \
                variant: plain, upstream_http: 1.1 }";

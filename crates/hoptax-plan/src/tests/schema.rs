@@ -230,15 +230,13 @@ fn described(folder: &std::path::Path) -> PackInfo {
         upstream_http2: member("upstream_http2").is_some(),
         always_tls: member("tls").is_some(),
         docker: member("docker").is_some(),
-        image: None,
         reloads: member("reload").is_some(),
         has_metrics: member("metrics").is_some(),
         intercepts: member("intercept").is_some(),
         unix_upstream: member("unix_upstream").is_some(),
-        proxy: std::collections::BTreeMap::new(),
         grpc: member("grpc").is_some(),
         websocket: member("websocket").is_some(),
-        llm: None,
+        ..PackInfo::default()
     }
 }
 
