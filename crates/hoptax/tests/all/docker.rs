@@ -124,17 +124,10 @@ fn a_killed_hoptax_leaves_no_container() {
         "name: killed\ngateways: [{ name: nginx, driver: docker }]\nwarmup: 0s\ntrials: 1\n\
          load: [{ loop: closed, connections: 2, duration: 10m }]\n",
     );
-    let mut run = hoptax()
-        .arg("run")
-        .arg(plan)
-        .arg("--packs")
-        .arg(world.path().join("packs"))
-        .arg("--out")
-        .arg(world.path().join("results"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
+    let mut command = hoptax();
+    command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out");
+    command.arg(world.path().join("results")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("it starts");
     let pid = run.id();
     wait_until("the gateway's container appears", PATIENCE * 3, || containers(pid).contains("hoptax-nginx-"));
     run.kill().expect("ours to kill");
@@ -152,16 +145,9 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
          load: [{ loop: closed, connections: 2, duration: 1s }]\n",
     );
     let out = world.path().join("results");
-    let reported = hoptax()
-        .arg("run")
-        .arg(plan)
-        .arg("--packs")
-        .arg(world.path().join("packs"))
-        .arg("--out")
-        .arg(&out)
-        .arg("--accept-void")
-        .output()
-        .expect("it runs");
+    let mut command = hoptax();
+    command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out").arg(&out);
+    let reported = command.arg("--accept-void").output().expect("it runs");
     assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
@@ -244,12 +230,9 @@ fn a_guard_runs_its_last_command_at_the_end() {
     let scratch = Scratch::new();
     for (name, command) in [("ended-by-itself", &["true"][..]), ("lost-its-lifeline", &["sleep", "600"])] {
         let file = scratch.path().join(name);
-        let mut guard = hoptax()
-            .args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"])
-            .args(command)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut guard = hoptax();
+        guard.args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"]);
+        let mut guard = guard.args(command).stdin(Stdio::piped()).spawn().expect("it starts");
         if name == "ended-by-itself" {
             let lifeline = guard.stdin.take();
             guard.wait().expect("ends");

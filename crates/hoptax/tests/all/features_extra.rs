@@ -267,12 +267,9 @@ fn the_script_rebuilds_changes_and_continues_after_failures() {
     pack("missing", "no-such-program", "exit 1\n");
     let run = |names: &[&str]| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
-        let output = Command::new(script)
-            .args(names)
-            .env("HOPTAX_PACKS", &packs)
-            .env("HOPTAX_HOME", &home)
-            .output()
-            .expect("it runs");
+        let mut command = Command::new(script);
+        command.args(names).env("HOPTAX_PACKS", &packs).env("HOPTAX_HOME", &home);
+        let output = command.output().expect("it runs");
         let reported = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         (output.status.code(), reported.into_owned())
     };

@@ -47,8 +47,8 @@ impl Proxy {
         let address = unused_address();
         // The SHA-1 of `secret`.
         scratch.file("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
-        let modules = "unixd log_config mpm_event authz_core authz_user auth_basic authn_core authn_file proxy \
-             proxy_http proxy_connect";
+        let modules = "unixd log_config mpm_event authz_core authz_user auth_basic authn_core authn_file \
+            proxy proxy_http proxy_connect";
         let modules: String = modules
             .split(' ')
             .map(|name| {
@@ -76,13 +76,9 @@ impl Proxy {
                  Require valid-user\n</Proxy>\n"
             ),
         );
-        let process = Command::new("apache2")
-            .arg("-f")
-            .arg(config)
-            .arg("-DFOREGROUND")
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new("apache2");
+        command.arg("-f").arg(config).arg("-DFOREGROUND").stderr(Stdio::null());
+        let process = command.spawn().expect("it starts");
         let proxy = Self { process, scratch, address, scheme };
         wait_until("httpd listens", PATIENCE, || TcpStream::connect(address).is_ok());
         proxy

@@ -288,13 +288,10 @@ fn nothing_outlives_a_killed_hoptax() {
         if is_missing(pack) {
             continue;
         }
-        let mut run = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "lab::helper_starts_a_gateway_until_killed", "--ignored", "--nocapture"])
-            .env(KILLED_PACK, pack)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command.args(["--exact", "lab::helper_starts_a_gateway_until_killed", "--ignored", "--nocapture"]);
+        command.env(KILLED_PACK, pack).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = command.spawn().expect("it starts");
         let output = BufReader::new(run.stdout.take().expect("piped"));
         let line = output.lines().map_while(Result::ok).find(|line| line.starts_with("pids "));
         let line = line.unwrap_or_else(|| panic!("{pack} did not start"));

@@ -151,15 +151,10 @@ fn a_hop_uses_the_first_address_that_accepts() {
     );
     let hosts = scratch.file("hosts", &hosts);
     let mount = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
-    let output = Command::new("unshare")
-        .args(["--mount", "--", "sh", "-c", mount])
-        .arg(&hosts)
-        .args([Path::new("sh"), &script])
-        .arg(hoptax().get_program())
-        .arg(&upstream)
-        .arg(scratch.path().join("ready"))
-        .output()
-        .expect("unshare runs");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--", "sh", "-c", mount]).arg(&hosts).args([Path::new("sh"), &script]);
+    command.arg(hoptax().get_program()).arg(&upstream).arg(scratch.path().join("ready"));
+    let output = command.output().expect("unshare runs");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("200: 5"), "{words}");

@@ -133,15 +133,10 @@ fn a_cpu_limit_that_throttles_is_found() {
     let plan = "name: limited\ngateways: [hop-l7]\nload: [{ loop: closed, connections: 8, duration: 1s }]\n\
                 trials: 1\nwarmup: 0s\ntimeout: 30s\n";
     let plan = scratch.file("plan.yaml", plan);
-    let output = Command::new("sh")
-        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
-        .arg(&cgroup.0)
-        .arg(exe())
-        .args(["run", "--accept-void", "--out"])
-        .arg(scratch.path())
-        .arg(plan)
-        .output()
-        .expect("sh runs");
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(&cgroup.0).arg(exe());
+    command.args(["run", "--accept-void", "--out"]).arg(scratch.path()).arg(plan);
+    let output = command.output().expect("sh runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = findings(&report(&run_directory(&scratch)), "throttled");
     let roles: Vec<&str> = found.iter().filter_map(|finding| finding["evidence"]["role"].as_str()).collect();

@@ -307,15 +307,9 @@ fn a_missing_profiler_is_an_error_before_the_run() {
     let scratch = Scratch::new();
     let path = scratch
         .file("plan.yaml", "gateways: [hop-l7]\nload: [{ loop: closed, connections: 1 }]\ntrials: 1\n");
-    let output = hoptax()
-        .arg("profile")
-        .arg(path)
-        .arg("--out")
-        .arg(scratch.path())
-        .env("PATH", "/nowhere")
-        .env("HOPTAX_HOME", "/nowhere")
-        .output()
-        .expect("hoptax runs");
+    let mut command = hoptax();
+    command.arg("profile").arg(path).arg("--out").arg(scratch.path()).env("PATH", "/nowhere");
+    let output = command.env("HOPTAX_HOME", "/nowhere").output().expect("hoptax runs");
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stderr);
     assert!(

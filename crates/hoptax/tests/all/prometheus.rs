@@ -104,15 +104,11 @@ scrape_configs:
 "
             ),
         );
-        let child = Command::new(program)
-            .arg(format!("--config.file={}", configuration.display()))
-            .arg(format!("--storage.tsdb.path={}", scratch.path().join("data").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
+        let mut command = Command::new(program);
+        command.arg(format!("--config.file={}", configuration.display()));
+        command.arg(format!("--storage.tsdb.path={}", scratch.path().join("data").display()));
+        command.arg(format!("--web.listen-address={address}")).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(Stdio::null()).spawn().expect("starts");
         let started = Self { _child: KilledOnDrop(child), address };
         wait_until("Prometheus listens", PATIENCE, || TcpStream::connect(address).is_ok());
         Some(started)

@@ -606,13 +606,9 @@ access_log: stdout
 load: [{ loop: closed, connections: 1, duration: 200ms }]
 ";
     let path = scratch.file("plan.yaml", plan);
-    let child = command(&scratch, &path)
-        .arg("--packs")
-        .arg(scratch.path().join("packs"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("hoptax runs");
+    let mut command = command(&scratch, &path);
+    command.arg("--packs").arg(scratch.path().join("packs")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("hoptax runs");
     wait_until("the gateway has started", PATIENCE, || {
         let log = find(scratch.path(), "stdout.log");
         log.is_some_and(|log| std::fs::read_to_string(log).is_ok_and(|text| text.contains("up")))

@@ -56,14 +56,9 @@ impl World {
             scratch.file(name, content);
         }
         let configuration = scratch.file("nginx.conf", &nginx(&scratch, &made, (address, tls), behind));
-        let nginx = Command::new("nginx")
-            .arg("-c")
-            .arg(configuration)
-            .arg("-p")
-            .arg(scratch.path())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(configuration).arg("-p").arg(scratch.path()).stderr(Stdio::null());
+        let nginx = command.spawn().expect("starts");
         let nginx = KilledOnDrop(nginx);
         wait_until("nginx listens", PATIENCE, || TcpStream::connect(address).is_ok());
         let control = format!("http://{}", ready["control"].as_str().expect("an address"));

@@ -147,14 +147,9 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     }
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
-    let started = hoptax()
-        .arg("run")
-        .arg(&plan)
-        .args(["--accept-void", "--set", "load.0.duration=10m", "--out"])
-        .arg(scratch.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
+    let mut command = hoptax();
+    command.arg("run").arg(&plan).args(["--accept-void", "--set", "load.0.duration=10m", "--out"]);
+    let started = command.arg(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut killed = KilledOnDrop(started.expect("it starts"));
     // Three processes must start: the namespace's holder, the upstream and Envoy.
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());

@@ -308,13 +308,10 @@ const KEEPER: &str = "HOPTAX_TEST_KEEPER";
 fn after_kill_9_hosts_down_removes_the_machines() {
     let Some(site) = Site::new("true") else { return };
     let plan = site.plan(true, true);
-    let mut keeper = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "--ignored", "terraform::a_process_that_keeps_machines"])
-        .env(KEEPER, site.scratch.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "--ignored", "terraform::a_process_that_keeps_machines"]);
+    command.env(KEEPER, site.scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut keeper = command.spawn().expect("starts");
     wait_until("the machines are up", PATIENCE, || site.scratch.path().join("is-up").exists());
     let refused = site.down(&plan).expect_err("they are in use");
     assert!(refused.contains("another run uses the machines of"), "{refused}");

@@ -74,13 +74,8 @@ impl Nginx {
         );
         let config = files.file("nginx.conf", &config);
         let mut command = Command::new("nginx");
-        command
-            .arg("-p")
-            .arg(files.path())
-            .arg("-c")
-            .arg(config)
-            .arg("-e")
-            .arg(files.path().join("error.log"));
+        command.arg("-p").arg(files.path()).arg("-c").arg(config);
+        command.arg("-e").arg(files.path().join("error.log"));
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut nginx =
             Self { process: KilledOnDrop(process.expect("nginx starts")), address: port, _files: files };
