@@ -201,23 +201,7 @@ impl Run<'_> {
 }
 
 fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord {
-    ContenderRecord {
-        label: label.to_owned(),
-        kind,
-        version: None,
-        workers,
-        settings: Vec::new(),
-        counters: Vec::new(),
-        rendered: BTreeMap::new(),
-        address_note: None,
-        ignored_headers: Vec::new(),
-        found_process: None,
-        cached: None,
-        bodies: Vec::new(),
-        warm_ups: Vec::new(),
-        deaths: Vec::new(),
-        failed: None,
-    }
+    ContenderRecord { label: label.to_owned(), kind, workers, ..ContenderRecord::default() }
 }
 
 fn end(
