@@ -35,9 +35,9 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "`first-event-held` of a token is not raised, and in most trials via a gateway, more than {} of \
              the messages of streams, and more than twice direct's share, arrived together with the message \
-             before them, although they were due at different times. Of event streams and WebSockets, the first message must also arrive later than \
-             directly, by at least {} of the time between messages. Or none arrives before the stream ends, \
-             and direct's do",
+             before them, although they were due at different times. Of event streams and WebSockets, the \
+             first message must also arrive later than directly, by at least {} of the time between \
+             messages. Or none arrives before the stream ends, and direct's do",
             percent(TOGETHER),
             percent(LATE)
         ),
