@@ -54,6 +54,10 @@ const CONTENT_ENCODING: &str = "content-encoding";
 /// responses of direct.
 const ATTEMPTS: u32 = 3;
 
+/// Number of times that direct is asked again in an attempt after it has refused a request. A language model
+/// of the plan may refuse many.
+const REFUSALS: u32 = 10;
+
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 /// If a rate limit rejects a request although the plan names no limit, the request is repeated for this time.
 const LIMITED: Duration = Duration::from_secs(2);
@@ -219,7 +223,7 @@ fn once(
     timeout: Duration,
 ) -> Result<Verified, Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
-    let there = match direct_asked.of(direct, timeout) {
+    let there = match direct_asked.of_direct(direct, timeout) {
         Ok(answer) => answer,
         Err(error) => {
             let message = format!(
@@ -338,6 +342,19 @@ impl Asked<'_> {
             tolerance::decode(&mut there, &mut here)?;
         }
         Ok((there, here))
+    }
+
+    /// Sends the request to direct until it is not refused, or too often.
+    fn of_direct(&self, address: &Address, timeout: Duration) -> anyhow::Result<Answer> {
+        let mut left = REFUSALS;
+        loop {
+            let answer = self.of(address, timeout)?;
+            let is_refusal = answer.status == 429 || answer.status >= 500;
+            if left == 0 || !is_refusal || expected::unmet(&self.target.checks, &answer).is_none() {
+                return Ok(answer);
+            }
+            left -= 1;
+        }
     }
 
     /// Sends the request once and reads the response: the whole one, unless its body has messages.

@@ -245,6 +245,19 @@ fn both_answers_are_compared_with_what_the_target_expects() {
 }
 
 #[test]
+fn an_upstream_that_often_refuses_requests_is_asked_again() {
+    let refused = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+    let often = [refused, refused, refused, refused, DIRECT];
+    let expecting = requests(vec![TargetSpec { checks: vec![Check::Status(vec![(200, 399)])], ..get() }]);
+    let against = |direct: &[&str]| {
+        verify(serve(direct), serve(&[DIRECT]), &expecting, &Change::default(), TIMEOUT)
+    };
+    assert_eq!(against(&often), Ok(()));
+    let failure = against(&[refused]).expect_err("always refused");
+    assert!(failure.message.starts_with("the answer of direct does not meet `expect`: status 429"));
+}
+
+#[test]
 fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
     let seen = |answer: &str| {
         let listener = own_listener();
