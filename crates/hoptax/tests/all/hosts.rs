@@ -391,20 +391,6 @@ fn a_killed_runner_leaves_nothing_on_any_machine() {
 }
 
 #[test]
-fn a_second_run_on_the_same_machines_is_refused_with_the_name_of_the_first() {
-    let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    let load = &LONG.replace("trials: 3", "trials: 1");
-    let (trials, said) = disturbed(&network, load, |_| {
-        let plan = plan(&network, "hop-l7", load).replace("name: machines", "name: second");
-        let output = network.run(&plan, &[]);
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains("another run uses this host: `machines` of process"), "{error}");
-    });
-    assert_eq!(failures(&trials), [""; 0], "the first run is not disturbed: {said}");
-}
-
-#[test]
 fn a_slow_link_to_a_host_is_no_fault() {
     let Some(network) = Network::make(&TWO_MACHINES) else { return };
     if !is_installed("tc") {

@@ -200,20 +200,6 @@ warmup: 100ms
 }
 
 #[test]
-fn machines_that_are_kept_are_removed_by_hosts_down() {
-    let Some(site) = Site::new("true") else { return };
-    let plan = site.plan(true, false);
-    for _ in 0..2 {
-        drop(site.up(&plan).unwrap_or_else(|error| panic!("{error}")));
-        assert_eq!(site.history(), "created ", "it is used again");
-    }
-    let dir = site.infra().canonicalize().expect("there");
-    assert_eq!(site.down(&plan), Ok(vec![format!("the machines of {}", dir.display())]));
-    assert_eq!(site.history(), "created destroyed ");
-    assert_eq!(site.down(&plan), Ok(Vec::new()), "nothing remains");
-}
-
-#[test]
 fn machines_of_others_are_never_destroyed() {
     let Some(site) = Site::new("true") else { return };
     site.by_hand(&["apply", "-auto-approve", "-input=false"]);
