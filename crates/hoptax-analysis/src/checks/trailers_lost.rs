@@ -1,6 +1,6 @@
 //! `trailers-lost`: answers to gRPC calls via the gateway lack their trailers, and direct's do not.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "trailers-lost";
@@ -33,10 +33,6 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let calls: u64 = counts.grpc.values().sum();
     let share = share(counts.trailers_lost as f64, calls as f64)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("calls", calls.into()),
             ("lost", counts.trailers_lost.into()),
@@ -49,6 +45,7 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             counts.trailers_lost,
             percent(share)
         ),
+        ..about(CODE, Severity::Void, &case.case)
     })
 }
 
