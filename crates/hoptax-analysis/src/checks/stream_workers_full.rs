@@ -108,7 +108,7 @@ fn grown([via, direct]: [Measured<'_>; 2], [fewest, fewest_directly]: [&Case; 2]
         message: format!(
             "With {streams} streams, the p99 of the time to the first content is {} via the gateway, and \
              with {few} it is {}. Directly, it is {} and {}. Generator and upstream are not busy, so \
-             streams wait for a worker of the gateway.{busy_in_words}",
+             streams wait in the gateway, for a worker or for a CPU.{busy_in_words}",
             time_in_words(now),
             time_in_words(before),
             time_in_words(directly),
