@@ -123,12 +123,8 @@ impl WarmingUp {
         };
         let record = WarmUp {
             before_trial: trial as u32,
-            start: 0,
             load: if deaths.is_empty() { load_of(plan, limits, gateway) } else { WarmUpLoad::Plan },
-            settled: false,
-            generates_code: false,
-            faster_by: None,
-            bursts: Vec::new(),
+            ..WarmUp::default()
         };
         let load = heaviest(points())?;
         let is_http2 = |point: &LoadPoint| point.http == HttpVersion::Http2;
@@ -387,15 +383,7 @@ mod tests {
 
     /// A warm-up with these bursts.
     fn warming(bursts: &[Burst]) -> WarmingUp {
-        let record = WarmUp {
-            before_trial: 0,
-            start: 0,
-            load: WarmUpLoad::Highest,
-            settled: false,
-            generates_code: false,
-            faster_by: None,
-            bursts: bursts.to_vec(),
-        };
+        let record = WarmUp { bursts: bursts.to_vec(), ..WarmUp::default() };
         WarmingUp {
             limit: Duration::from_secs(60),
             load: 0,
