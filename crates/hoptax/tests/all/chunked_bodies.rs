@@ -4,8 +4,8 @@
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
 use crate::origin::Origin;
-use crate::own_gateway::Nginx;
 use crate::run::{report, run_to_success};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::wire::Server;
 use serde_json::Value;

@@ -4,9 +4,9 @@
 
 use crate::findings::two_ports;
 use crate::load::case;
-use crate::own_gateway::Nginx;
 use crate::profiles::cannot_profile;
 use crate::run::{report, run_directory, run_to_success, run_without_stall, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{Json, Scratch, hoptax};
 use crate::tls;
 use crate::world::is_missing;

@@ -1,8 +1,8 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
 use crate::findings::two_ports;
-use crate::own_gateway::Nginx;
 use crate::run::{cases, measured, run, text};
+use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;

@@ -1,13 +1,13 @@
 //! `hoptax import`: the plan from a log of the real nginx must contain the log's mix, and must work with real
 //! gateways.
 
-use crate::load::{KilledOnDrop, load};
+use crate::load::load;
 use crate::run::{run_directory, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 
 const REQUESTS: u64 = 6000;
 
@@ -20,35 +20,22 @@ const MIX: &str = r#"
 "#;
 
 /// A service whose answers have different lengths, with a log in the combined format.
-struct Service {
-    _process: KilledOnDrop,
-    scratch: Scratch,
-}
+struct Service(Nginx);
 
 impl Service {
     fn start() -> Self {
-        let scratch = Scratch::new();
-        let path = scratch.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
-            .concat();
         let (short, long) = ("s".repeat(200), "l".repeat(3000));
-        let config = scratch.file(
-            "nginx.conf",
-            &format!(
-                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
-                 events {{ worker_connections 256; }}\n\
-                 http {{\n{temporary}  default_type text/plain;\n  access_log {path}/access.log combined;\n  server {{\n    listen unix:{path}/socket;\n    location /items/ {{ return 200 {short}; }}\n    location /search {{ return 200 {long}; }}\n    location /orders {{ return 201 ok; }}\n    location / {{ return 404; }}\n  }}\n}}\n"
-            ),
+        let http = format!(
+            "default_type text/plain; access_log ROOT/access.log combined;
+             server {{ listen unix:ROOT/socket; location /items/ {{ return 200 {short}; }}
+             location /search {{ return 200 {long}; }} location /orders {{ return 201 ok; }}
+             location / {{ return 404; }} }}"
         );
-        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let service = Self { _process: KilledOnDrop(process), scratch };
-        wait_until("nginx listens", PATIENCE, || UnixStream::connect(service.file("socket")).is_ok());
-        service
+        Self(Nginx::start_with(&[], &http, |root| UnixStream::connect(root.join("socket")).is_ok()))
     }
 
     fn file(&self, name: &str) -> String {
-        self.scratch.path().join(name).display().to_string()
+        self.0.file(name).display().to_string()
     }
 }
 

@@ -3,56 +3,13 @@
 
 use crate::findings::two_ports;
 use crate::run::{measured, report, run, run_directory, run_to_success, text};
+use crate::support::nginx::Nginx;
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A real nginx with a configuration of its user.
-pub(crate) struct Nginx {
-    process: Child,
-    files: Scratch,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // A signal that nginx passes on to its workers. If it has ended already, there is nothing to do.
-        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
-        let _ = self.process.wait();
-    }
-}
-
-impl Nginx {
-    /// Starts nginx, which listens at `address`. `http` is the content of its block `http`; `ROOT` in it is
-    /// its directory.
-    pub(crate) fn start(address: SocketAddr, http: &str) -> Self {
-        let files = Scratch::new();
-        let root = files.path().display().to_string();
-        let config = format!(
-            "daemon off; pid {root}/nginx.pid; error_log {root}/error.log; worker_processes 1;\n\
-             events {{ worker_connections 256; }}\n\
-             http {{ client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
-             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
-             {} }}\n",
-            http.replace("ROOT", &root)
-        );
-        let config = files.file("nginx.conf", &config);
-        let mut command = Command::new("nginx");
-        command.arg("-p").arg(files.path()).arg("-c").arg(config);
-        command.arg("-e").arg(files.path().join("error.log"));
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut nginx = Self { process: process.expect("nginx starts"), files };
-        wait_until("nginx listens", PATIENCE, || {
-            let log = nginx.files.path().join("error.log");
-            let errors = || std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", errors());
-            TcpStream::connect(address).is_ok()
-        });
-        nginx
-    }
-}
 
 /// The certificate that `openssl req -x509` creates for `127.0.0.1`, and its key, as files.
 fn usual_certificate(scratch: &Scratch) -> [String; 2] {

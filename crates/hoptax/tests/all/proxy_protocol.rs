@@ -3,8 +3,8 @@
 
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
-use crate::own_gateway::Nginx;
 use crate::run::{report, run, run_to_success, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::world::is_missing;
 use std::net::{SocketAddr, TcpListener, TcpStream};
