@@ -297,6 +297,11 @@ impl Metric {
         std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES).chain(Self::OF_TOKENS)
     }
 
+    /// True if this is the metric's name, or its other name.
+    pub fn is_called(self, name: &str) -> bool {
+        self.name() == name || Self::OTHER_NAMES.iter().any(|(other, of)| *other == name && *of == self)
+    }
+
     /// The kind of quantity.
     pub fn quantity(self) -> Quantity {
         self.properties().quantity
@@ -388,6 +393,8 @@ mod tests {
         assert_eq!(distinct.len(), Metric::ALL.len());
         for (other, metric) in Metric::OTHER_NAMES {
             assert_eq!(serde_json::from_value::<Metric>(other.into()).expect("a metric"), metric);
+            assert!(metric.is_called(other) && metric.is_called(metric.name()));
+            assert!(!Metric::P50.is_called(other) && !metric.is_called("p50"));
         }
         for metric in Metric::ALL {
             assert_eq!(serde_json::from_value::<Metric>(metric.name().into()).expect("a metric"), metric);

@@ -107,7 +107,7 @@ pub(super) fn usual_metric(plan: &Plan) -> Metric {
 /// Parses `--metric`.
 pub(super) fn metric(text: &str) -> Result<Metric, String> {
     let names = METRICS.map(Metric::name);
-    let found = METRICS.into_iter().find(|metric| metric.name() == text);
+    let found = METRICS.into_iter().find(|metric| metric.is_called(text));
     found.ok_or_else(|| format!("use one of {}", names.join(", ")))
 }
 

@@ -124,7 +124,7 @@ impl Args {
         let Some(typed) = &self.metric else { return Ok(None) };
         let is_measured = |metric: &Metric| cases.iter().any(|case| case.metrics.contains(metric));
         let known: Vec<Metric> = Metric::ALL.into_iter().filter(is_measured).collect();
-        match known.iter().find(|metric| metric.name() == typed) {
+        match known.iter().find(|metric| metric.is_called(typed)) {
             Some(metric) => Ok(Some(*metric)),
             None => {
                 let names = known.iter().map(|metric| metric.name());
@@ -138,8 +138,10 @@ impl Args {
 fn examined(case: &TrendChoice) -> Vec<Metric> {
     let has = |metric: &Metric| case.metrics.contains(metric);
     let taxes = EXAMINED.into_iter().filter(has);
+    // The headline of tokens.
+    let content = [Metric::AddedFirstMessageP50].into_iter().filter(|_| has(&Metric::AddedFirstEventP50));
     match case.gateway != DIRECT && (has(&Metric::AddedP50) || has(&Metric::Ready)) {
-        true => taxes.collect(),
+        true => taxes.chain(content.filter(has)).collect(),
         // Direct has no tax. A search has no response times; its throughput is the capacity.
         false => {
             let of_messages = [Metric::MessageP50, Metric::AgeP50].into_iter().filter(has);
@@ -248,6 +250,9 @@ mod tests {
         assert_eq!(of("yarp", &Metric::STARTS), [Metric::Ready, Metric::Settled]);
         let of_streams = [Metric::AddedP50, Metric::AddedAgeP50, Metric::CpuUsPerMessage];
         assert_eq!(of("nginx", &[&of_streams[..], &[Metric::AddedGapP50]].concat()), of_streams);
+        let of_tokens = [Metric::AddedP50, Metric::AddedFirstMessageP50, Metric::AddedFirstEventP50];
+        assert_eq!(of("nginx", &of_tokens), of_tokens[..2]);
+        assert_eq!(of("nginx", &of_tokens[..2]), [Metric::AddedP50], "these are no tokens");
         let of_direct = [Metric::P50, Metric::Throughput, Metric::MessageP50, Metric::GapP50];
         assert_eq!(of("direct", &of_direct), [Metric::P50, Metric::MessageP50]);
     }

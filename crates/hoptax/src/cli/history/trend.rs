@@ -124,7 +124,7 @@ impl Args {
         let default = other.filter(|_| !has(&Metric::P50)).unwrap_or(tax);
         let names = || choice.metrics.iter().map(|metric| metric.name());
         let typed = self.metric.as_deref().unwrap_or(default.name());
-        let found = choice.metrics.iter().find(|metric| metric.name() == typed);
+        let found = choice.metrics.iter().find(|metric| metric.is_called(typed));
         found.copied().ok_or_else(|| unknown("this case has no metric", typed, names()))
     }
 }
