@@ -341,7 +341,7 @@ impl Builds {
         log: &Path,
         interrupted: &AtomicBool,
     ) -> io::Result<Option<i32>> {
-        let unset = git::OF_HOOKS.iter().flat_map(|variable| ["-u", variable]);
+        let unset = git::OF_HOOKS.split(' ').flat_map(|variable| ["-u", variable]);
         let launch = Launch {
             program: "env".into(),
             arguments: unset.chain(words.iter().copied()).map(OsString::from).collect(),
