@@ -78,9 +78,7 @@ fn a_client_finds_health_and_reflection() {
 
 #[test]
 fn a_client_ends_calls_early() {
-    if script().is_none() {
-        return;
-    }
+    skip_if!(script().is_none());
     let counts = |upstream: &Server| ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0);
     let own = upstream(&[]);
     both(&own, &["deadline"]);

@@ -61,9 +61,7 @@ fn measured(network: &Network, plan: &str) -> (PathBuf, String, String) {
 /// `ssh` must accept the options that hoptax passes, and must not take a word of the command for an option.
 #[test]
 fn ssh_understands_its_words() {
-    if !is_installed("ssh") {
-        return;
-    }
+    skip_if!(!is_installed("ssh"));
     let command = hoptax_plan::commands(&HostKind::Ssh(vec!["edge.invalid".to_owned()])).remove(0);
     // With -G, ssh prints the configuration for the host instead of connecting.
     let printed = Command::new(&command[0])
@@ -91,9 +89,7 @@ fn ssh_understands_its_words() {
 #[test]
 fn three_machines_are_measured_over_ssh() {
     let Some(network) = Network::make(&MACHINES) else { return };
-    if !is_installed("nginx") {
-        return;
-    }
+    skip_if!(!is_installed("nginx"));
     let load = LOAD.replace("duration", "http: 2, streams: 2, duration");
     let plan = plan(&network, "nginx", &format!("{load}trials: 1\nwarmup: 100ms\n"));
     // This machine has no hoptax, so hoptax copies itself.
@@ -205,9 +201,7 @@ const TO_APP_MS: u64 = 2;
 #[test]
 fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let Some(network) = Network::make(&MACHINES) else { return };
-    if !is_installed("python3") {
-        return;
-    }
+    skip_if!(!is_installed("python3"));
     let Some(_to_edge) = network.delay("client", "edge", TO_EDGE_MS / 2) else { return };
     let Some(_to_app) = network.delay("client", "app", TO_APP_MS / 2) else { return };
     let load =
@@ -393,9 +387,7 @@ fn a_killed_runner_leaves_nothing_on_any_machine() {
 #[test]
 fn a_slow_link_to_a_host_is_no_fault() {
     let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    if !is_installed("tc") {
-        return;
-    }
+    skip_if!(!is_installed("tc"));
     network.shape("edge", "root tbf rate 2mbit burst 16kb latency 400ms");
     let slow = LOAD.replace("300/s", "50/s").replace("300ms", "1s");
     let plan = plan(&network, "hop-l7", &format!("{slow}trials: 1\nwarmup: 100ms\n"));

@@ -32,9 +32,7 @@ fn all_ok(trial: &Json) {
 /// The upstream's echo shows that values of templates arrive. A connection carries at most 20 requests.
 #[test]
 fn mixes_templates_stages_and_recycled_connections() {
-    if lacks(&["nginx", "haproxy"]) {
-        return;
-    }
+    skip_if!(lacks(&["nginx", "haproxy"]));
     let plan = r#"upstream: { instances: 2 }
 gateways: [hop-h2, nginx, haproxy]
 target:
@@ -81,9 +79,7 @@ warmup: 100ms
 /// The upstream listens on Unix sockets.
 #[test]
 fn client_certificates_the_proxy_protocol_and_unix_sockets() {
-    if lacks(&["nginx", "haproxy", "envoy"]) {
-        return;
-    }
+    skip_if!(lacks(&["nginx", "haproxy", "envoy"]));
     let plan = "upstream: { listen: unix }
 gateways:
   - hop-l4
@@ -142,9 +138,8 @@ events:
 
 #[test]
 fn a_gateway_is_profiled() {
-    if is_missing("nginx") || cannot_profile() {
-        return;
-    }
+    needs!("nginx");
+    skip_if!(cannot_profile());
     let scratch = Scratch::new();
     let plan = "gateways: [nginx]
 load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]

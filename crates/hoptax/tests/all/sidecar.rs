@@ -60,9 +60,7 @@ fn redirected(inside: u32, port: u16) -> u64 {
 
 #[test]
 fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let gateways = vec![sidecar("default", "istio-sidecar"), sidecar("tuned", "istio-sidecar@tuned")];
     let mut plan = running_plan(gateways);
     plan.profile = Profile::Equalised;
@@ -125,9 +123,7 @@ fn traces(interface: &str) -> Vec<String> {
 
 #[test]
 fn a_run_measures_the_sidecar_and_cleans_up() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let scratch = Scratch::new();
     let trials = trials(&run_to_success(&scratch, PLAN, &["--accept-void"]));
     let via: Vec<_> = trials.iter().filter(|trial| trial["contender"] == "sidecar").collect();
@@ -142,9 +138,7 @@ fn a_run_measures_the_sidecar_and_cleans_up() {
 
 #[test]
 fn a_killed_run_leaves_no_namespace_link_or_rule() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
     let mut command = hoptax();

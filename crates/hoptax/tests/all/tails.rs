@@ -65,9 +65,7 @@ fn check(report: &Json, contender: &str, (kind, role, holder): (&str, &str, &str
 
 #[test]
 fn a_gateway_that_sleeps_and_one_that_blocks_are_told_apart() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     // Of the requests beyond p99 through `blocks`, few keep the CPU. The others wait behind them. Passes are
     // longer here, so that each has about three requests that keep it.
     let plan = "gateways:
@@ -90,9 +88,7 @@ fn a_gateway_that_sleeps_and_one_that_blocks_are_told_apart() {
 
 #[test]
 fn a_slow_upstream_is_the_cause_with_and_without_a_gateway() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     let plan = "upstream: { delay: \"choice(98% 0ms, 2% 30ms)\" }
 gateways: [hop-l7]
 ";
@@ -106,9 +102,7 @@ gateways: [hop-l7]
 /// The connections have many requests in flight each, and only some of these are delayed.
 #[test]
 fn a_gateway_that_sleeps_is_the_cause_over_http2_too() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     let plan = "gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
 ";
     let load = REST.replace("connections: 64", "connections: 4, http: 2, streams: 16");
@@ -139,9 +133,7 @@ fn start_disturber(scratch: &Scratch) -> KilledOnDrop {
 
 #[test]
 fn a_program_that_takes_the_gateways_cpu_is_named() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     if std::thread::available_parallelism().map_or(1, usize::from) < 2
         || !Path::new("/usr/bin/python3").exists()
     {

@@ -166,9 +166,7 @@ fn keeps_its_sockets_on_a_short_path() {
 /// Kong's own check of the declarative file, where it is installed.
 #[test]
 fn kong_parses_its_files() {
-    if lacks("kong") {
-        return;
-    }
+    skip_if!(lacks("kong"));
     // Kong starts slowly, so only some cases are checked.
     for case in cases("kong").iter().filter(|case| case.upstreams == 2 && !case.access_log) {
         let error = refusal_of("kong", &["config", "parse"], "kong.yml", case.text("kong.yml"));

@@ -62,9 +62,7 @@ fn accepts_its_file_by_its_schema() {
 /// KrakenD's own check, where it is installed.
 #[test]
 fn krakend_checks_its_file() {
-    if lacks("krakend") {
-        return;
-    }
+    skip_if!(lacks("krakend"));
     for case in cases("krakend").into_iter().chain(over_http2("krakend")) {
         let error = refusal_of("krakend", &["check", "--config"], "krakend.json", case.text("krakend.json"));
         assert_eq!(error, None, "{}", case.what);
