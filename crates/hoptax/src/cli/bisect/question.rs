@@ -7,7 +7,7 @@ use hoptax_plan::{Gateway, GatewayKind, GitBuild, Metric, PackDriver, Plan, Tria
 use hoptax_record::digest;
 
 /// Metrics in which two gateways are compared in the same rounds.
-const METRICS: [Metric; 8] = [
+const METRICS: [Metric; 9] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP95,
@@ -16,6 +16,7 @@ const METRICS: [Metric; 8] = [
     Metric::CpuUsPerRequest,
     Metric::AddedMessageP50,
     Metric::AddedAgeP50,
+    Metric::AddedFirstMessageP50,
 ];
 
 /// Number of digits of a commit that texts and labels show.
@@ -97,7 +98,9 @@ pub(super) fn usual_metric(plan: &Plan) -> Metric {
     let has = |kind: StreamKind| plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.kind == kind));
     // Ages need an upstream on this machine's clock.
     let has_ages = matches!(plan.upstream, Upstream::BuiltIn(_)) && has(StreamKind::ServerStream);
+    let has_tokens = plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.tokens.is_some()));
     match has(StreamKind::BothWays) {
+        _ if has_tokens => Metric::AddedFirstMessageP50,
         true => Metric::AddedMessageP50,
         false if has_ages => Metric::AddedAgeP50,
         false => Metric::AddedP50,
@@ -256,11 +259,15 @@ mod tests {
         assert_eq!(of("kind: server-stream", ""), Metric::AddedAgeP50);
         assert_eq!(of("kind: server-stream", elsewhere), Metric::AddedP50);
         assert_eq!(of("kind: client-stream", ""), Metric::AddedP50);
+        let load = "load: [{ loop: closed, connections: 1 }]\n";
+        let tokens = format!("gateways: []\nupstream: {{ llm: {{}} }}\ntarget: {{ llm: openai }}\n{load}");
+        assert_eq!(usual_metric(&parsed(&tokens)), Metric::AddedFirstMessageP50);
     }
 
     #[test]
     fn only_metrics_of_pairs_can_be_bisected() {
         assert_eq!(metric("cpu_us_per_request"), Ok(Metric::CpuUsPerRequest));
+        assert_eq!(metric("added_first_content_p50"), Ok(Metric::AddedFirstMessageP50));
         assert!(metric("memory_rss_bytes").expect_err("no pairs").contains("added_p50"));
     }
 }
