@@ -44,8 +44,7 @@ fn an_index_damaged_while_in_use_is_replaced() {
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
     }
-    let mut store = root.store();
-    analyse_all(&mut store);
+    let mut store = root.analysed();
     let path = root.path().join(FILE);
     let mut second = root.store();
     let length = fs::metadata(&path).expect("there").len();
@@ -65,9 +64,7 @@ fn a_truncated_or_overwritten_index_is_replaced() {
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
     }
-    let mut store = root.store();
-    analyse_all(&mut store);
-    drop(store);
+    drop(root.analysed());
     let good = fs::read(root.path().join(FILE)).expect("there");
     for page in 0..good.len() / 4096 {
         let mut bad = good.clone();
@@ -123,8 +120,7 @@ fn several_processes_get_the_same_result() {
         for _ in 0..4 {
             scope.spawn(|| {
                 start.wait();
-                let mut store = root.store();
-                analyse_all(&mut store);
+                let store = root.analysed();
                 // A run is visible completely or not at all.
                 for run in all(&store) {
                     assert_eq!((run.contenders.len(), run.trials), (2, 9));

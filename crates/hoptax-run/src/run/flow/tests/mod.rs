@@ -279,6 +279,13 @@ mod vantages;
 struct Silent;
 impl Progress for Silent {}
 
+/// What happens in a scene with this change.
+fn played(change: impl FnOnce(&mut Scene)) -> (Outcome, ReadRun, Vec<String>) {
+    let mut scene = Scene::new();
+    change(&mut scene);
+    scene.play()
+}
+
 fn labels(run: &ReadRun) -> Vec<&str> {
     run.trials.iter().map(|trial| trial.contender.as_str()).collect()
 }
@@ -379,9 +386,7 @@ fn progress_is_reported_in_order() {
 
 #[test]
 fn a_gateway_that_does_not_start_fails_its_trials_and_the_run_continues() {
-    let mut scene = Scene::new();
-    scene.script("hop-l4").start_fails = Some("no".into());
-    let (outcome, run, _) = scene.play();
+    let (outcome, run, _) = played(|scene| scene.script("hop-l4").start_fails = Some("no".into()));
     assert_eq!(outcome.measured, 6);
     let failed: Vec<_> = run.trials.iter().filter(|trial| trial.failed.is_some()).collect();
     assert_eq!(failed.len(), 2);
@@ -392,9 +397,7 @@ fn a_gateway_that_does_not_start_fails_its_trials_and_the_run_continues() {
 
 #[test]
 fn a_gateway_that_answers_wrong_is_stopped_and_not_measured() {
-    let mut scene = Scene::new();
-    scene.traffic.answers_wrong = Some(HOP_L7);
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.answers_wrong = Some(HOP_L7));
     assert_eq!(outcome.measured, 6, "direct and the other hop");
     assert_eq!(journal[5], "stop hop-l7", "stopped at once, not at the end");
     assert_eq!(run.record.contenders[2].failed.as_ref().map(|failure| failure.stage), Some(Stage::Verify));
@@ -412,9 +415,7 @@ fn headers_that_were_not_compared_are_recorded() {
 
 #[test]
 fn an_upstream_that_does_not_start_measures_nothing() {
-    let mut scene = Scene::new();
-    scene.driver.upstream.start_fails = Some("no".into());
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.driver.upstream.start_fails = Some("no".into()));
     assert_eq!((outcome.measured, run.trials.len()), (0, 0));
     assert_eq!(journal, ["start upstream"]);
     assert!(outcome.ended.failed.is_some());
@@ -422,9 +423,7 @@ fn an_upstream_that_does_not_start_measures_nothing() {
 
 #[test]
 fn without_a_right_answer_of_direct_nothing_is_measured() {
-    let mut scene = Scene::new();
-    scene.traffic.direct_is_wrong = true;
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.direct_is_wrong = true);
     assert_eq!((outcome.measured, run.trials.len()), (0, 0));
     assert!(outcome.ended.failed.is_some());
     assert_eq!(
@@ -449,9 +448,7 @@ fn without_any_gateway_to_measure_nothing_is_measured() {
 
 #[test]
 fn a_signal_keeps_the_current_trial_and_begins_no_other() {
-    let mut scene = Scene::new();
-    scene.traffic.interrupt_at_load = Some(3);
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.interrupt_at_load = Some(3));
     assert_eq!(run.trials.len(), 3);
     assert!(outcome.ended.interrupted);
     assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3);
@@ -500,9 +497,7 @@ fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
 
 #[test]
 fn isolated_gateways_run_only_during_their_own_trials() {
-    let mut scene = Scene::new();
-    scene.plan.isolate = true;
-    let (outcome, _, journal) = scene.play();
+    let (outcome, _, journal) = played(|scene| scene.plan.isolate = true);
     assert_eq!(outcome.measured, 8);
     // The gateway is started once for verification, and once for each of the two trials.
     assert_eq!(journal.iter().filter(|line| *line == "start hop-l4").count(), 3);
@@ -516,9 +511,7 @@ fn isolated_gateways_run_only_during_their_own_trials() {
 
 #[test]
 fn a_trial_without_a_single_answer_has_failed() {
-    let mut scene = Scene::new();
-    scene.traffic.nothing_completes = true;
-    let (outcome, run, _) = scene.play();
+    let (outcome, run, _) = played(|scene| scene.traffic.nothing_completes = true);
     assert_eq!(outcome.measured, 0);
     let failure = run.trials[0].failed.as_ref().expect("failed");
     assert!(failure.message.contains("100 timeouts"), "{failure:?}");
