@@ -176,8 +176,7 @@ mod tests {
 
     #[test]
     fn direct_and_single_instances_are_ignored() {
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first().by_instance(&[1000, 0])).push(via("nginx", 0));
+        let run = Run::closed(32).with([via("direct", 0).first().by_instance(&[1000, 0]), via("nginx", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -102,8 +102,7 @@ mod tests {
 
     #[test]
     fn not_raised_if_every_connection_is_served_or_nothing_is_known() {
-        let mut run = Run::closed(32);
-        run.push(via("nginx", 0).responses(&[31; 32])).push(via("older", 0));
+        let run = Run::closed(32).with([via("nginx", 0).responses(&[31; 32]), via("older", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -127,9 +127,7 @@ mod tests {
 
     /// Clients send a deadline of 5 s with each call.
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1);
-        run.push(via("direct", 0).first().deadlines_ms(1000, 5000, 5000)).push(gateway);
-        run
+        Run::closed(1).with([via("direct", 0).first().deadlines_ms(1000, 5000, 5000), gateway])
     }
 
     #[test]

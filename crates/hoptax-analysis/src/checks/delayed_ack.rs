@@ -172,8 +172,7 @@ mod tests {
     }
 
     fn found(made: MadeTrial) -> Vec<Finding> {
-        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
-        run.push(made);
+        let run = Run::with_load(vec![open_point(1000.0, 8, 1)]).with([made]);
         raised(&run, CODE)
     }
 

@@ -119,8 +119,7 @@ mod tests {
 
     #[test]
     fn raised_by_two_in_a_thousand() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).errors(2));
+        let run = Run::closed(1).with([via("nginx", 0).errors(2)]);
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
@@ -178,15 +177,13 @@ mod tests {
 
     #[test]
     fn void_when_most_failed() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).nothing_completed());
+        let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Void);
     }
 
     #[test]
     fn not_raised_by_one_in_a_thousand_or_none() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).errors(1)).push(via("haproxy", 0));
+        let run = Run::closed(1).with([via("nginx", 0).errors(1), via("haproxy", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -89,8 +89,7 @@ mod tests {
         run.push(via("nginx", 0).failed_check("the body lacks `hello`", 1));
         run.push(via("envoy", 0).failed_check("gRPC status UNAVAILABLE is not OK", 700));
         assert_eq!(raised(&run, CODE), []);
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).failed_check("status 503", 700));
+        let run = Run::closed(1).with([via("nginx", 0).failed_check("status 503", 700)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -92,9 +92,7 @@ mod tests {
     }
 
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).token_streams(10);
-        run.push(trial("direct", 100, 100, 0).first()).push(gateway);
-        run
+        Run::closed(1).token_streams(10).with([trial("direct", 100, 100, 0).first(), gateway])
     }
 
     #[test]

@@ -79,8 +79,7 @@ mod tests {
     #[test]
     fn not_raised_if_half_is_quiet_or_nothing_is_known() {
         assert_eq!(raised(&run(4), CODE), []);
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).host(0.9, 0.0));
+        let run = Run::closed(1).with([via("nginx", 0).host(0.9, 0.0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -188,8 +188,7 @@ mod tests {
 
     #[test]
     fn raised_by_a_busy_worker() {
-        let mut run = Run::closed(32);
-        run.push(via("nginx", 0)).push(via("nginx", 1).generator_busy(93));
+        let run = Run::closed(32).with([via("nginx", 0), via("nginx", 1).generator_busy(93)]);
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["generator_utilisation"], 0.93);
@@ -199,8 +198,7 @@ mod tests {
     #[test]
     fn raised_by_send_lag_in_an_open_loop_only() {
         for (load, expected) in [(open_point(1000.0, 8, 1), 1), (crate::fixture::closed_point(8, 1), 0)] {
-            let mut run = Run::with_load(vec![load]);
-            run.push(via("nginx", 0).all_at_us(200).send_lag_us(25));
+            let run = Run::with_load(vec![load]).with([via("nginx", 0).all_at_us(200).send_lag_us(25)]);
             assert_eq!(raised(&run, CODE).len(), expected);
         }
     }

@@ -159,8 +159,7 @@ mod tests {
 
     #[test]
     fn raised_if_requests_leave_together() {
-        let mut run = Run::with_load(vec![constant(20_000.0, 64)]);
-        run.push(via("envoy", 0).send_lag_us(500));
+        let run = Run::with_load(vec![constant(20_000.0, 64)]).with([via("envoy", 0).send_lag_us(500)]);
         assert_eq!(raised(&run, CODE).len(), 1);
     }
 

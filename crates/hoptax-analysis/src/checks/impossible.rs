@@ -326,8 +326,7 @@ mod tests {
     use hoptax_format::messages::{Carrier, ENDLESS};
 
     fn only(made: MadeTrial) -> Finding {
-        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
-        run.push(made);
+        let run = Run::with_load(vec![open_point(1000.0, 8, 1)]).with([made]);
         let mut findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1, "{findings:?}");
         findings.remove(0)
@@ -381,8 +380,7 @@ mod tests {
             assert_eq!(findings.len(), 1, "{connections}");
             assert_eq!(findings[0].severity, severity);
         }
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).all_at_us(999).established(1));
+        let run = Run::closed(1).with([via("nginx", 0).all_at_us(999).established(1)]);
         assert_eq!(raised(&run, CODE), []);
     }
 

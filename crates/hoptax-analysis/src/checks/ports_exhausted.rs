@@ -186,8 +186,7 @@ mod tests {
         let mut trial = via("nginx", 0);
         let counts = &mut trial.0.load_record.as_mut().expect("made with one").counts;
         counts.causes.insert(Cause::PortsExhausted, 5);
-        let mut run = Run::closed(1);
-        run.push(trial).push(via("nginx", 1));
+        let run = Run::closed(1).with([trial, via("nginx", 1)]);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["ports_exhausted"], 5);

@@ -188,8 +188,7 @@ mod tests {
 
     #[test]
     fn not_raised_in_a_closed_loop() {
-        let mut run = Run::closed(8);
-        run.push(via("nginx", 0).scheduled(1000).throughput(500));
+        let run = Run::closed(8).with([via("nginx", 0).scheduled(1000).throughput(500)]);
         assert_eq!(raised(&run, CODE), []);
     }
 

@@ -131,8 +131,7 @@ mod tests {
 
     #[test]
     fn some_are_a_warning_and_most_are_void() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).status(429, 20)).push(via("envoy", 0).status(503, 700));
+        let run = Run::closed(1).with([via("nginx", 0).status(429, 20), via("envoy", 0).status(503, 700)]);
         let findings = raised(&run, CODE);
         let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
         assert_eq!(severities, [Severity::Void, Severity::Warning]);

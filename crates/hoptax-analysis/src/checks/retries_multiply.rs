@@ -87,9 +87,7 @@ mod tests {
     }
 
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).token_streams(10);
-        run.push(trial("direct", 1000, 300, 300).first()).push(gateway);
-        run
+        Run::closed(1).token_streams(10).with([trial("direct", 1000, 300, 300).first(), gateway])
     }
 
     #[test]

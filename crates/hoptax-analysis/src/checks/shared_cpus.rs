@@ -178,8 +178,7 @@ mod tests {
     }
 
     fn found(trial: MadeTrial) -> Vec<Finding> {
-        let mut run = Run::closed(32);
-        run.push(trial);
+        let run = Run::closed(32).with([trial]);
         raised(&run, CODE)
     }
 

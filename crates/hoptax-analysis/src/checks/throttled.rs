@@ -97,9 +97,7 @@ mod tests {
     fn throttled_run(gateway_ns: Option<u64>) -> Run {
         let mut trial = via("nginx", 0);
         trial.0.gateway.as_mut().expect("watched").throttled_ns = gateway_ns;
-        let mut run = Run::closed(1);
-        run.push(trial).push(via("nginx", 1));
-        run
+        Run::closed(1).with([trial, via("nginx", 1)])
     }
 
     #[test]

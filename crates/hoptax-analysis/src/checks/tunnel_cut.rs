@@ -117,9 +117,7 @@ mod tests {
     use hoptax_format::messages::Carrier;
 
     fn run(carrier: Carrier, direct: MadeTrial, gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).streams(carrier, 10);
-        run.push(direct.first()).push(gateway);
-        run
+        Run::closed(1).streams(carrier, 10).with([direct.first(), gateway])
     }
 
     /// 1,000 WebSockets, and more that were cut.

@@ -103,9 +103,7 @@ mod tests {
     }
 
     fn run(direct: MadeTrial, gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).streams(Carrier::WebSocket, 10);
-        run.push(direct.first()).push(gateway);
-        run
+        Run::closed(1).streams(Carrier::WebSocket, 10).with([direct.first(), gateway])
     }
 
     #[test]

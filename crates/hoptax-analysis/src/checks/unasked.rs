@@ -55,8 +55,7 @@ mod tests {
 
     #[test]
     fn raised_by_one_connection_and_void_by_many() {
-        let mut run = Run::closed(1);
-        run.push(via("one", 0).unasked(1)).push(via("many", 0).unasked(20));
+        let run = Run::closed(1).with([via("one", 0).unasked(1), via("many", 0).unasked(20)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
         let found: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();

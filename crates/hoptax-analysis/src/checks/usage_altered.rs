@@ -114,9 +114,7 @@ mod tests {
     }
 
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).token_streams(10);
-        run.push(trial("direct", 1000, 10).first()).push(gateway);
-        run
+        Run::closed(1).token_streams(10).with([trial("direct", 1000, 10).first(), gateway])
     }
 
     #[test]

@@ -97,8 +97,7 @@ mod tests {
 
     #[test]
     fn not_raised_by_a_hundredth_or_without_bodies() {
-        let mut run = run(10_000_000);
-        run.push(via("haproxy", 0).http2(Http2Tally::default()));
+        let run = run(10_000_000).with([via("haproxy", 0).http2(Http2Tally::default())]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -34,8 +34,7 @@ fn the_tax_is_drawn_at_both_widths() {
 
 #[test]
 fn without_figures_there_is_no_chart() {
-    let mut run = Run::closed(1);
-    run.push(via("nginx", 0).nothing_completed());
+    let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
     let model = run.model();
     let load = model.loads().next().expect("one");
     assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);

@@ -160,8 +160,7 @@ mod tests {
     use std::time::Duration;
 
     fn findings(trial: crate::fixture::MadeTrial) -> Vec<Finding> {
-        let mut run = Run::closed(8);
-        run.push(trial);
+        let run = Run::closed(8).with([trial]);
         raised(&run, CODE)
     }
 

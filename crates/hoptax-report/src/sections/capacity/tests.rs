@@ -216,8 +216,7 @@ fn an_unconfirmed_rate_says_why_and_what_to_do() {
 
 #[test]
 fn trials_without_a_p99_are_drawn_too() {
-    let mut run = searched();
-    run.push(via("nginx", 40).all_at_us(80_000).scheduled(2000).step(9000.0));
+    let run = searched().with([via("nginx", 40).all_at_us(80_000).scheduled(2000).step(9000.0)]);
     let model = run.model();
     let points = |text: &str| text.matches("[9000.0,").count();
     let page = crate::formats::page::Page::new(&model).json();
