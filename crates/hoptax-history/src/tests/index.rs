@@ -24,17 +24,16 @@ fn an_unusable_index_is_replaced() {
         assert!(fs::metadata(&index).expect("there").len() > 4096, "on the disk");
     }
     let other = rusqlite::Connection::open(&index).expect("opened");
-    other
-        .execute_batch("PRAGMA user_version = 4711; CREATE TABLE more (a); DROP TABLE runs;")
-        .expect("changed");
-    assert_eq!(root.listed(), whole);
-    other.execute_batch("DROP TABLE figures; DROP TABLE about").expect("changed");
-    assert_eq!(root.listed(), whole);
-    other.execute_batch("UPDATE runs SET contenders = 'no JSON', state = 'odd'").expect("changed");
-    assert_eq!(root.listed(), whole);
-    other
-        .execute_batch("UPDATE about SET hoptax = '0.0.1'; UPDATE runs SET name = 'stale'")
-        .expect("changed");
+    for sql in [
+        "PRAGMA user_version = 4711; CREATE TABLE more (a); DROP TABLE runs;",
+        "DROP TABLE figures; DROP TABLE about",
+        "UPDATE runs SET contenders = 'no JSON', state = 'odd'",
+    ] {
+        other.execute_batch(sql).expect("changed");
+        assert_eq!(root.listed(), whole, "{sql}");
+    }
+    let stale = "UPDATE about SET hoptax = '0.0.1'; UPDATE runs SET name = 'stale'";
+    other.execute_batch(stale).expect("changed");
     assert_eq!(one(&root.store(), "20260101T000000Z-a").name, "made-up", "another hoptax made it");
 }
 

@@ -86,20 +86,11 @@ fn choices_name_what_was_measured() {
     let choices = store.trend_choices().expect("asked");
     let told: Vec<(&str, &str, u32)> =
         choices.iter().map(|choice| (&*choice.name, &*choice.gateway, choice.runs)).collect();
-    assert_eq!(
-        told,
-        [
-            ("another", "direct", 1),
-            ("another", "nginx", 1),
-            ("made-up", "direct", 3),
-            ("made-up", "nginx", 3)
-        ]
-    );
+    assert_eq!(told[..2], [("another", "direct", 1), ("another", "nginx", 1)]);
+    assert_eq!(told[2..], [("made-up", "direct", 3), ("made-up", "nginx", 3)]);
     assert!(choices[2].metrics.contains(&Metric::P50) && !choices[2].metrics.contains(&Metric::AddedP50));
-    assert!(
-        choices[3].metrics.contains(&Metric::AddedP50)
-            && choices[3].metrics.contains(&Metric::MemoryRssBytes)
-    );
+    let of_nginx = [Metric::AddedP50, Metric::MemoryRssBytes];
+    assert!(of_nginx.iter().all(|metric| choices[3].metrics.contains(metric)));
     assert_eq!(choices[3].load, LOAD);
 }
 

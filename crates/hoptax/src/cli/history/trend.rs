@@ -229,10 +229,8 @@ impl Scale {
 fn csv(metric: Metric, trend: &Trend) -> String {
     let mut text = String::from("run,started,estimate,low,high,unit,version,verdict,changed,bound,change\n");
     for point in &trend.points {
-        let ends = point
-            .interval
-            .map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
-        let [low, high] = ends;
+        let ends = point.interval.map(|(low, high)| [low.to_string(), high.to_string()]);
+        let [low, high] = ends.unwrap_or_default();
         let change = trend.changes.iter().find(|change| change.after == point.id);
         let cells = [
             point.id.clone(),
