@@ -84,7 +84,6 @@ mod tests {
     #[test]
     fn raised_by_tokens_that_are_sent_for_nobody() {
         let findings = found(1000, 6, 20);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
         let some = found(500, 13, 20);
         assert_eq!(some[0].evidence["extra_tokens_per_left_stream"], 14.0);

@@ -99,7 +99,6 @@ mod tests {
     fn raised_by_failures_that_clients_do_not_see() {
         let run = run(trial("litellm", 100, 0, 500).token_counts(|counts| counts.usage = 900));
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
         insta::assert_snapshot!(texts(&findings));
         for code in ["messages-differ", "different-work", "usage-altered"] {
             assert_eq!(raised(&run, code), [], "{code}");

@@ -114,7 +114,6 @@ mod tests {
     #[test]
     fn raised_by_a_first_token_that_waits() {
         let findings = raised(&run(gateway(800, 27_000, 27_500)), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         let held = findings[0].evidence["held_us"].as_f64().expect("a number");
         assert!((held - 26_800.0).abs() < 50.0, "{held}");
         insta::assert_snapshot!(texts(&findings));

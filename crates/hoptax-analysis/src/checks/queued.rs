@@ -172,8 +172,6 @@ mod tests {
     #[test]
     fn raised_by_throughput_that_does_not_grow_while_nobody_is_busy() {
         let findings = found([3200, 3200], 100);
-        assert_eq!(findings.len(), 1, "{findings:#?}");
-        assert_eq!(findings[0].severity, Severity::Warning);
         insta::assert_snapshot!(texts(&findings));
     }
 

@@ -77,7 +77,6 @@ mod tests {
             trial.load_record.as_mut().expect("made with one").redirected_to = Some("/login".into());
         });
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 2);
         assert!(findings.iter().all(|finding| finding.severity == Severity::Void));
         insta::assert_snapshot!(texts(&findings));
     }

@@ -94,7 +94,6 @@ mod tests {
     fn raised_by_requests_that_are_sent_again() {
         let run = run(trial("bifrost", 1390, 417, 27));
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
         for code in ["amplification", "different-work"] {
             assert_eq!(raised(&run, code), [], "{code}");

@@ -172,7 +172,6 @@ mod tests {
         let mut there = elsewhere(there);
         there.0.hosts.get_mut("edge").expect("there").roles = vec![Role::Gateway, Role::Upstream];
         let found = found(there);
-        assert_eq!(found.len(), 1, "{found:?}");
         insta::assert_snapshot!(texts(&found));
         assert_eq!(found[0].evidence["worst_use"], 0.95);
     }
@@ -194,7 +193,6 @@ mod tests {
     #[test]
     fn raised_if_two_roles_are_pinned_to_one_cpu() {
         let found = found(trial(role(500, &[0], 1), role(450, &[0], 1), role(100, &[1], 1)));
-        assert_eq!(found.len(), 1);
         insta::assert_snapshot!(texts(&found));
     }
 

@@ -143,7 +143,6 @@ mod tests {
     #[test]
     fn raised_at_the_smallest_number_of_streams_that_wait() {
         let findings = raised(&run([50, 51, 52], [60, 140, 900]), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         assert_eq!(findings[0].evidence["streams"], 8);
         insta::assert_snapshot!(texts(&findings));
     }

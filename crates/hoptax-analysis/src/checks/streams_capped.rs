@@ -101,7 +101,6 @@ mod tests {
         run.push(limited(via("direct", 0), 100).first().waits_us(0, 0, 0));
         run.push(limited(via("nginx", 0), 4).waits_us(0, 50, 0));
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
         let share = findings[0].evidence["share"].as_f64().expect("a number");
         assert!(findings[0].evidence["limit"] == 4 && (share - 0.25).abs() < 0.01, "{share}");
         insta::assert_snapshot!(texts(&findings));

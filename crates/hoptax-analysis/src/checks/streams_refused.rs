@@ -61,7 +61,6 @@ mod tests {
     #[test]
     fn raised_by_two_in_a_thousand() {
         let findings = raised(&run(2), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
     }
 

@@ -66,7 +66,6 @@ mod tests {
     #[test]
     fn raised_by_a_few_answers_without_trailers() {
         let findings = raised(&run(0, 3), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
         insta::assert_snapshot!(texts(&findings));
     }
 

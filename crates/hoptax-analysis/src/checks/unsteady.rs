@@ -346,7 +346,6 @@ mod tests {
     fn raised_by_a_short_warm_up() {
         let findings =
             raised(&closed(4, |_, window| if window < 10 { 60.0 + window as f64 } else { 100.0 }), CODE);
-        assert_eq!(findings.len(), 1);
         insta::assert_snapshot!(texts(&findings));
     }
 
@@ -355,7 +354,6 @@ mod tests {
         for rounds in [1, 4] {
             let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
             let findings = raised(&run, CODE);
-            assert_eq!(findings.len(), 1);
             insta::assert_snapshot!(texts(&findings));
         }
     }
@@ -367,7 +365,6 @@ mod tests {
             |round, window| if round == 2 && window >= 30 { 50.0 } else { 100.0 + window as f64 % 3.0 },
         );
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
         insta::assert_snapshot!(texts(&findings));
     }
 

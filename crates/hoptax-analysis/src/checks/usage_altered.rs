@@ -120,7 +120,6 @@ mod tests {
     #[test]
     fn raised_by_other_numbers_and_by_missing_ones() {
         let findings = raised(&run(trial("litellm", 1000, 12)), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
         let findings = raised(&run(trial("litellm", 500, 10)), CODE);
         assert!(findings[0].message.starts_with("50 % of the streams via the gateway say"), "{findings:?}");

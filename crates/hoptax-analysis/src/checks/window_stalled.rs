@@ -91,7 +91,6 @@ mod tests {
     #[test]
     fn raised_by_more_than_a_hundredth_of_the_time() {
         let findings = raised(&run(20_000_000), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
     }
 
