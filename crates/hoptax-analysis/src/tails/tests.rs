@@ -583,11 +583,7 @@ fn figures_of(passes: &[TailPass]) -> SlowFigures {
 #[test]
 fn more_passes_give_an_interval_and_failed_ones_are_counted() {
     let mut passes: Vec<TailPass> = (0..4).map(|sequence| TailPass { sequence, ..pass() }).collect();
-    let failure = hoptax_record::Failure {
-        stage: hoptax_record::Stage::Trial,
-        message: "perf ended".to_owned(),
-        detail: String::new(),
-    };
+    let failure = hoptax_record::Failure::new(hoptax_record::Stage::Trial, "perf ended".to_owned());
     passes.push(TailPass { failed: Some(failure), ..TailPass::blank(4, "nginx", 0) });
     let figures = figures_of(&passes);
     assert_eq!((figures.passes, figures.failed), (4, 1));

@@ -74,11 +74,7 @@ pub(super) fn attach(
     change: Change,
     ledger: Option<&LedgerSource>,
 ) -> Result<Box<dyn Service>, Failure> {
-    let fail = |message: String| Failure {
-        stage: Stage::Start,
-        message: change.redact(&message),
-        detail: String::new(),
-    };
+    let fail = |message: String| Failure::new(Stage::Start, change.redact(&message));
     let (endpoints, address_note) = match units::unix_socket(url) {
         Some(socket) => (vec![Address::Unix(socket.map_err(|error| fail(error.message))?.path)], None),
         None => {
@@ -235,11 +231,10 @@ impl Service for Attached {
                 self.process = listeners::owner(&self.endpoints()[0]).and_then(|(pid, _)| identify(pid));
                 Ok(())
             }
-            Some(known) if identify(known.pid) != Some(known) => Err(Failure {
-                stage: Stage::Trial,
-                message: format!("process {} of {} ended in the middle of the run", known.pid, self.url),
-                detail: String::new(),
-            }),
+            Some(known) if identify(known.pid) != Some(known) => Err(Failure::new(
+                Stage::Trial,
+                format!("process {} of {} ended in the middle of the run", known.pid, self.url),
+            )),
             _ => Ok(()),
         }
     }

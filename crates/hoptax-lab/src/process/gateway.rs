@@ -107,10 +107,11 @@ impl ProcessDriver {
             panic!("`{}` is not started from a pack", gateway.label)
         };
         let (label, workers) = (gateway.label.as_str(), *workers);
-        let pack = self.packs.get(pack).ok_or_else(|| Failure {
-            stage: Stage::Missing,
-            message: format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
-            detail: String::new(),
+        let pack = self.packs.get(pack).ok_or_else(|| {
+            Failure::new(
+                Stage::Missing,
+                format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
+            )
         })?;
         self.refuse_unsupported(pack, workers, features)?;
         refuse_unix_upstream(pack, upstreams)?;
@@ -246,13 +247,10 @@ impl ProcessDriver {
                  which costs more CPU than the log itself. Remove the access log, or remove `driver: docker`",
                 pack.name()
             );
-            return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+            return Err(Failure::new(Stage::Start, message));
         }
-        let container = Container::find(pack, image).map_err(|message| Failure {
-            stage: Stage::Missing,
-            message,
-            detail: String::new(),
-        })?;
+        let container =
+            Container::find(pack, image).map_err(|message| Failure::new(Stage::Missing, message))?;
         container.remove_abandoned();
         Ok(container)
     }

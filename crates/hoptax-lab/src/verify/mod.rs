@@ -161,11 +161,9 @@ pub fn verify_and_note(
                     let here = Asked { target: via, bytes: changed, change, ..there };
                     compare((&direct, &there), (&gateway, &here), change, timeout)
                 }
-                (Err(error), _) | (_, Err(error)) => Err(Failure {
-                    stage: Stage::Verify,
-                    message: format!("cannot build a request: {error}"),
-                    detail: String::new(),
-                }),
+                (Err(error), _) | (_, Err(error)) => {
+                    Err(Failure::new(Stage::Verify, format!("cannot build a request: {error}")))
+                }
             };
             let found = outcome.map_err(|failure| {
                 let message = format!("{}{}", which(requests, target, version), failure.message);
