@@ -65,9 +65,8 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Findi
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 streams. Clients leave this number, and the upstream sends this number of tokens for each.
     fn trial(label: &str, left: u64, sent: u64) -> MadeTrial {

@@ -42,9 +42,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::record::Http2Tally;
 
     #[test]

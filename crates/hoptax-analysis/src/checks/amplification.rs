@@ -121,9 +121,8 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     #[test]
     fn raised_by_a_token_review_for_each_request() {

@@ -113,10 +113,9 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{Run, via};
     use hoptax_format::random::Random;
 
     #[test]

@@ -157,10 +157,9 @@ fn on_leg(case: &Case, used: &Use) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
-    use crate::fixture::{Run, via};
     use hoptax_record::Link;
 
     fn run(link: Option<f64>) -> Run {

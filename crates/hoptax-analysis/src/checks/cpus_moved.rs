@@ -53,9 +53,8 @@ fn finding(placement: &Placement, are_set_aside: bool) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use hoptax_record::CpuRoundTrip;
 
     /// A run whose CPUs are 80 ns apart in the first trials, and 390 ns in all others.

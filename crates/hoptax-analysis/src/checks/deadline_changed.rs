@@ -121,9 +121,8 @@ fn of_pair((case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// Clients send a deadline of 5 s with each call.
     fn run(gateway: MadeTrial) -> Run {

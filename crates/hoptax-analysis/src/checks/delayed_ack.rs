@@ -151,9 +151,8 @@ impl Delayed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
     use hoptax_format::messages::Carrier;
 

@@ -112,9 +112,8 @@ fn causes_by_count(counts: &Counts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::record::Cause;
 
     #[test]

@@ -67,9 +67,8 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::MessageCounts;
 
     fn run(carrier: Carrier, direct: u64, gateway: MadeTrial) -> Run {

@@ -69,9 +69,8 @@ fn sentence_start(shown: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::messages::Carrier;
 
     /// 1,000 WebSockets of each side.

@@ -75,9 +75,8 @@ fn of_pair((case, via): Measured<'_>, (direct, of_direct): Measured<'_>) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::record::Cause;
 
     /// 1,000 streams. The upstream cuts some, this number fails for clients, and this number of tokens is

@@ -46,9 +46,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     /// Three rounds of ten windows. In the gateway's second trial, the hypervisor takes 10 ms of CPU time in
     /// each of the first `stolen` windows.

@@ -72,9 +72,8 @@ fn needed(quantile: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
 
     #[test]

@@ -93,9 +93,8 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::MessageCounts;
 
     fn run(gateway: MadeTrial) -> Run {

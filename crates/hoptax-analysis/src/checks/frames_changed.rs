@@ -93,9 +93,8 @@ fn of_pair((case, trials): Measured<'_>, (direct, of_direct): Measured<'_>) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::messages::Carrier;
 
     /// 10,000 messages of each side, with these numbers of pings and comments.

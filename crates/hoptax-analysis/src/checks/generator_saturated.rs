@@ -181,9 +181,8 @@ fn late(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, open_point, via};
     use hoptax_record::GeneratorTrial;
 
     #[test]

@@ -101,9 +101,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     /// Rounds in which the gateway adds 100 µs to the requests of `a`, and `of_b` µs to those of `b`.
     /// `scatter` moves the requests of `b` from round to round.

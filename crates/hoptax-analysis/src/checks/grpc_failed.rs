@@ -74,9 +74,8 @@ fn of_case((case, _): Measured<'_>, accepted: &[&str]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     fn run() -> Run {
         let mut run = Run::closed(1);

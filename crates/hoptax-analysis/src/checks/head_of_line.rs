@@ -249,9 +249,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, closed_point, via};
     use hoptax_format::random::Random;
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;

@@ -127,9 +127,8 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, open_point, via};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Shape};
     use hoptax_plan::LoadPoint;

@@ -62,9 +62,8 @@ fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change
 #[cfg(test)]
 mod tests {
     use super::super::host_unfit::tests::look;
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use crate::fixture::hosts::on_hosts;
     use FitnessStatus::{Good, Unknown, Warning};
 

@@ -56,9 +56,8 @@ fn bad_items(look: &HostLook) -> impl Iterator<Item = &Fitness> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use crate::fixture::hosts::on_hosts;
 
     pub(in crate::checks) fn look(items: &[(&str, FitnessStatus, &str)]) -> Option<HostLook> {

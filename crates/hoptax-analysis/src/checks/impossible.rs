@@ -320,9 +320,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
 
     fn only(made: MadeTrial) -> Finding {

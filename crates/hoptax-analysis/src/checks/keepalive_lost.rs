@@ -197,9 +197,8 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, closed_point, via};
     use hoptax_format::messages::Carrier;
     use hoptax_plan::LoadPoint;
 

@@ -100,7 +100,7 @@ pub use workers_unequal::BEYOND;
 #[cfg(test)]
 mod tests {
     use super::Finding;
-    use crate::fixture::Run;
+    pub(super) use crate::fixture::*;
 
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()

@@ -79,9 +79,8 @@ fn one_trial() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     #[test]
     fn raised_if_direct_differs_from_itself_as_much() {

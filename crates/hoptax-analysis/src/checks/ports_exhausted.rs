@@ -160,10 +160,9 @@ fn lingers(other: &Trial<'_>, trial: &Trial<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::on_hosts;
-    use crate::fixture::{Run, via};
     use hoptax_record::{Role, RunHost, TrialHost};
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after

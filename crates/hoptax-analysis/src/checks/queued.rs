@@ -149,9 +149,8 @@ fn nobody_is_busy(trial: &Trial<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, via};
     use hoptax_format::messages::Carrier;
     use hoptax_format::record::Http2Tally;
     use hoptax_plan::LoadPoint;

@@ -99,9 +99,8 @@ fn in_words(one: &Disagreement<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// A trial of ten windows with 100 requests each. The fifth window has a different response time.
     fn trial(who: &str, round: u32, usual_us: u64, fifth_us: u64) -> MadeTrial {

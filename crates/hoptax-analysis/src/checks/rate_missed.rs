@@ -140,9 +140,8 @@ fn highest(load: &Load, rate: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, open_point, staged_point, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
 
     #[test]

@@ -110,10 +110,9 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{Run, via};
     use hoptax_plan::{Feature, LlmFailure, LlmFailureKind, Upstream, UpstreamLlm};
 
     #[test]

@@ -69,9 +69,8 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>, is_mixed: bool)
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 requests with these fields.
     fn trial(label: &str, fields: &[(&str, u64)]) -> MadeTrial {

@@ -72,9 +72,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 requests of clients. The upstream receives this number, and refuses some.
     fn trial(label: &str, requests: u64, refused: u64, seen: u64) -> MadeTrial {

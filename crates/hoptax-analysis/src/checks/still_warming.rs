@@ -73,9 +73,8 @@ fn unsettled(case: &Case, warm_up: &WarmUp) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use hoptax_record::{Burst, WarmUpLoad};
 
     #[test]

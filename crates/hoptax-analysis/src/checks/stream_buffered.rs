@@ -224,9 +224,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::{ENDLESS, MessageCounts};
 
     /// Two direct trials and three of a gateway, with these numbers of the 10,000 messages of each that

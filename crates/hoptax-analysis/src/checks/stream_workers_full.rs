@@ -120,9 +120,8 @@ fn grown([via, direct]: [Measured<'_>; 2], [fewest, fewest_directly]: [&Case; 2]
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, closed_point, via};
 
     fn trial(label: &str, load: u32, first_us: u64) -> MadeTrial {
         let trial = via(label, 0).at_load(load).server_stream_us(200, 1000).first_message_us(first_us);

@@ -76,9 +76,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, closed_point, via};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;

@@ -45,9 +45,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::record::Http2Tally;
 
     fn run(refused: u64) -> Run {

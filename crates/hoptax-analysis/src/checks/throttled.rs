@@ -89,10 +89,9 @@ fn consequence(role: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::on_hosts;
-    use crate::fixture::{Run, via};
 
     fn throttled_run(gateway_ns: Option<u64>) -> Run {
         let mut trial = via("nginx", 0);

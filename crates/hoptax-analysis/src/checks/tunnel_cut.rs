@@ -111,9 +111,8 @@ fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measur
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::Carrier;
 
     fn run(carrier: Carrier, direct: MadeTrial, gateway: MadeTrial) -> Run {

@@ -91,9 +91,8 @@ fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::Carrier;
 
     fn trial(label: &str, status: u16, refused: u64) -> MadeTrial {

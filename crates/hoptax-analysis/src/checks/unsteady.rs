@@ -327,9 +327,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, open_point, staged_point, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
     use hoptax_format::random::Random;
 

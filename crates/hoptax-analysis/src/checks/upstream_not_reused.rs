@@ -167,9 +167,8 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, via};
     use hoptax_format::messages::Carrier;
     use hoptax_plan::LoadPoint;
 

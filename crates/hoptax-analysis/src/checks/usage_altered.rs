@@ -103,9 +103,8 @@ fn of_pair((case, via): Measured<'_>, (direct, directly): Measured<'_>, is_exact
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 streams. Some say this number of tokens.
     fn trial(label: &str, usage: u64, tokens: u64) -> MadeTrial {

@@ -109,9 +109,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, open_point, via};
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 

@@ -152,10 +152,9 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
-    use crate::fixture::{Run, clock_id, via};
     use hoptax_format::random::Random;
     use std::time::Duration;
 

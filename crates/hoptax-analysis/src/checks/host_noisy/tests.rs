@@ -1,9 +1,8 @@
 //! Tests of the finding.
 
-use super::super::tests::{raised, texts};
+use super::super::tests::*;
 use super::*;
 use crate::fixture::hosts::{from_two_hosts, on_hosts};
-use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_record::ForeignProcess;
 
 #[test]
