@@ -88,12 +88,8 @@ mod tests {
                 cpu_ns_per_request: Some(1.0),
                 upstream_cpu_ns_per_request: None,
             };
-            run.record.contenders[2].warm_ups = vec![WarmUp {
-                load: WarmUpLoad::Plan,
-                settled,
-                bursts: vec![burst],
-                ..WarmUp::default()
-            }];
+            run.record.contenders[2].warm_ups =
+                vec![WarmUp { load: WarmUpLoad::Plan, settled, bursts: vec![burst], ..WarmUp::default() }];
             let findings = raised(&run, CODE);
             insta::assert_snapshot!(texts(&findings));
             assert_eq!(findings.len(), usize::from(!settled));
