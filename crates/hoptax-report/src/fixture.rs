@@ -1,7 +1,9 @@
 //! Report models of generated runs, for tests.
 
 use crate::Model;
-use hoptax_analysis::fixture::Run;
+pub(crate) use hoptax_analysis::fixture::{
+    MadeTrial, Run, closed_point, failure, open_point, sample, searched_point, staged_point, via,
+};
 use hoptax_analysis::precision_over_time;
 
 /// Converts a generated run to a report model.

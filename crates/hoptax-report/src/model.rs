@@ -381,10 +381,9 @@ fn is_unmeasured(summary: &Summary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{markdown, terminal};
-    use hoptax_analysis::fixture::{Run, failure, sample};
     use hoptax_record::{Origin, Shares, Stage};
 
     /// A run in which three variants of nginx fail with the same cause, and one with another cause.

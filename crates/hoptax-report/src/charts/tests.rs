@@ -1,9 +1,8 @@
 use super::colour::{DIRECT, shade};
 use super::unit::Unit;
 use super::*;
-use crate::fixture::Reported as _;
+use crate::fixture::*;
 use hoptax_analysis::fixture::features::matrix;
-use hoptax_analysis::fixture::{MadeTrial, Run, open_point, sample, searched_point, via};
 
 #[test]
 fn a_contender_has_one_colour_and_direct_none_of_theirs() {

@@ -300,8 +300,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use crate::fixture::*;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 

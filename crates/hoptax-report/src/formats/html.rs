@@ -398,8 +398,7 @@ pub(crate) fn words(model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, sample, via};
+    use crate::fixture::*;
 
     #[test]
     fn is_complete_without_scripts_and_requests_nothing() {

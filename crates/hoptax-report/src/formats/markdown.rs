@@ -303,8 +303,7 @@ fn longest_run_of_ticks(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, failure, sample, via};
+    use crate::fixture::*;
     use hoptax_record::Stage;
 
     #[test]

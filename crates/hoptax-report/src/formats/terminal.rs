@@ -385,9 +385,8 @@ fn visible(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use hoptax_analysis::fixture::features::matrix;
-    use hoptax_analysis::fixture::{Run, failure, sample, searched_point, staged_point, via};
 
     #[test]
     fn fits_into_eighty_columns_and_says_everything() {

@@ -161,9 +161,8 @@ fn row(event: &EventFigures) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::{Model, html, json, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Cause;
     use hoptax_plan::{Action, Event};
     use hoptax_record::{EventRecord, NewRoute};

@@ -162,9 +162,8 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::{html, json, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, via};
 
     fn run(gateways: usize) -> Run {
         let mut run = Run::closed(32);

@@ -62,10 +62,9 @@ pub(crate) fn html(model: &Model) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{Model, html, json, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {
         let mut run = Run::closed(8);

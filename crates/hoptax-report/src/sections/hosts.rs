@@ -180,10 +180,9 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::on_hosts;
-    use hoptax_analysis::fixture::{Run, sample};
     use hoptax_record::{Fitness, FitnessStatus, HostLook, LegLook};
     use serde_json::Value;
 

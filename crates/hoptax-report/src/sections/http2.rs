@@ -74,10 +74,9 @@ fn line(case: &Case) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{html, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;

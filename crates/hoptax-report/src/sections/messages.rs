@@ -212,10 +212,9 @@ fn lives(model: &Model) -> Result<String, ChartError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, via};
     use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 
     /// A gateway that adds 50 µs to each message, and delivers this many of each trial out of order.

@@ -83,10 +83,9 @@ fn added(difference: &Difference) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{Model, html, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, via};
 
     fn model() -> Model {
         let mut run = Run::closed(1);

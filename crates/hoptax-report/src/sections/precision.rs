@@ -86,9 +86,8 @@ fn row(model: &Model, load: &Load, rounds: u32) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::*;
     use crate::{html, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, closed_point, via};
 
     /// Rounds of 3 s, in which each trial's time depends on the round.
     fn run(rounds: u32, gateways: usize, loads: u32) -> Run {

@@ -51,9 +51,8 @@ pub(crate) fn line(model: &Model) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::{html, markdown, terminal};
-    use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
     /// Three rounds of ten windows. The gateway's fifth window is slow. In this window, the hypervisor takes
     /// `stolen_ms` milliseconds of CPU time.

@@ -1,11 +1,10 @@
 //! Tests of the explanation of slow requests in each format.
 
 use super::*;
-use crate::fixture::Reported as _;
+use crate::fixture::*;
 use crate::formats::html::html as page;
 use crate::formats::markdown::markdown as document;
 use crate::formats::terminal::terminal;
-use hoptax_analysis::fixture::Run;
 use hoptax_format::moments::Moment;
 use hoptax_record::Role;
 use hoptax_record::report::Load;

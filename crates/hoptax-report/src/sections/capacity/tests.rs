@@ -1,9 +1,8 @@
 //! Tests the results of searches in each format.
 
-use crate::fixture::Reported as _;
+use crate::fixture::*;
 use crate::formats::html::words;
 use crate::{csv, json, markdown, terminal};
-use hoptax_analysis::fixture::{Run, searched_point, via};
 use hoptax_format::spec::Shape;
 use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
