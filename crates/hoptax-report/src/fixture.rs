@@ -22,3 +22,11 @@ impl Reported for Run {
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+/// Checks that no line of a text is longer than this.
+#[track_caller]
+pub(crate) fn fits(text: &str, width: usize) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
+    }
+}

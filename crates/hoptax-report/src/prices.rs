@@ -314,7 +314,7 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Reported as _, one_line};
+    use crate::fixture::{Reported as _, fits, one_line};
     use crate::{csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
 
@@ -345,9 +345,7 @@ mod tests {
 
     #[test]
     fn lines_fit_into_eighty_columns() {
-        for line in terminal(&matrix(230, 33).model(), 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-        }
+        fits(&terminal(&matrix(230, 33).model(), 80, false), 80);
     }
 
     #[test]

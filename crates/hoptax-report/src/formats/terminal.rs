@@ -391,9 +391,7 @@ mod tests {
     #[test]
     fn fits_into_eighty_columns_and_says_everything() {
         let text = terminal(&sample().model(), 80, false);
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-        }
+        fits(&text, 80);
         insta::assert_snapshot!(text);
         assert!(!text.contains('\u{1b}'), "no colours were asked for");
         assert!(!text.contains("NaN"), "{text}");
@@ -424,9 +422,7 @@ mod tests {
         let (model, prices) = (run.model(), matrix(60, 20).model());
         for width in [50, 80] {
             for text in [terminal(&model, width, false), terminal(&prices, width, false)] {
-                for line in text.lines() {
-                    assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
-                }
+                fits(&text, usize::from(width));
             }
         }
     }

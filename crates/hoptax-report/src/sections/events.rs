@@ -207,9 +207,7 @@ mod tests {
                 assert!(text.contains(word), "`{word}` is missing: {text}");
             }
         }
-        for line in terminal(&model, 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model, 80, false), 80);
         assert!(html(&model).expect("a page").contains("<h3>a&lt;b, closed loop"));
         let document: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
         let case = document["cases"]

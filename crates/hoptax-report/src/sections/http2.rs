@@ -105,9 +105,7 @@ mod tests {
             }
         }
         assert!(html(&model).expect("a page").contains("<li>a&lt;b, closed loop"));
-        for line in terminal(&model, 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model, 80, false), 80);
     }
 
     #[test]

@@ -117,9 +117,7 @@ mod tests {
     fn labels_are_escaped_and_lines_fit() {
         let page = html(&model()).expect("a page");
         assert!(page.contains("<li>a&lt;b, closed loop"), "{page}");
-        for line in terminal(&model(), 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model(), 80, false), 80);
     }
 
     #[test]

@@ -91,9 +91,7 @@ fn every_format_has_the_answer_the_table_and_the_failure() {
         }
         assert!(!text.contains("The gateway ran"), "its share is too small for a row: {text}");
     }
-    for line in terminal(&model, 80, false).lines() {
-        assert!(line.chars().count() <= 80, "{line}");
-    }
+    fits(&terminal(&model, 80, false), 80);
 }
 
 #[test]
