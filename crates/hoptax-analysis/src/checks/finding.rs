@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A finding about a case that makes all its figures doubtful. Callers add evidence and message, and an advice
-/// if that of the rule does not fit.
+/// A finding about a case that makes all its figures doubtful. Callers add evidence and message, and an
+/// advice if that of the rule does not fit.
 pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
     Finding {
         code,

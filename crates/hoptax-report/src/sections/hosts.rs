@@ -210,8 +210,8 @@ mod tests {
             (page.replace("&lt;", "<").replace("&gt;", ">"), "+550 µs"),
         ] {
             let text = one_line(&text);
-            let parts = "10.0.0.2|edge.example|governor (<powersave>)|150 µs|client → edge|within edge|100 MB|\
-                         +320 µs|+230 µs|less one within the";
+            let parts = "10.0.0.2|edge.example|governor (<powersave>)|150 µs|client → edge|within edge|\
+                         100 MB|+320 µs|+230 µs|less one within the";
             for part in parts.split('|').chain([split]) {
                 assert!(text.contains(part), "`{part}` is missing:\n{text}");
             }
