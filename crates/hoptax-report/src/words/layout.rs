@@ -50,8 +50,8 @@ impl Table {
         let rows: String = rows.iter().map(html_row).collect();
         format!(
             "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th \
-             scope=\"col\" class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
-             class=\"quiet\">{}</p></section>\n",
+             scope=\"col\" class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody>\
+             </table></div>\n<p class=\"quiet\">{}</p></section>\n",
             HtmlEscape(title),
             HtmlEscape(note),
         )
