@@ -1,9 +1,8 @@
 //! Analyses a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::analysis::Analysis;
-use super::capacity;
-use super::checks;
 use super::side::Side;
+use super::{capacity, checks};
 use crate::budgets::budget::not_everywhere;
 use crate::budgets::start_budget::judge;
 use crate::figures::case;
@@ -11,25 +10,16 @@ use crate::figures::path::path;
 use crate::hosts::legs::Network;
 use crate::hosts::vantage;
 use crate::taxes::another_run::Scatters;
-use crate::taxes::features;
-use crate::taxes::gateway_pairs;
-use crate::taxes::generators;
-use crate::taxes::noise;
-use crate::taxes::per_stream;
-use crate::taxes::processes;
 use crate::taxes::tail::tail;
-use crate::taxes::targets;
 use crate::taxes::tax::tax;
-use crate::taxes::versions;
-use crate::trials::measuring_time;
+use crate::taxes::{features, gateway_pairs, generators, noise, per_stream, processes, targets, versions};
 use crate::trials::trial::{Trial, good_trials, of_case};
-use crate::trials::warm_ups;
+use crate::trials::{measuring_time, warm_ups};
 use crate::{concerns, quiet_cases, starts, tails};
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, FailedTrial, Load};
 use hoptax_record::start::StartRecord;
 use hoptax_record::tail::TailPass;
-use hoptax_record::{Aside, DIRECT, Failure, Stage, TrialRecord, placements};
+use hoptax_record::{Aside, DIRECT, Failure, RunRecord, Stage, TrialRecord, placements};
 
 /// Analyses the records of a run. With `starts`, the run measured starts of gateways instead of trials.
 pub fn analyse(

@@ -13,8 +13,7 @@ use super::analysis::Analysis;
 use super::checks::{Figures, Finding, Severity};
 use super::headline;
 use crate::taxes::gateway_pairs::competitors;
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
+use hoptax_record::{DIRECT, RunRecord};
 use std::collections::BTreeSet;
 
 /// Sets [`Concerns::answer`](hoptax_record::report::Concerns::answer) of every finding.
@@ -112,8 +111,7 @@ mod tests {
     #[test]
     fn a_finding_at_another_load_point_does_not_concern_the_answer() {
         for (load, concerned) in [(0, true), (1, false)] {
-            let mut run = run();
-            run.push(via("nginx", 4).at_load(load).status(500, 999));
+            let run = run().with([via("nginx", 4).at_load(load).status(500, 999)]);
             let found = rejections(&run);
             assert_eq!(found.len(), 1, "{found:?}");
             assert_eq!(found[0].concerns.answer, concerned, "load point {load}");
@@ -129,8 +127,7 @@ mod tests {
 
     #[test]
     fn without_a_ranking_every_finding_counts() {
-        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
-        run.push(via("nginx", 3).status(500, 999));
+        let run = Run::steady(3, 100, &[("nginx", 150)]).with([via("nginx", 3).status(500, 999)]);
         let findings = run.analyse().findings;
         assert!(findings.iter().all(|finding| finding.concerns.answer), "{findings:#?}");
         assert!(!rejections(&run).is_empty());
@@ -138,8 +135,7 @@ mod tests {
 
     #[test]
     fn a_finding_about_the_whole_run_concerns_the_answer() {
-        let mut run = run();
-        run.push(via("nginx", 4).at_load(1).all_at_us(154).host(0.3, 0.3));
+        let run = run().with([via("nginx", 4).at_load(1).all_at_us(154).host(0.3, 0.3)]);
         let findings = run.analyse().findings;
         let noisy = findings.iter().find(|finding| finding.code == "host-noisy").expect("planted");
         assert!(noisy.concerns.answer);

@@ -115,12 +115,8 @@ fn shares(quiet: &QuietTrials<'_>) -> QuietFigures {
         windows: quiet.windows,
         left_out: quiet.left_out,
         share_left_out: quiet.left_out as f64 / quiet.windows as f64,
-        trials: 0,
         trials_left_out: quiet.trials_left_out,
-        throughput: None,
-        response_time: None,
-        cpu_us_per_request: None,
-        tax: None,
+        ..QuietFigures::default()
     }
 }
 

@@ -7,15 +7,12 @@ use crate::taxes::noise::noise_floor;
 use crate::taxes::per_stream;
 use crate::taxes::processes::{Processes, processes};
 use crate::trials::counts::failures;
-use crate::trials::measuring_time;
-use crate::trials::merged;
 use crate::trials::metric::{OF_CPU, is_time, of_trial, percentile};
 use crate::trials::trial::{Trial, good_trials};
-use crate::trials::warm_ups;
+use crate::trials::{measuring_time, merged, warm_ups};
 use hoptax_plan::{LoadPoint, Metric};
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, Load, NoiseFloor, WarmUpFigures};
-use hoptax_record::{DIRECT, Placement, TrialRecord, are_apart, placements};
+use hoptax_record::{DIRECT, Placement, RunRecord, TrialRecord, are_apart, placements};
 use hoptax_stats::{Estimate, RunFigure, mean, of_mean, of_share, share};
 use std::collections::BTreeMap;
 

@@ -103,7 +103,7 @@ pub struct TokenCounts {
     pub left: u64,
     /// Events without content. Comments are none.
     pub other_events: u64,
-    /// Streams that said how many tokens the response has.
+    /// Streams that announced their end and said how many tokens the response has.
     pub usage: u64,
     /// The sum of these numbers.
     pub usage_tokens: u64,

@@ -1,9 +1,8 @@
 //! Properties of a run that may explain why its figures differ from those of another run.
 
 use hoptax_plan::{GatewayKind, Plan};
-use hoptax_record::RunRecord;
 use hoptax_record::plan::Idle;
-use hoptax_record::{Environment, digest};
+use hoptax_record::{Environment, RunRecord, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

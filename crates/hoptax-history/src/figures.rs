@@ -3,8 +3,7 @@
 use super::Bound;
 use hoptax_analysis::{Capacity, Side, Starts, analyse, measured};
 use hoptax_plan::Metric;
-use hoptax_record::dir::DirError;
-use hoptax_record::dir::Run;
+use hoptax_record::dir::{DirError, Run};
 use hoptax_report::{Belief, Model};
 use hoptax_stats::Estimate;
 use serde::{Deserialize, Serialize};
@@ -51,10 +50,7 @@ pub(super) struct Figure {
 }
 
 impl Analysed {
-    /// Reads and analyses a run directory.
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
+    /// Reads and analyses a run directory. Fails if the directory cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self, DirError> {
         Ok(Self::of(&Run::read(path)?))
     }

@@ -100,10 +100,7 @@ impl Remedy {
 }
 
 /// Opens the index of the directory `root`. Creates the index if there is none, and replaces it if it is
-/// unusable.
-///
-/// # Errors
-/// If another process locks the index for too long.
+/// unusable. Fails if another process locks the index for too long.
 pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     let path = root.join(FILE);
     match on_disk(&path) {
@@ -112,10 +109,8 @@ pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// Creates an empty index to replace the index that failed with `error`.
-///
-/// # Errors
-/// If another process locks the index. The returned error is then `error` itself.
+/// Creates an empty index to replace the index that failed with `error`. Fails if another process locks the
+/// index. The returned error is then `error` itself.
 pub(super) fn in_place_of(root: &Path, error: Error) -> Result<Connection, Error> {
     match Remedy::of(&error) {
         Remedy::Wait => Err(error),
@@ -161,10 +156,8 @@ pub(super) fn is_sound(index: &Connection) -> bool {
     result.is_ok_and(|result| result == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
 }
 
-/// Creates an empty index for the directory `root`, in place of any existing index.
-///
-/// # Errors
-/// If another process locks the existing index for too long.
+/// Creates an empty index for the directory `root`, in place of any existing index. Fails if another process
+/// locks the existing index for too long.
 pub(super) fn empty(root: &Path) -> Result<Connection, Error> {
     recreated(&root.join(FILE)).or_else(|error| match Remedy::of(&error) {
         Remedy::Wait => Err(error),

@@ -38,10 +38,8 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Reads the notes of a run directory. Returns empty notes if there is no file with notes.
-    ///
-    /// # Errors
-    /// If the file is not valid or cannot be read. The error describes the problem in words.
+    /// Reads the notes of a run directory. Returns empty notes if there is no file with notes. Fails if the
+    /// file is not valid or cannot be read. The error describes the problem in words.
     pub(super) fn read(dir: &Path) -> Result<Self, String> {
         let path = dir.join(FILE);
         match fs::symlink_metadata(&path) {
@@ -65,10 +63,8 @@ impl Notes {
         Ok(read)
     }
 
-    /// Writes the notes into a run directory, completely or not at all.
-    ///
-    /// # Errors
-    /// If the notes cannot be written. The earlier notes are then unchanged.
+    /// Writes the notes into a run directory, completely or not at all. Fails if the notes cannot be written.
+    /// The earlier notes are then unchanged.
     pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
         // Each process writes its own temporary file, because two processes may write notes at the same time.
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
@@ -88,10 +84,8 @@ impl Notes {
     }
 }
 
-/// Returns the tags sorted and without duplicates.
-///
-/// # Errors
-/// If a tag is not valid, or there are too many tags. The error says what is allowed.
+/// Returns the tags sorted and without duplicates. Fails if a tag is not valid, or there are too many tags.
+/// The error says what is allowed.
 pub(super) fn checked_tags(tags: &[String]) -> Result<Vec<String>, String> {
     if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
         let shown: String = wrong.chars().take(LONGEST_TAG + 1).collect();
@@ -114,10 +108,7 @@ fn is_tag(tag: &str) -> bool {
     (1..=LONGEST_TAG).contains(&tag.chars().count()) && tag.chars().all(allowed)
 }
 
-/// Checks the length of a note.
-///
-/// # Errors
-/// If the note is too long.
+/// Checks the length of a note. Fails if the note is too long.
 pub(super) fn checked_note(note: &str) -> Result<(), String> {
     match note.chars().count() {
         count if count > LONGEST_NOTE => {

@@ -3,12 +3,11 @@
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, STARTS, TRIALS};
-use std::fmt;
 use std::fs::{self, Metadata};
-use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// A directory to list.
 #[derive(Debug, Clone)]
@@ -138,10 +137,7 @@ impl Found {
 }
 
 /// Returns every directory below `root` that contains a run or has the name of a run directory, in no
-/// particular order.
-///
-/// # Errors
-/// If `root` cannot be read.
+/// particular order. Fails if `root` cannot be read.
 pub(super) fn scan(root: &Path) -> Result<Vec<Found>, HistoryError> {
     let entries = fs::read_dir(root).map_err(|source| HistoryError::Root { path: root.into(), source })?;
     // Skip entries that cannot be read or have vanished, and list the others.
@@ -149,10 +145,7 @@ pub(super) fn scan(root: &Path) -> Result<Vec<Found>, HistoryError> {
 }
 
 /// Returns the newest `most` directories of a plan's runs that have a record, newest first. Directories with
-/// another name than hoptax gives are left out.
-///
-/// # Errors
-/// If `root` cannot be read.
+/// another name than hoptax gives are left out. Fails if `root` cannot be read.
 pub(super) fn of_plan(root: &Path, plan: &str, most: usize) -> Result<Vec<Found>, HistoryError> {
     let entries = fs::read_dir(root).map_err(|source| HistoryError::Root { path: root.into(), source })?;
     let mut named: Vec<fs::DirEntry> = entries

@@ -1,13 +1,13 @@
 //! The history of a directory: queries and changes.
 
 use super::figures::Analysed;
-use super::index;
 use super::notes::{self, Notes};
 use super::read::{self, Row};
 use super::scan::{self, Found};
 use super::table::Known;
 use super::{
-    CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend,
+    CaseChange, Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, index, table,
+    trend,
 };
 use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
@@ -21,7 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Number of directories to read before writing them to the index in one transaction.
 const AT_ONCE: usize = 200;
 
-/// The history of the runs below one directory.
+/// The history of the runs below one directory. All queries and changes fail if another process locks the
+/// index for too long, and [`Self::refresh`] and [`Self::rebuild`] also if the directory cannot be read.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
@@ -42,10 +43,8 @@ impl Store {
         Ok(Self { index: RefCell::new(index::open(&root)?), root })
     }
 
-    /// Looks only at these directories, and reads those that changed.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
+    /// Looks only at these directories, and reads those that changed. Fails if another process locks the
+    /// index for too long.
     pub(super) fn refresh_some(&self, some: &[Found]) -> Result<(), HistoryError> {
         self.attempt(|index| {
             let mut known = table::known(index)?;
@@ -54,18 +53,12 @@ impl Store {
     }
 
     /// Looks for new, changed and removed directories.
-    ///
-    /// # Errors
-    /// If the directory cannot be read, or another process locks the index for too long.
     pub fn refresh(&mut self) -> Result<(), HistoryError> {
         self.attempt(|index| refresh(index, &self.root, now_ns()))
     }
 
     /// Builds the index again, so that all runs have to be analysed again. Other processes see the old index
     /// until the new index is complete.
-    ///
-    /// # Errors
-    /// The same errors as for [`Self::refresh`].
     pub fn rebuild(&mut self) -> Result<(), HistoryError> {
         let is_sound = index::is_sound(&self.index.borrow());
         if !is_sound {
@@ -77,9 +70,6 @@ impl Store {
     }
 
     /// Analyses the newest pending run. Returns false if no run is pending.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn analyse_next(&mut self) -> Result<bool, HistoryError> {
         match self.attempt(|index| Ok(table::next_pending(index)?))? {
             Some(id) => self.analyse(&id).map(|()| true),
@@ -88,9 +78,6 @@ impl Store {
     }
 
     /// Analyses a run if the run is pending.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
         // Count the attempt before the analysis starts. Otherwise a record that crashes the process, perhaps
         // on purpose, could crash every later process too.
@@ -100,26 +87,17 @@ impl Store {
     }
 
     /// The runs that match a query, newest first.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn list(&self, query: &Query) -> Result<Listing, HistoryError> {
         self.attempt(|index| Ok(table::list(index, query)?))
     }
 
     /// Returns a run. Absent if the index does not contain the run.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn get(&self, id: &str) -> Result<Option<Entry>, HistoryError> {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
 
     /// Returns the path of a run's directory. Absent if there is no such run. The directory is directly below
     /// the history's directory and is not a link.
-    ///
-    /// # Errors
-    /// None today; reserved for errors of the index.
     pub fn path(&self, id: &str) -> Result<Option<PathBuf>, HistoryError> {
         let path = self.root.join(id);
         let is_listed =
@@ -128,33 +106,21 @@ impl Store {
     }
 
     /// Every tag in use, sorted.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn tags(&self) -> Result<Vec<String>, HistoryError> {
         self.attempt(|index| Ok(table::tags(index)?))
     }
 
     /// The cases with trends.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn trend_choices(&self) -> Result<Vec<TrendChoice>, HistoryError> {
         self.attempt(|index| Ok(trend::choices(index)?))
     }
 
     /// The trend of a metric over the analysed runs. The trend has no points if there is no such case.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn trend(&self, query: &TrendQuery) -> Result<Trend, HistoryError> {
         self.attempt(|index| Ok(trend::trend(index, query)?))
     }
 
     /// The changes of these metrics of a case, by metric, oldest first.
-    ///
-    /// # Errors
-    /// If another process locks the index for too long.
     pub fn changes(&self, case: &TrendChoice, metrics: &[Metric]) -> Result<Vec<CaseChange>, HistoryError> {
         self.attempt(|index| Ok(trend::changes(index, case, metrics)?))
     }

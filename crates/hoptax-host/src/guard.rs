@@ -23,9 +23,8 @@
 //! At the end the guard always removes secrets from the service's logs, and deletes the directory that held
 //! the secrets. It also deletes maps for perf that the service wrote to `/tmp`.
 
-use super::logs;
-use super::maps;
 use super::tree::descendants;
+use super::{logs, maps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
@@ -113,6 +112,12 @@ impl StopSignal {
     /// The signal's name without `SIG`.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, signal)| *signal == self.0).map_or("TERM", |(name, _)| *name)
+    }
+}
+
+impl Default for StopSignal {
+    fn default() -> Self {
+        Self::TERM
     }
 }
 
@@ -335,7 +340,7 @@ impl Watch {
                 return Ok(Event::Stop);
             }
             if ready.get(2) == Some(&true)
-                && let Some(event) = self.read_lifeline()?
+                && let Some(event) = self.read_lifeline()
             {
                 return Ok(event);
             }
@@ -343,12 +348,12 @@ impl Watch {
     }
 
     /// Reads hoptax's commands. Each command is one small write into a pipe, so it arrives in one piece.
-    fn read_lifeline(&mut self) -> Result<Option<Event>, GuardError> {
+    fn read_lifeline(&mut self) -> Option<Event> {
         let mut buffer = [0; 64];
         let read = match rustix::io::read(std::io::stdin(), &mut buffer) {
             Ok(read) => read,
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
-                return Ok(None);
+                return None;
             }
             // Reading can fail if the lifeline is a terminal or a socket. This counts as the end of the
             // lifeline.
@@ -357,16 +362,11 @@ impl Watch {
         let words = String::from_utf8_lossy(&buffer[..read]);
         if read == 0 {
             self.lifeline = false;
-            Ok(Some(Event::LifelineEnded))
-        } else if words.lines().any(|line| line == "kill") {
-            Ok(Some(Event::Kill))
-        } else if words.lines().any(|line| line == "stop") {
-            Ok(Some(Event::Stop))
-        } else if words.lines().any(|line| line == "restart") {
-            Ok(Some(Event::Restart))
-        } else {
-            Ok(None)
+            return Some(Event::LifelineEnded);
         }
+        let commands = [("kill", Event::Kill), ("stop", Event::Stop), ("restart", Event::Restart)];
+        let asked = commands.into_iter().find(|(word, _)| words.lines().any(|line| line == *word));
+        asked.map(|(_, event)| event)
     }
 }
 

@@ -24,7 +24,7 @@ const SCRUB_BOUND: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The program to start, its environment, and how to stop it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Launch {
     /// The program.
     pub program: OsString,

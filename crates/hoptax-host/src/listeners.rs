@@ -126,6 +126,7 @@ fn sockets(pid: u32) -> BTreeSet<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Child, Command, Stdio};
 
     #[test]
     fn a_listener_is_a_stranger_unless_it_is_ours() {
@@ -173,29 +174,29 @@ mod tests {
         assert_eq!(sockets(&[("[::ffff:127.0.0.1]:80", 1), ("[::]:80", 2)]), [1]);
     }
 
+    /// A script of Python that runs until its standard input ends, and the line that it has written.
+    fn python(script: &str, argument: &Path) -> (Child, String) {
+        let mut starting = Command::new("python3");
+        starting.args(["-c", script]).arg(argument).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = starting.spawn().expect("python3 starts");
+        let mut line = String::new();
+        let output = server.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        (server, line)
+    }
+
     #[test]
     fn the_owner_of_an_address_is_the_root_of_the_tree_that_listens() {
         // A shell that inherits no socket starts a listener, as a service manager does.
         let script = "import os, socket, sys\ns = socket.create_server(('127.0.0.1', 0))\n\
                       child = os.fork() == 0\n\
                       if not child: print(s.getsockname()[1], flush=True)\nsys.stdin.read()\n";
-        let mut server = std::process::Command::new("python3")
-            .args(["-c", script])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("python3 starts");
-        let mut line = String::new();
-        let output = server.stdout.take().expect("piped");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a port");
+        let (mut server, line) = python(script, Path::new(""));
         let port: u16 = line.trim().parse().expect("a port");
         let at = |ip, port| Address::from(SocketAddr::from((ip, port)));
         let (pid, name) = owner(&at([127, 0, 0, 1], port)).expect("it listens");
-        assert_eq!(
-            (pid, name.starts_with("python3")),
-            (server.id(), true),
-            "not its child, which listens too"
-        );
+        assert!(name.starts_with("python3"), "{name}");
+        assert_eq!(pid, server.id(), "not its child, which listens too");
         assert_eq!(owner(&at([192, 0, 2, 1], port)), None, "an address of another machine");
         drop(server.stdin.take());
         server.wait().expect("ours");
@@ -218,15 +219,7 @@ mod tests {
         let script = "import socket, sys\ns = \
                       socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
                       print('ready', flush=True)\nsys.stdin.read()\n";
-        let mut server = std::process::Command::new("python3")
-            .args(["-c", script, &path.to_string_lossy()])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("python3 starts");
-        let output = server.stdout.take().expect("piped");
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("it is ready");
+        let (mut server, _) = python(script, &path);
         // A client of the socket does not listen.
         let client = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
         let found = owner(&Address::Unix(path.clone())).map(|(pid, _)| pid);

@@ -12,7 +12,6 @@
 //! under a guard. So the namespace, its rules and both ends of the veth pair disappear with these processes,
 //! even if hoptax is killed. The host's own tables are never changed.
 
-use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
 use super::programs::output_within;
 use super::tree::descendants;
@@ -21,7 +20,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The upstream's port that no sidecar intercepts.
@@ -102,17 +101,10 @@ impl Namespace {
             program: unshare.into(),
             // The only purpose of this process is to keep the namespace alive.
             arguments: ["--net", "--", "sleep", "infinity"].map(OsString::from).to_vec(),
-            environment: std::collections::BTreeMap::new(),
-            directory: None,
-            cpus: Vec::new(),
-            stop_signal: StopSignal::TERM,
             grace: Duration::from_secs(1),
-            remove: None,
-            scrub: None,
-            started: None,
-            finally: Vec::new(),
             stdout: Some(log_directory.join("stdout.log")),
             stderr: log_directory.join("stderr.log"),
+            ..Launch::default()
         };
         let mut holder = Guarded::start(exe, &launch).map_err(|error| {
             refused(format!("cannot start the process that keeps it open: {error}"), log_directory)
@@ -268,15 +260,14 @@ fn check_rights() -> Result<(), Failure> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     match missing_rights(&status).as_slice() {
         [] => Ok(()),
-        missing => Err(Failure {
-            stage: Stage::Start,
-            message: format!(
+        missing => {
+            let message = format!(
                 "a sidecar needs a network namespace, and creating one needs {}, which this process lacks. \
-                                 Run hoptax as root, or remove the sidecar from the plan",
+                 Run hoptax as root, or remove the sidecar from the plan",
                 missing.join(" and ")
-            ),
-            detail: String::new(),
-        }),
+            );
+            Err(Failure::new(Stage::Start, message))
+        }
     }
 }
 
@@ -296,18 +287,17 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
     let places = std::env::split_paths(&path).chain(system);
-    places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| Failure {
-        stage: Stage::Missing,
-        message: format!(
-            "a sidecar needs `{name}`, which is not installed. Install it ({}) or remove the \
-                        sidecar from the plan",
-            match name {
-                "ip" => "Debian: apt-get install iproute2",
-                "nft" | "iptables" => "Debian: apt-get install nftables",
-                _ => "Debian: apt-get install util-linux",
-            }
-        ),
-        detail: String::new(),
+    places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| {
+        let package = match name {
+            "ip" => "iproute2",
+            "nft" | "iptables" => "nftables",
+            _ => "util-linux",
+        };
+        let message = format!(
+            "a sidecar needs `{name}`, which is not installed. Install it (Debian: apt-get install \
+             {package}) or remove the sidecar from the plan"
+        );
+        Failure::new(Stage::Missing, message)
     })
 }
 
@@ -323,12 +313,17 @@ fn refused(what: String, log_directory: &Path) -> Failure {
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn output_of(command: &mut Command) -> Result<String, String> {
-    let output = output_within(command.stdin(Stdio::null()), LIMIT)
-        .map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let output = output_within(command.stdin(Stdio::null()), LIMIT);
+    succeeded(command, output)
+}
+
+/// The standard output of a command if it succeeded.
+fn succeeded(command: &Command, output: std::io::Result<Output>) -> Result<String, String> {
+    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Runs a command with `input` as its standard input. `input` must be shorter than a pipe's buffer.
@@ -339,11 +334,8 @@ fn run_with_input(command: &mut Command, input: &str) -> Result<(), String> {
         let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
         child.wait_with_output()
     };
-    let output = run(command).map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    let output = run(command);
+    succeeded(command, output).map(drop)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Scripted services for tests of a run's flow. All calls are logged.
 
-use super::{Controller, Driver, Effect, Facts, Observed, Service};
+use super::{Controller, Driver, Effect, Facts, Launched, Observed, Service};
 use hoptax_format::Address;
 use hoptax_host::Watched;
 use hoptax_plan::{
@@ -69,7 +69,7 @@ impl FakeDriver {
         Rc::clone(&self.log)
     }
 
-    fn start(&self, label: &str, script: Script) -> Result<Box<dyn Service>, Failure> {
+    fn start(&self, label: &str, script: Script) -> Launched {
         let start = format!("start {label}");
         self.log.borrow_mut().push(start.clone());
         let starts = self.log.borrow().iter().filter(|line| **line == start).count();
@@ -98,19 +98,15 @@ impl FakeDriver {
 }
 
 impl Driver for FakeDriver {
-    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
+    fn start_upstream(&mut self) -> Launched {
         self.start("upstream", self.upstream.clone())
     }
 
-    fn start_gateway(&mut self, gateway: &Gateway, _: &[Address]) -> Result<Box<dyn Service>, Failure> {
+    fn start_gateway(&mut self, gateway: &Gateway, _: &[Address]) -> Launched {
         self.start(&gateway.label, self.gateways.get(&gateway.label).cloned().unwrap_or_default())
     }
 
-    fn launch_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn launch_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched {
         self.start_gateway(gateway, upstreams)
     }
 }
@@ -216,6 +212,15 @@ impl Drop for FakeService {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// The plan that a text without files describes, on a machine with two CPUs.
+///
+/// # Panics
+/// If the text is wrong.
+pub fn parsed(text: &str) -> Plan {
+    let context = hoptax_plan::Context { cpus: 2, known: Vec::new(), directory: ".".into() };
+    hoptax_plan::parse("plan.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// A plan with these gateways and one closed-loop load point, for tests of the lab and the flow.

@@ -45,4 +45,4 @@ mod service;
 pub mod verify;
 
 #[cfg(target_os = "linux")]
-pub use service::{Controller, Driver, Effect, Facts, Observed, Profiling, Service};
+pub use service::{Controller, Driver, Effect, Facts, Launched, Observed, Profiling, Service};

@@ -13,17 +13,10 @@ const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// Cipher suites in the order in which gateways prefer them. With this order, direct and the gateways choose
 /// the same cipher suite for their connections to the upstream.
-const CIPHER_SUITES: [&str; 9] = [
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];
+const CIPHER_SUITES: &str = "TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 \
+    TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 \
+    TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 \
+    TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256";
 
 /// Credentials for a service.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +105,7 @@ fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {
         resumption: true,
         alpn: Vec::new(),
         versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
-        cipher_suites: CIPHER_SUITES.map(str::to_owned).to_vec(),
+        cipher_suites: CIPHER_SUITES.split(' ').map(str::to_owned).collect(),
     })
 }
 

@@ -14,24 +14,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+/// A service that was started, or why it was not.
+pub type Launched = Result<Box<dyn Service>, Failure>;
+
 /// Starts services.
 pub trait Driver {
     /// Starts the upstream, or connects to an upstream that already runs, and waits until it is ready.
     ///
     /// # Errors
     /// If the upstream did not start, or nothing responds at its URL.
-    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure>;
+    fn start_upstream(&mut self) -> Launched;
 
     /// Starts `gateway` in front of `upstreams` and waits, within a time limit, until it is ready.
     ///
     /// # Errors
     /// If the gateway is not installed, its configuration is wrong, it exited, or it did not become ready.
     /// The error contains the gateway's last log lines.
-    fn start_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure>;
+    fn start_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched;
 
     /// Starts `gateway` as [`Self::start_gateway`] does, but returns as soon as its process is being created.
     /// The gateway may not listen yet, and may still fail: the caller waits, and calls [`Service::check`]
@@ -40,11 +39,7 @@ pub trait Driver {
     /// # Errors
     /// If the gateway is not installed or its configuration cannot be written, or hoptax cannot start its
     /// guard.
-    fn launch_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure>;
+    fn launch_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched;
 
     /// From now on, starts gateways so that profilers can name their frames. Gateways that run are not
     /// changed.

@@ -5,8 +5,9 @@ use hoptax_lab::features::{Change, Credentials};
 use hoptax_plan::{Body, BuiltInUpstream, Feature};
 use hoptax_servers::http_client::{Answer, HttpClient};
 use hoptax_servers::ledger;
-use hoptax_servers::upstream::{LONG_HEADER, MARK, Placement, RunningUpstream};
-use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
+use hoptax_servers::upstream::{
+    LONG_HEADER, MARK, Placement, RESPONSE_REMOVED, RunningUpstream, TOKEN_REVIEW_PATH,
+};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

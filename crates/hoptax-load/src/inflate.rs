@@ -36,7 +36,7 @@ impl Inflater {
         const INVALID: &str = "a compressed message is not valid";
         message.extend_from_slice(&END);
         self.state.reset(false);
-        let mut input = message.as_slice();
+        let (mut input, mut total) = (message.as_slice(), 0);
         loop {
             let before = (self.state.total_in(), self.state.total_out());
             let status = self.state.decompress(input, &mut self.part, FlushDecompress::Sync);
@@ -45,11 +45,14 @@ impl Inflater {
             let length = (self.state.total_out() - before.1) as usize;
             read(&self.part[..length]);
             input = &input[consumed..];
-            if self.state.total_out() > LONGEST {
+            total += length as u64;
+            if total > LONGEST {
                 return Err("a compressed message is too long");
             }
             match status {
-                Status::StreamEnd => return Ok(()),
+                Status::StreamEnd if input.len() <= END.len() => return Ok(()),
+                // More blocks can follow a final one (RFC 7692, section 7.2.1).
+                Status::StreamEnd => self.state.reset(false),
                 _ if input.is_empty() && length < PART => return Ok(()),
                 _ if consumed == 0 && length == 0 => return Err(INVALID),
                 _ => {}
@@ -89,6 +92,20 @@ mod tests {
             assert_eq!(inflated(&mut inflater, deflated(&text)).as_ref(), Ok(&text), "{length}");
         }
         assert_eq!(inflated(&mut inflater, hello).as_deref(), Ok(&b"Hello"[..]));
+    }
+
+    #[test]
+    fn blocks_after_a_final_block_belong_to_the_message() {
+        let mut whole = Vec::with_capacity(1000);
+        let mut state = Compress::new(Compression::default(), false);
+        state.compress_vec(b"first, ", &mut whole, FlushCompress::Finish).expect("there is room");
+        let message = [whole.as_slice(), &deflated(b"second")].concat();
+        let mut inflater = Inflater::new();
+        assert_eq!(inflated(&mut inflater, message).as_deref(), Ok(&b"first, second"[..]));
+        for end in [&[][..], &[0]] {
+            let message = [whole.as_slice(), end].concat();
+            assert_eq!(inflated(&mut inflater, message).as_deref(), Ok(&b"first, "[..]));
+        }
     }
 
     #[test]

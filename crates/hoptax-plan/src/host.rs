@@ -7,21 +7,8 @@ use crate::{HostKind, Pods};
 /// Standard input and output carry messages, so there is no terminal, and nothing asks for a password. A host
 /// that does not answer is an error after 10 s. A connection that breaks is an error within 12 s, even if
 /// nothing is sent. No process of `ssh` remains in the background, and no ports are forwarded.
-const SSH_OPTIONS: [&str; 13] = [
-    "-T",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-    "-o",
-    "ServerAliveInterval=3",
-    "-o",
-    "ServerAliveCountMax=3",
-    "-o",
-    "ControlMaster=no",
-    "-o",
-    "ClearAllForwardings=yes",
-];
+const SSH_OPTIONS: &str = "-T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=3 \
+    -o ServerAliveCountMax=3 -o ControlMaster=no -o ClearAllForwardings=yes";
 
 /// For each machine of the host, the words that must precede a command to run it there. The list of words is
 /// empty for the local machine. Machines that are not known yet are left out: see [`HostKind::is_known`]. The
@@ -36,7 +23,7 @@ pub fn commands(kind: &HostKind) -> Vec<Vec<String>> {
         HostKind::Local => vec![Vec::new()],
         HostKind::Ssh(names) => {
             let words = |name: &String| {
-                let options = SSH_OPTIONS.map(str::to_owned);
+                let options = SSH_OPTIONS.split(' ').map(str::to_owned);
                 owned(&["ssh"]).into_iter().chain(options).chain([name.clone(), "--".to_owned()]).collect()
             };
             names.iter().map(words).collect()
@@ -62,13 +49,14 @@ pub fn commands(kind: &HostKind) -> Vec<Vec<String>> {
 /// A command as messages show it: without the options that hoptax adds for `ssh`. Users can still run the
 /// shown command in a terminal.
 pub fn shown_words(words: &[String]) -> Vec<String> {
+    let options: Vec<&str> = SSH_OPTIONS.split(' ').collect();
     let is_ours = words.first().is_some_and(|first| first == "ssh")
-        && words.len() > SSH_OPTIONS.len() + 1
-        && words[1..].iter().zip(SSH_OPTIONS).all(|(word, option)| word == option);
+        && words.len() > options.len() + 1
+        && words[1..].iter().zip(&options).all(|(word, option)| word == option);
     if !is_ours {
         return words.to_vec();
     }
-    let rest = words[SSH_OPTIONS.len() + 1..].iter().filter(|word| *word != "--");
+    let rest = words[options.len() + 1..].iter().filter(|word| *word != "--");
     words[..1].iter().chain(rest).cloned().collect()
 }
 

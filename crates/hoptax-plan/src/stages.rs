@@ -181,30 +181,12 @@ mod tests {
 
     #[test]
     fn errors_say_how_to_fix_the_stage() {
-        let told = refusals(
-            &[
-                "1000",
-                "0/s",
-                "100/s for 10s,",
-                "100/s for 10s, , 5/s for 1s",
-                "100/s fro 10s",
-                "rmap to 5/s over 1s",
-                "ramp too 5/s over 1s",
-                "ramp to 5/s",
-                "ramp to 5/s in 10s",
-                "ramp 5/s over 10s",
-                "ramp from 5/s over 10s",
-                "for 10s",
-                "100/s for",
-                "100 for 10s",
-                "100/s for 10",
-                "100/s for 0s",
-                "ramp to 5/x over 1s",
-                "100/s, 5/s for 1s",
-                "0/s for 1s",
-            ],
-            |text| pace(text).expect_err(text).to_string(),
-        );
+        let texts = "1000|0/s|100/s for 10s,|100/s for 10s, , 5/s for 1s|100/s fro 10s|rmap to 5/s over 1s|\
+                     ramp too 5/s over 1s|ramp to 5/s|ramp to 5/s in 10s|ramp 5/s over 10s|\
+                     ramp from 5/s over 10s|for 10s|100/s for|100 for 10s|100/s for 10|100/s for 0s|\
+                     ramp to 5/x over 1s|100/s, 5/s for 1s|0/s for 1s";
+        let texts: Vec<&str> = texts.split('|').collect();
+        let told = refusals(&texts, |text| pace(text).expect_err(text).to_string());
         insta::assert_snapshot!(told);
     }
 }

@@ -415,36 +415,10 @@ fn stamp(now: SystemTime) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::HostUsage;
     use std::time::Duration;
 
     pub(crate) fn trial(sequence: u32) -> TrialRecord {
-        TrialRecord {
-            schema: SCHEMA,
-            round: 0,
-            sequence,
-            contender: "direct".into(),
-            load: 0,
-            direct: None,
-            step: None,
-            failed: None,
-            load_record: None,
-            generator: None,
-            generators: Vec::new(),
-            gateway: None,
-            upstream: None,
-            host: HostUsage::default(),
-            ledger: None,
-            upstream_clock: None,
-            network: None,
-            hosts: std::collections::BTreeMap::new(),
-            gateway_log_bytes: None,
-            gateway_counters: std::collections::BTreeMap::new(),
-            events: Vec::new(),
-            cpu_round_trips: Vec::new(),
-            start: 0,
-            set_aside: None,
-        }
+        TrialRecord { schema: SCHEMA, sequence, contender: "direct".into(), ..TrialRecord::default() }
     }
 
     #[test]

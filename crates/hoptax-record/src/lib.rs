@@ -118,7 +118,7 @@ pub enum Stopped {
 }
 
 /// Direct or a gateway, as hoptax found it at the start of the run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
     /// [`DIRECT`] or the gateway's label.
     pub label: String,
@@ -252,7 +252,7 @@ pub struct Ended {
 }
 
 /// One line of `trials.jsonl`: the record of one trial, which is one case in one round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Version of the format: [`SCHEMA`].
     pub schema: u32,

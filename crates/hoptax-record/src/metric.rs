@@ -1,123 +1,172 @@
 //! The metrics used in budgets, comparisons, taxes and prices, and their properties.
 
+use self::Properties as Of;
 use serde::{Deserialize, Serialize};
 
-/// A metric of budgets and comparisons. Times are in µs. A ratio of 1 means that no throughput is lost.
-/// Shares are 0 to 1.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-#[schemars(transform = add_other_names)]
-pub enum Metric {
+/// Declares the metrics in the order in which reports list them. Each has a name in plans and JSON, the words
+/// for people who do not read the plan, and its properties.
+macro_rules! metrics {
+    ($($(#[$meta:meta])* $metric:ident($name:literal, $words:literal) = $properties:expr;)*) => {
+        /// A metric of budgets and comparisons. Times are in µs. A ratio of 1 means that no throughput is
+        /// lost. Shares are 0 to 1.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+        )]
+        #[serde(rename_all = "snake_case")]
+        #[schemars(transform = add_other_names)]
+        pub enum Metric {
+            $($(#[$meta])* $metric,)*
+        }
+
+        impl Metric {
+            /// All metrics, in the order in which reports list them.
+            pub const ALL: [Self; 50] = [$(Self::$metric),*];
+
+            /// The metric's name in plans and JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$metric => $name,)*
+                }
+            }
+
+            /// The metric in words, for people who do not read the plan.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Self::$metric => $words,)*
+                }
+            }
+
+            fn properties(self) -> Properties {
+                match self {
+                    $(Self::$metric => $properties,)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Added response time at the median, µs.
-    AddedP50,
+    AddedP50("added_p50", "added p50") = Of::times(Times::Response, 0.5).against(Metric::P50);
     /// Added response time at the 90th percentile, µs.
-    AddedP90,
+    AddedP90("added_p90", "added p90") = Of::times(Times::Response, 0.9).against(Metric::P90);
     /// Added response time at the 95th percentile, µs.
-    AddedP95,
+    AddedP95("added_p95", "added p95") = Of::times(Times::Response, 0.95).against(Metric::P95);
     /// Added response time at the 99th percentile, µs.
-    AddedP99,
+    AddedP99("added_p99", "added p99") = Of::times(Times::Response, 0.99).against(Metric::P99);
     /// Throughput via the gateway ÷ direct throughput.
-    ThroughputRatio,
+    ThroughputRatio("throughput_ratio", "throughput ÷ direct's") =
+        Of::quantity(Quantity::Ratio).against(Metric::Throughput);
     /// CPU time of the gateway per request, µs.
-    CpuUsPerRequest,
+    CpuUsPerRequest("cpu_us_per_request", "CPU per request") = Of::quantity(Quantity::Time);
     /// Upstream requests per client request, minus 1.
-    ExtraUpstreamRequests,
+    ExtraUpstreamRequests("extra_upstream_requests", "extra upstream requests") =
+        Of::quantity(Quantity::PerRequest);
     /// Added time to the first byte of the response at the median, µs.
-    AddedFirstByteP50,
+    AddedFirstByteP50("added_first_byte_p50", "added p50 of first bytes") =
+        Of::times(Times::FirstByte, 0.5).against(Metric::FirstByteP50);
     /// Added response time of messages at the median, µs. Like the other metrics of messages, it exists only
     /// if targets have streams.
-    AddedMessageP50,
+    AddedMessageP50("added_message_p50", "added p50 of messages") =
+        Of::times(Times::Message, 0.5).against(Metric::MessageP50);
     /// Added response time of messages at the 99th percentile, µs.
-    AddedMessageP99,
+    AddedMessageP99("added_message_p99", "added p99 of messages") =
+        Of::times(Times::Message, 0.99).against(Metric::MessageP99);
     /// Added time to the first message at the median, µs; of tokens, to the first content.
     #[serde(alias = "added_first_content_p50")]
-    AddedFirstMessageP50,
+    AddedFirstMessageP50("added_first_message_p50", "added p50 of first messages") =
+        Of::times(Times::FirstMessage, 0.5).against(Metric::FirstMessageP50);
     /// Added age of messages at the median, µs.
-    AddedAgeP50,
+    AddedAgeP50("added_age_p50", "added p50 of ages") = Of::times(Times::Age, 0.5).against(Metric::AgeP50);
     /// Added age of messages at the 99th percentile, µs.
-    AddedAgeP99,
+    AddedAgeP99("added_age_p99", "added p99 of ages") = Of::times(Times::Age, 0.99).against(Metric::AgeP99);
     /// Added gap between messages at the median, µs.
-    AddedGapP50,
+    AddedGapP50("added_gap_p50", "added p50 of gaps") = Of::times(Times::Gap, 0.5).against(Metric::GapP50);
     /// Added gap between messages at the 99th percentile, µs.
-    AddedGapP99,
+    AddedGapP99("added_gap_p99", "added p99 of gaps") = Of::times(Times::Gap, 0.99).against(Metric::GapP99);
     /// Added time to the head of the response of a stream at the median, µs.
-    AddedHeadersP50,
+    AddedHeadersP50("added_headers_p50", "added p50 of headers") =
+        Of::times(Times::Headers, 0.5).against(Metric::HeadersP50);
     /// Added time until the last connection has a message that all get, at the median, µs. Only with fan-out.
-    AddedReachP50,
+    AddedReachP50("added_reach_p50", "added p50 of reach") =
+        Of::times(Times::Reach, 0.5).against(Metric::ReachP50);
     /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs.
-    CpuUsPerMessage,
+    CpuUsPerMessage("cpu_us_per_message", "CPU per message") = Of::quantity(Quantity::Time);
     /// CPU time of the gateway ÷ (open streams × seconds), µs.
-    CpuUsPerStreamSecond,
+    CpuUsPerStreamSecond("cpu_us_per_stream_second", "CPU per stream and second") =
+        Of::quantity(Quantity::Time);
     /// Memory of the gateway for each open stream, bytes: the slope of its largest resident set (RSS) over
     /// load points that differ only in their number of streams.
-    BytesPerStream,
+    BytesPerStream("bytes_per_stream", "memory per stream") = Of::quantity(Quantity::Bytes);
     /// Added time to the first event of a stream of tokens, with content or without, at the median, µs.
-    AddedFirstEventP50,
+    AddedFirstEventP50("added_first_event_p50", "added p50 of first events") =
+        Of::times(Times::FirstEvent, 0.5).against(Metric::FirstEventP50);
     /// Added age of the first token of a stream at the median, µs.
-    AddedFirstAgeP50,
+    AddedFirstAgeP50("added_first_age_p50", "added p50 of first tokens' ages") =
+        Of::times(Times::FirstAge, 0.5).against(Metric::FirstAgeP50);
     /// Added time per token (TPOT) at the median, µs.
-    AddedTokenTimeP50,
+    AddedTokenTimeP50("added_token_time_p50", "added p50 of times per token") =
+        Of::times(Times::TokenTime, 0.5).against(Metric::TokenTimeP50);
     /// Tokens that the upstream sent ÷ streams that it began, minus the same of direct.
-    ExtraTokensPerStream,
+    ExtraTokensPerStream("extra_tokens_per_stream", "extra tokens per stream") =
+        Of::quantity(Quantity::PerRequest);
     /// Errors and timeouts ÷ scheduled requests.
-    ErrorShare,
+    ErrorShare("error_share", "errors") = Of::quantity(Quantity::Share);
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
     /// of their largest values.
-    MemoryRssBytes,
+    MemoryRssBytes("memory_rss_bytes", "memory (RSS)") = Of::quantity(Quantity::Bytes);
     /// Largest proportional set (PSS) of the gateway's processes in a trial, bytes. With several trials, the
     /// mean of their largest values.
-    MemoryPssBytes,
+    MemoryPssBytes("memory_pss_bytes", "memory (PSS)") = Of::quantity(Quantity::Bytes);
     /// Response time at the median, µs.
-    P50,
+    P50("p50", "p50") = Of::times(Times::Response, 0.5);
     /// Response time at the 90th percentile, µs.
-    P90,
+    P90("p90", "p90") = Of::times(Times::Response, 0.9);
     /// Response time at the 95th percentile, µs.
-    P95,
+    P95("p95", "p95") = Of::times(Times::Response, 0.95);
     /// Response time at the 99th percentile, µs.
-    P99,
+    P99("p99", "p99") = Of::times(Times::Response, 0.99);
     /// Response time at the 99.9th percentile, µs.
     #[serde(rename = "p99.9")]
-    P999,
+    P999("p99.9", "p99.9") = Of::times(Times::Response, 0.999);
     /// Throughput, requests/s.
-    Throughput,
+    Throughput("throughput", "throughput") = Of::quantity(Quantity::Rate);
     /// Time to the first byte of the response at the median, µs.
-    FirstByteP50,
+    FirstByteP50("first_byte_p50", "p50 of first bytes") = Of::times(Times::FirstByte, 0.5);
     /// Response time of messages at the median, µs.
-    MessageP50,
+    MessageP50("message_p50", "p50 of messages") = Of::times(Times::Message, 0.5);
     /// Response time of messages at the 99th percentile, µs.
-    MessageP99,
+    MessageP99("message_p99", "p99 of messages") = Of::times(Times::Message, 0.99);
     /// Time to the first message at the median, µs; of tokens, to the first content.
     #[serde(alias = "first_content_p50")]
-    FirstMessageP50,
+    FirstMessageP50("first_message_p50", "p50 of first messages") = Of::times(Times::FirstMessage, 0.5);
     /// Age of messages at the median, µs.
-    AgeP50,
+    AgeP50("age_p50", "p50 of ages") = Of::times(Times::Age, 0.5);
     /// Age of messages at the 99th percentile, µs.
-    AgeP99,
+    AgeP99("age_p99", "p99 of ages") = Of::times(Times::Age, 0.99);
     /// Gap between messages at the median, µs.
-    GapP50,
+    GapP50("gap_p50", "p50 of gaps") = Of::times(Times::Gap, 0.5);
     /// Gap between messages at the 99th percentile, µs.
-    GapP99,
+    GapP99("gap_p99", "p99 of gaps") = Of::times(Times::Gap, 0.99);
     /// Time to the head of the response of a stream at the median, µs.
-    HeadersP50,
+    HeadersP50("headers_p50", "p50 of headers") = Of::times(Times::Headers, 0.5);
     /// Time until the last connection has a message that all get, at the median, µs.
-    ReachP50,
+    ReachP50("reach_p50", "p50 of reach") = Of::times(Times::Reach, 0.5);
     /// Time to the first event of a stream of tokens, with content or without, at the median, µs.
-    FirstEventP50,
+    FirstEventP50("first_event_p50", "p50 of first events") = Of::times(Times::FirstEvent, 0.5);
     /// Age of the first token of a stream at the median, µs.
-    FirstAgeP50,
+    FirstAgeP50("first_age_p50", "p50 of first tokens' ages") = Of::times(Times::FirstAge, 0.5);
     /// Time per token (TPOT) at the median, µs.
-    TokenTimeP50,
+    TokenTimeP50("token_time_p50", "p50 of times per token") = Of::times(Times::TokenTime, 0.5);
     /// Time from the start of the gateway's process until it accepts connections, µs. Like the metrics below,
     /// it exists only in runs with `start`.
-    Listening,
+    Listening("listening", "listening") = Of::quantity(Quantity::Time);
     /// Time from the start of the gateway's process until its first right answer, µs.
-    Ready,
+    Ready("ready", "ready") = Of::quantity(Quantity::Time);
     /// Response time of the first request after a start, µs.
-    FirstRequest,
+    FirstRequest("first_request", "first request") = Of::quantity(Quantity::Time);
     /// Time from the start of the gateway's process until response times have settled, µs.
-    Settled,
+    Settled("settled", "settled") = Of::quantity(Quantity::Time);
 }
 
 /// The kind of quantity that a metric measures. It determines the unit.
@@ -167,7 +216,6 @@ pub enum Times {
 /// Properties of a metric.
 #[derive(Debug, Clone, Copy)]
 struct Properties {
-    name: &'static str,
     quantity: Quantity,
     /// The times, and their percentile, 0 to 1; absent if the metric is not a percentile.
     percentile: Option<(Times, f64)>,
@@ -177,78 +225,20 @@ struct Properties {
 }
 
 impl Properties {
-    const fn of(name: &'static str, quantity: Quantity) -> Self {
-        Self { name, quantity, percentile: None, plain: None }
+    fn quantity(quantity: Quantity) -> Self {
+        Self { quantity, percentile: None, plain: None }
     }
 
-    const fn percentile(name: &'static str, quantile: f64) -> Self {
-        Self { percentile: Some((Times::Response, quantile)), ..Self::of(name, Quantity::Time) }
+    fn times(times: Times, quantile: f64) -> Self {
+        Self { percentile: Some((times, quantile)), ..Self::quantity(Quantity::Time) }
     }
 
-    const fn message(name: &'static str, times: Times, quantile: f64) -> Self {
-        Self { percentile: Some((times, quantile)), ..Self::of(name, Quantity::Time) }
-    }
-
-    const fn against_direct(self, plain: Metric) -> Self {
+    fn against(self, plain: Metric) -> Self {
         Self { plain: Some(plain), ..self }
     }
 }
 
 impl Metric {
-    /// All metrics, in the order in which reports list them.
-    pub const ALL: [Self; 50] = [
-        Self::AddedP50,
-        Self::AddedP90,
-        Self::AddedP95,
-        Self::AddedP99,
-        Self::ThroughputRatio,
-        Self::CpuUsPerRequest,
-        Self::ExtraUpstreamRequests,
-        Self::AddedFirstByteP50,
-        Self::AddedMessageP50,
-        Self::AddedMessageP99,
-        Self::AddedFirstMessageP50,
-        Self::AddedAgeP50,
-        Self::AddedAgeP99,
-        Self::AddedGapP50,
-        Self::AddedGapP99,
-        Self::AddedHeadersP50,
-        Self::AddedReachP50,
-        Self::CpuUsPerMessage,
-        Self::CpuUsPerStreamSecond,
-        Self::BytesPerStream,
-        Self::AddedFirstEventP50,
-        Self::AddedFirstAgeP50,
-        Self::AddedTokenTimeP50,
-        Self::ExtraTokensPerStream,
-        Self::ErrorShare,
-        Self::MemoryRssBytes,
-        Self::MemoryPssBytes,
-        Self::P50,
-        Self::P90,
-        Self::P95,
-        Self::P99,
-        Self::P999,
-        Self::Throughput,
-        Self::FirstByteP50,
-        Self::MessageP50,
-        Self::MessageP99,
-        Self::FirstMessageP50,
-        Self::AgeP50,
-        Self::AgeP99,
-        Self::GapP50,
-        Self::GapP99,
-        Self::HeadersP50,
-        Self::ReachP50,
-        Self::FirstEventP50,
-        Self::FirstAgeP50,
-        Self::TokenTimeP50,
-        Self::Listening,
-        Self::Ready,
-        Self::FirstRequest,
-        Self::Settled,
-    ];
-
     /// The metrics of every tax, in the order in which reports list them.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
@@ -301,137 +291,15 @@ impl Metric {
     /// The metrics of starts. Only runs with `start` have them, and such runs have no other metrics.
     pub const STARTS: [Self; 4] = [Self::Listening, Self::Ready, Self::FirstRequest, Self::Settled];
 
-    const fn properties(self) -> Properties {
-        use Properties as Of;
-        match self {
-            Self::AddedP50 => Of::percentile("added_p50", 0.5).against_direct(Self::P50),
-            Self::AddedP90 => Of::percentile("added_p90", 0.9).against_direct(Self::P90),
-            Self::AddedP95 => Of::percentile("added_p95", 0.95).against_direct(Self::P95),
-            Self::AddedP99 => Of::percentile("added_p99", 0.99).against_direct(Self::P99),
-            Self::ThroughputRatio => {
-                Of::of("throughput_ratio", Quantity::Ratio).against_direct(Self::Throughput)
-            }
-            Self::CpuUsPerRequest => Of::of("cpu_us_per_request", Quantity::Time),
-            Self::ExtraUpstreamRequests => Of::of("extra_upstream_requests", Quantity::PerRequest),
-            Self::AddedFirstByteP50 => {
-                Of::message("added_first_byte_p50", Times::FirstByte, 0.5).against_direct(Self::FirstByteP50)
-            }
-            Self::AddedMessageP50 => {
-                Of::message("added_message_p50", Times::Message, 0.5).against_direct(Self::MessageP50)
-            }
-            Self::AddedMessageP99 => {
-                Of::message("added_message_p99", Times::Message, 0.99).against_direct(Self::MessageP99)
-            }
-            Self::AddedFirstMessageP50 => Of::message("added_first_message_p50", Times::FirstMessage, 0.5)
-                .against_direct(Self::FirstMessageP50),
-            Self::AddedAgeP50 => Of::message("added_age_p50", Times::Age, 0.5).against_direct(Self::AgeP50),
-            Self::AddedAgeP99 => Of::message("added_age_p99", Times::Age, 0.99).against_direct(Self::AgeP99),
-            Self::AddedGapP50 => Of::message("added_gap_p50", Times::Gap, 0.5).against_direct(Self::GapP50),
-            Self::AddedGapP99 => Of::message("added_gap_p99", Times::Gap, 0.99).against_direct(Self::GapP99),
-            Self::AddedHeadersP50 => {
-                Of::message("added_headers_p50", Times::Headers, 0.5).against_direct(Self::HeadersP50)
-            }
-            Self::AddedReachP50 => {
-                Of::message("added_reach_p50", Times::Reach, 0.5).against_direct(Self::ReachP50)
-            }
-            Self::CpuUsPerMessage => Of::of("cpu_us_per_message", Quantity::Time),
-            Self::CpuUsPerStreamSecond => Of::of("cpu_us_per_stream_second", Quantity::Time),
-            Self::BytesPerStream => Of::of("bytes_per_stream", Quantity::Bytes),
-            Self::AddedFirstEventP50 => Of::message("added_first_event_p50", Times::FirstEvent, 0.5)
-                .against_direct(Self::FirstEventP50),
-            Self::AddedFirstAgeP50 => {
-                Of::message("added_first_age_p50", Times::FirstAge, 0.5).against_direct(Self::FirstAgeP50)
-            }
-            Self::AddedTokenTimeP50 => {
-                Of::message("added_token_time_p50", Times::TokenTime, 0.5).against_direct(Self::TokenTimeP50)
-            }
-            Self::ExtraTokensPerStream => Of::of("extra_tokens_per_stream", Quantity::PerRequest),
-            Self::ErrorShare => Of::of("error_share", Quantity::Share),
-            Self::MemoryRssBytes => Of::of("memory_rss_bytes", Quantity::Bytes),
-            Self::MemoryPssBytes => Of::of("memory_pss_bytes", Quantity::Bytes),
-            Self::P50 => Of::percentile("p50", 0.5),
-            Self::P90 => Of::percentile("p90", 0.9),
-            Self::P95 => Of::percentile("p95", 0.95),
-            Self::P99 => Of::percentile("p99", 0.99),
-            Self::P999 => Of::percentile("p99.9", 0.999),
-            Self::Throughput => Of::of("throughput", Quantity::Rate),
-            Self::FirstByteP50 => Of::message("first_byte_p50", Times::FirstByte, 0.5),
-            Self::MessageP50 => Of::message("message_p50", Times::Message, 0.5),
-            Self::MessageP99 => Of::message("message_p99", Times::Message, 0.99),
-            Self::FirstMessageP50 => Of::message("first_message_p50", Times::FirstMessage, 0.5),
-            Self::AgeP50 => Of::message("age_p50", Times::Age, 0.5),
-            Self::AgeP99 => Of::message("age_p99", Times::Age, 0.99),
-            Self::GapP50 => Of::message("gap_p50", Times::Gap, 0.5),
-            Self::GapP99 => Of::message("gap_p99", Times::Gap, 0.99),
-            Self::HeadersP50 => Of::message("headers_p50", Times::Headers, 0.5),
-            Self::ReachP50 => Of::message("reach_p50", Times::Reach, 0.5),
-            Self::FirstEventP50 => Of::message("first_event_p50", Times::FirstEvent, 0.5),
-            Self::FirstAgeP50 => Of::message("first_age_p50", Times::FirstAge, 0.5),
-            Self::TokenTimeP50 => Of::message("token_time_p50", Times::TokenTime, 0.5),
-            Self::Listening => Of::of("listening", Quantity::Time),
-            Self::Ready => Of::of("ready", Quantity::Time),
-            Self::FirstRequest => Of::of("first_request", Quantity::Time),
-            Self::Settled => Of::of("settled", Quantity::Time),
-        }
-    }
-
     /// All metrics of a tax that are not in [`Self::TAXES`], in the order in which reports list them: the
     /// first byte, then those of messages and of tokens.
     pub fn further() -> impl Iterator<Item = Self> {
         std::iter::once(Self::AddedFirstByteP50).chain(Self::OF_MESSAGES).chain(Self::OF_TOKENS)
     }
 
-    /// The metric's name in plans and JSON.
-    pub fn name(self) -> &'static str {
-        self.properties().name
-    }
-
-    /// The metric in words, for people who do not read the plan.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::AddedP50 => "added p50",
-            Self::AddedP90 => "added p90",
-            Self::AddedP95 => "added p95",
-            Self::AddedP99 => "added p99",
-            Self::ThroughputRatio => "throughput ÷ direct's",
-            Self::CpuUsPerRequest => "CPU per request",
-            Self::ExtraUpstreamRequests => "extra upstream requests",
-            Self::AddedFirstByteP50 => "added p50 of first bytes",
-            Self::AddedMessageP50 => "added p50 of messages",
-            Self::AddedMessageP99 => "added p99 of messages",
-            Self::AddedFirstMessageP50 => "added p50 of first messages",
-            Self::AddedAgeP50 => "added p50 of ages",
-            Self::AddedAgeP99 => "added p99 of ages",
-            Self::AddedGapP50 => "added p50 of gaps",
-            Self::AddedGapP99 => "added p99 of gaps",
-            Self::AddedHeadersP50 => "added p50 of headers",
-            Self::AddedReachP50 => "added p50 of reach",
-            Self::CpuUsPerMessage => "CPU per message",
-            Self::CpuUsPerStreamSecond => "CPU per stream and second",
-            Self::BytesPerStream => "memory per stream",
-            Self::AddedFirstEventP50 => "added p50 of first events",
-            Self::AddedFirstAgeP50 => "added p50 of first tokens' ages",
-            Self::AddedTokenTimeP50 => "added p50 of times per token",
-            Self::ExtraTokensPerStream => "extra tokens per stream",
-            Self::FirstByteP50 => "p50 of first bytes",
-            Self::MessageP50 => "p50 of messages",
-            Self::MessageP99 => "p99 of messages",
-            Self::FirstMessageP50 => "p50 of first messages",
-            Self::AgeP50 => "p50 of ages",
-            Self::AgeP99 => "p99 of ages",
-            Self::GapP50 => "p50 of gaps",
-            Self::GapP99 => "p99 of gaps",
-            Self::HeadersP50 => "p50 of headers",
-            Self::ReachP50 => "p50 of reach",
-            Self::FirstEventP50 => "p50 of first events",
-            Self::FirstAgeP50 => "p50 of first tokens' ages",
-            Self::TokenTimeP50 => "p50 of times per token",
-            Self::ErrorShare => "errors",
-            Self::MemoryRssBytes => "memory (RSS)",
-            Self::MemoryPssBytes => "memory (PSS)",
-            Self::FirstRequest => "first request",
-            plain => plain.name(),
-        }
+    /// True if this is the metric's name, or its other name.
+    pub fn is_called(self, name: &str) -> bool {
+        self.name() == name || Self::OTHER_NAMES.iter().any(|(other, of)| *other == name && *of == self)
     }
 
     /// The kind of quantity.
@@ -525,6 +393,8 @@ mod tests {
         assert_eq!(distinct.len(), Metric::ALL.len());
         for (other, metric) in Metric::OTHER_NAMES {
             assert_eq!(serde_json::from_value::<Metric>(other.into()).expect("a metric"), metric);
+            assert!(metric.is_called(other) && metric.is_called(metric.name()));
+            assert!(!Metric::P50.is_called(other) && !metric.is_called("p50"));
         }
         for metric in Metric::ALL {
             assert_eq!(serde_json::from_value::<Metric>(metric.name().into()).expect("a metric"), metric);

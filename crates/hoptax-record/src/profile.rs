@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// One pass: a gateway had the load of a load point while a profiler recorded its stacks. No figure of a
 /// trial comes from a pass.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord {
     /// Position among all passes of the run, from 0.
     pub sequence: u32,
@@ -51,10 +51,11 @@ pub struct PassRecord {
 }
 
 /// What a pass records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PassKind {
     /// Stacks of threads that use a CPU.
+    #[default]
     Cpu,
     /// Stacks of threads that wait for an event, a lock, a disk or a CPU.
     Waiting,

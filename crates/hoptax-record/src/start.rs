@@ -14,7 +14,7 @@ pub const FIRST_REQUESTS: usize = 1000;
 
 /// One start or reload of a gateway, or the same traffic to direct, which shows what generator and upstream
 /// add.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Position among all starts of the run, from 0.
     pub sequence: u32,
@@ -65,22 +65,24 @@ impl StartRecord {
 }
 
 /// What was done to a gateway before its traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StartKind {
     /// Nothing: the traffic went directly to the upstream, which had run for some time.
     Direct,
     /// The gateway's process was started.
+    #[default]
     Start,
     /// The running gateway reloaded its configuration.
     Reload,
 }
 
 /// The traffic after a start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartTraffic {
     /// [`FIRST_REQUESTS`] requests on one connection, each sent after the answer to the one before.
+    #[default]
     OneByOne,
     /// The load of the plan.
     Load,

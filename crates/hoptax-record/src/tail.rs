@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One pass: a contender had the load of a load point while `perf` recorded which thread had which CPU.
 /// Passes are not trials, and no other figure uses them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TailPass {
     /// Position among all of these passes of the run, from 0.
     pub sequence: u32,
@@ -218,21 +218,6 @@ pub const BEAT_NS: u64 = 1_000_000;
 impl TailPass {
     /// A pass without results.
     pub fn blank(round: u32, contender: &str, load: u32) -> Self {
-        Self {
-            sequence: 0,
-            round,
-            contender: contender.to_owned(),
-            load,
-            recorder: String::new(),
-            failed: None,
-            requests: 0,
-            left_out: 0,
-            lost: 0,
-            p50_ns: 0,
-            p99_ns: 0,
-            causes: Vec::new(),
-            slices: Vec::new(),
-            slowest: Vec::new(),
-        }
+        Self { round, contender: contender.to_owned(), load, ..Self::default() }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One warm-up of a process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Position, among all trials of the run, of the first trial after this warm-up.
     pub before_trial: u32,
@@ -32,10 +32,11 @@ pub(crate) fn is_zero(number: &u32) -> bool {
 }
 
 /// Load of a warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WarmUpLoad {
     /// A closed loop over the connections of the plan. It sends as many requests as the process can answer.
+    #[default]
     Highest,
     /// The heaviest load point of the plan.
     Plan,

@@ -2,8 +2,7 @@
 
 use super::model::Model;
 use super::prices::PriceList;
-use crate::sections::capacity;
-use crate::sections::starts;
+use crate::sections::{capacity, starts};
 use crate::words::format::{Scale, grouped};
 use crate::words::sentence;
 use crate::words::text::{listed, message_word};
@@ -12,10 +11,9 @@ use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Access, Gateway, GatewayKind, Replacement, Running, Target, Trials, Upstream};
-use hoptax_record::RunRecord;
 use hoptax_record::dir::Run;
 use hoptax_record::report::{HostLooks, WarmUpFigures};
-use hoptax_record::{BodyLengths, DIRECT, IgnoredHeader, Role, RunHost, Stopped};
+use hoptax_record::{BodyLengths, DIRECT, IgnoredHeader, Role, RunHost, RunRecord, Stopped};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,7 +1,6 @@
 //! The output of `hoptax gate`. It contains every budget and its outcome.
 
-use super::Model;
-use super::document;
+use super::{Model, document};
 use crate::words::figures::{limit, measured, reason, sentence};
 use crate::words::text::{inline, wrapped};
 use hoptax_analysis::Outcome;

@@ -5,8 +5,7 @@ use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
 use hoptax_analysis::{Analysis, Side, analyse};
 use hoptax_plan::units;
-use hoptax_record::dir::DirError;
-use hoptax_record::dir::Run;
+use hoptax_record::dir::{DirError, Run};
 use std::path::Path;
 
 /// A run that was read from its directory.

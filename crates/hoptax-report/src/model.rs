@@ -381,13 +381,10 @@ fn is_unmeasured(summary: &Summary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{Run, failure, sample};
-    use hoptax_record::Stage;
-    use hoptax_record::{Origin, Shares};
+    use crate::{markdown, terminal};
+    use hoptax_record::{Origin, Shares, Stage};
 
     /// A run in which three variants of nginx fail with the same cause, and one with another cause.
     fn with_failures() -> Run {

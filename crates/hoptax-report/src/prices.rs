@@ -4,8 +4,7 @@ use crate::words::format::Scale;
 use crate::words::table::{self, Cell, in_one_line, none};
 use crate::words::text::{capital, inline, listed, place, with_interval};
 use crate::words::void;
-use hoptax_analysis::headline;
-use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
+use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices, headline};
 use hoptax_plan::Metric;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
@@ -299,16 +298,13 @@ pub(super) fn markdown(list: &PriceList) -> String {
 /// The values that the page's template needs.
 pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
-    let cell = |cell: &Cell| {
-        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
-    };
     let tables: Vec<minijinja::Value> = list
         .tables()
         .iter()
         .map(|table| {
             let row = |(name, cells): (String, Vec<Cell>)| {
                 let part = name == BEYOND;
-                context! { name, part, cells => cells.iter().map(cell).collect::<Vec<_>>() }
+                context! { name, part, cells }
             };
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
@@ -318,17 +314,9 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::csv;
-    use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::fixture::{Reported as _, fits, one_line};
+    use crate::{csv, html, json, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
 
     #[test]
     fn every_format_shows_prices_with_their_definition() {
@@ -336,17 +324,12 @@ mod tests {
         let page = html(&model).expect("a page").replace("</strong>", "");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
             let text = one_line(&text);
-            for words in [
-                "Price of each feature",
-                "key-auth costs nginx +12 µs (",
-                "key-auth + tls together cost nginx +80 µs (",
-                "That is +17.9 µs (",
-                "beyond the sum of both alone at the median.",
-                "· beyond both alone",
-                "Direct is measured without features",
-                "would look distinguishable by chance",
-                "of CPU per request",
-            ] {
+            let words = "Price of each feature|key-auth costs nginx +12 µs (|\
+                         key-auth + tls together cost nginx +80 µs (|That is +17.9 µs (|\
+                         beyond the sum of both alone at the median.|· beyond both alone|\
+                         Direct is measured without features|would look distinguishable by chance|\
+                         of CPU per request";
+            for words in words.split('|') {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
             let (_, rest) = text.split_once("together cost nginx").expect("a sentence about the pair");
@@ -362,9 +345,7 @@ mod tests {
 
     #[test]
     fn lines_fit_into_eighty_columns() {
-        for line in terminal(&matrix(230, 33).model(), 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-        }
+        fits(&terminal(&matrix(230, 33).model(), 80, false), 80);
     }
 
     #[test]

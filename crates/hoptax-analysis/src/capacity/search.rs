@@ -3,9 +3,8 @@
 use super::judge::SearchTrial;
 use super::limit;
 use hoptax_plan::{Figure, LoadPoint, Objective, Search};
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Capacity, Confirmed, Load, Step};
-use hoptax_record::{StepPurpose, TrialRecord};
+use hoptax_record::{RunRecord, StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 
 /// Limit for the probability that the threshold is above the highest rate tried, and for the probability that

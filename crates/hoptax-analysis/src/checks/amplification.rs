@@ -121,14 +121,12 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     #[test]
     fn raised_by_a_token_review_for_each_request() {
-        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
-        run.push(via("kubegateway", 0).ledger_requests(2000));
+        let run = Run::steady(2, 100, &[("nginx", 150)]).with([via("kubegateway", 0).ledger_requests(2000)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
@@ -157,8 +155,7 @@ mod tests {
 
     #[test]
     fn for_direct_it_names_another_client_of_the_upstream() {
-        let mut run = Run::closed(1);
-        run.push(via("direct", 0).first().ledger_requests(1500));
+        let run = Run::closed(1).with([via("direct", 0).first().ledger_requests(1500)]);
         assert!(raised(&run, CODE)[0].message.contains("Another program"));
     }
 }

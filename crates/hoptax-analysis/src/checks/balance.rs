@@ -113,10 +113,9 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{Run, via};
     use hoptax_format::random::Random;
 
     #[test]
@@ -176,8 +175,7 @@ mod tests {
 
     #[test]
     fn direct_and_single_instances_are_ignored() {
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first().by_instance(&[1000, 0])).push(via("nginx", 0));
+        let run = Run::closed(32).with([via("direct", 0).first().by_instance(&[1000, 0]), via("nginx", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

@@ -66,7 +66,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>, direct: Measured
             ("limit", IDLE.into()),
         ]),
         message,
-        advice: ADVICE.to_owned(),
         ..about(CODE, if idle.is_none() && differ { Severity::Warning } else { Severity::Void }, &case.case)
     })
 }
@@ -77,9 +76,8 @@ fn upstream_cpu(case: &crate::Case) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     /// A run without a ledger. The upstream used this much CPU time for the gateway's requests.
     fn found(upstream_ms: u64, header: Option<&str>, path: &str, with_ledger: bool) -> Vec<Finding> {

@@ -115,22 +115,18 @@ fn of_pair((case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding
             ("arrived_ns", serde_json::json!(via.with_deadline.map(|now| [now.least_ns, now.most_ns]))),
         ]),
         message: words.join(" "),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// Clients send a deadline of 5 s with each call.
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1);
-        run.push(via("direct", 0).first().deadlines_ms(1000, 5000, 5000)).push(gateway);
-        run
+        Run::closed(1).with([via("direct", 0).first().deadlines_ms(1000, 5000, 5000), gateway])
     }
 
     #[test]

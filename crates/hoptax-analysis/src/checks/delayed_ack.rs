@@ -151,9 +151,8 @@ impl Delayed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, open_point, via};
     use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, empty};
     use hoptax_format::messages::Carrier;
 
@@ -172,15 +171,13 @@ mod tests {
     }
 
     fn found(made: MadeTrial) -> Vec<Finding> {
-        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
-        run.push(made);
+        let run = Run::with_load(vec![open_point(1000.0, 8, 1)]).with([made]);
         raised(&run, CODE)
     }
 
     #[test]
     fn raised_by_a_mode_at_the_delay_of_an_acknowledgement() {
         let findings = found(made("nginx", 1, 43_000));
-        assert_eq!(findings.len(), 1, "{findings:?}");
         insta::assert_snapshot!(texts(&findings));
         assert_eq!(found(made("nginx", 2, 41_000)).len(), 1);
     }

@@ -256,9 +256,7 @@ mod tests {
         let mut run = Run::steady(1, 100, &[("nginx", 150)]);
         run.push(via("short", 0).body_bytes(1000 * 1024 - 60 * 1024));
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["body_bytes"], 1024.0 * 0.94);
-        assert_eq!(findings[0].severity, Severity::Warning);
         insta::assert_snapshot!(texts(&findings));
     }
 

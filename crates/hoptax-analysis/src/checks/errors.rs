@@ -59,7 +59,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     percent(share),
                     causes_by_count(counts).join(", ")
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
@@ -113,15 +112,13 @@ fn causes_by_count(counts: &Counts) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::record::Cause;
 
     #[test]
     fn raised_by_two_in_a_thousand() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).errors(2));
+        let run = Run::closed(1).with([via("nginx", 0).errors(2)]);
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
@@ -179,15 +176,13 @@ mod tests {
 
     #[test]
     fn void_when_most_failed() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).nothing_completed());
+        let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Void);
     }
 
     #[test]
     fn not_raised_by_one_in_a_thousand_or_none() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).errors(1)).push(via("haproxy", 0));
+        let run = Run::closed(1).with([via("nginx", 0).errors(1), via("haproxy", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

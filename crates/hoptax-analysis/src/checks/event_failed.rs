@@ -39,7 +39,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     trials.len(),
                     event.failed.join("; ")
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, Severity::Warning, &case.case)
             }
         })
@@ -49,9 +48,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_record::EventRecord;
     use hoptax_record::plan::{Action, Event};
     use std::time::Duration;

@@ -17,7 +17,7 @@ pub(super) fn rule() -> Rule {
             "in most trials via a gateway, more than {} of the messages of event streams or WebSockets, and \
              more than twice direct's share, arrived in one read with the message before them or inside it, \
              although they were due at different times, and neither `stream-buffered` nor \
-             `first-event-held` is raised",
+             `first-event-held` of a token is raised",
             percent(TOGETHER)
         ),
         seen: "Pages that show each event as it arrives then show several at once.",
@@ -31,7 +31,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let pairs = subject.pairs().filter(|(via, direct)| {
-        !stream_buffered::is_raised(carrier, *via, *direct) && !first_event_held::is_raised(*via, *direct)
+        !stream_buffered::is_raised(carrier, *via, *direct) && !first_event_held::holds_token(*via, *direct)
     });
     pairs.filter_map(|(via, direct)| of_pair(carrier, via, direct)).collect()
 }
@@ -67,9 +67,8 @@ fn of_pair(carrier: Carrier, via: Measured<'_>, direct: Measured<'_>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::MessageCounts;
 
     fn run(carrier: Carrier, direct: u64, gateway: MadeTrial) -> Run {

@@ -52,7 +52,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      times.",
                     percent(share)
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
@@ -61,9 +60,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::spec::Check;
 
     fn expecting() -> Run {
@@ -90,8 +88,7 @@ mod tests {
         run.push(via("nginx", 0).failed_check("the body lacks `hello`", 1));
         run.push(via("envoy", 0).failed_check("gRPC status UNAVAILABLE is not OK", 700));
         assert_eq!(raised(&run, CODE), []);
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).failed_check("status 503", 700));
+        let run = Run::closed(1).with([via("nginx", 0).failed_check("status 503", 700)]);
         assert_eq!(raised(&run, CODE), []);
     }
 }

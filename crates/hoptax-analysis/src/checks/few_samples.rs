@@ -72,15 +72,13 @@ fn needed(quantile: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
 
     #[test]
     fn raised_below_ten_samples_above_a_percentile() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0)).push(via("envoy", 0).response_times_us(100..110));
+        let run = Run::closed(1).with([via("nginx", 0), via("envoy", 0).response_times_us(100..110)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 2);

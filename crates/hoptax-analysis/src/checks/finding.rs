@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A finding about a case that makes all its figures doubtful. Callers add evidence, message and advice.
+/// A finding about a case that makes all its figures doubtful. Callers add evidence and message, and an
+/// advice if that of the rule does not fit.
 pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
     Finding {
         code,
@@ -68,6 +69,14 @@ const SCATTER: f64 = 5.0;
 pub(super) fn is_more(count: u64, of_direct: u64, scale: f64) -> bool {
     let expected = of_direct as f64 * scale;
     count as f64 > MORE * expected + SCATTER * expected.sqrt()
+}
+
+/// True if chance explains the difference between two shares: it is at most [`SCATTER`] standard errors of
+/// the pooled share. Each share is a count and the number that it is a part of, which is not zero.
+pub(super) fn is_chance([(a, n), (b, m)]: [(u64, u64); 2]) -> bool {
+    let [a, n, b, m] = [a, n, b, m].map(|count| count as f64);
+    let pooled = (a + b) / (n + m);
+    (a / n - b / m).abs() <= SCATTER * (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt()
 }
 
 /// A time in words, with three digits.

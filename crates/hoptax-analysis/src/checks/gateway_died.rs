@@ -84,9 +84,8 @@ fn times(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, failure};
     use hoptax_record::Stage;
 
     fn death(during: DeathDuring, load: Option<u32>, started_again: Option<u32>) -> Death {

@@ -1,6 +1,6 @@
 //! `grpc-failed`: gRPC calls ended with another status than OK, or than their target expects.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::thresholds::DOUBTFUL;
 use hoptax_format::grpc::Status;
 use hoptax_format::spec::Check;
@@ -56,10 +56,6 @@ fn of_case((case, _): Measured<'_>, accepted: &[&str]) -> Option<Finding> {
     failures.sort_by_key(|(_, count)| Reverse(**count));
     let named: Vec<String> = failures.iter().map(|(status, count)| format!("{count} {status}")).collect();
     Some(Finding {
-        code: CODE,
-        severity: if share > MOST { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("calls", calls.into()),
             ("failed", failed.into()),
@@ -72,15 +68,14 @@ fn of_case((case, _): Measured<'_>, accepted: &[&str]) -> Option<Finding> {
             percent(share),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
+        ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     fn run() -> Run {
         let mut run = Run::closed(1);

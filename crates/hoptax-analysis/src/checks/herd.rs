@@ -6,8 +6,7 @@
 //! the following request is due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, most_in_flight};
-use crate::Case;
-use crate::Trial;
+use crate::{Case, Trial};
 use hoptax_format::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 
@@ -128,9 +127,8 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, open_point, via};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Shape};
     use hoptax_plan::LoadPoint;
@@ -160,8 +158,7 @@ mod tests {
 
     #[test]
     fn raised_if_requests_leave_together() {
-        let mut run = Run::with_load(vec![constant(20_000.0, 64)]);
-        run.push(via("envoy", 0).send_lag_us(500));
+        let run = Run::with_load(vec![constant(20_000.0, 64)]).with([via("envoy", 0).send_lag_us(500)]);
         assert_eq!(raised(&run, CODE).len(), 1);
     }
 

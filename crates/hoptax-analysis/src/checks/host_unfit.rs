@@ -56,9 +56,8 @@ fn bad_items(look: &HostLook) -> impl Iterator<Item = &Fitness> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use crate::fixture::hosts::on_hosts;
 
     pub(in crate::checks) fn look(items: &[(&str, FitnessStatus, &str)]) -> Option<HostLook> {
@@ -81,8 +80,6 @@ pub(super) mod tests {
             ("memory", FitnessStatus::Bad, "12 MiB of 2 GiB"),
         ]);
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(findings[0].evidence["items"], serde_json::json!(["clock-source", "memory"]));
         let expected = "clock-source (acpi_pm), memory (12 MiB of 2 GiB). It matters. It matters.";
         assert!(findings[0].message.contains(expected), "{findings:?}");

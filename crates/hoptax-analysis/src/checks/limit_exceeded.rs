@@ -61,7 +61,6 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
             exceeding.len(),
             trials.len()
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }
@@ -78,10 +77,9 @@ fn succeeded(subject: &Subject<'_>, gateway: &str, trial: &Trial<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::clock::SECOND;
     use hoptax_plan::Feature;
 

@@ -90,10 +90,9 @@ fn overflowed(network: &NetworkUsage, opened: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::on_hosts;
-    use crate::fixture::{Run, via};
 
     fn with(network: NetworkUsage) -> Run {
         let mut run = Run::closed(32);

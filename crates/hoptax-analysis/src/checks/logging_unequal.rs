@@ -104,10 +104,9 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{MadeTrial, Run, via};
 
     fn logged(gateway: &str, bytes: u64) -> MadeTrial {
         let mut trial = via(gateway, 0);

@@ -106,9 +106,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::random::Random;
 
     const MIB: u64 = 1 << 20;

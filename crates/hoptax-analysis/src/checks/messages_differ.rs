@@ -68,16 +68,14 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             percent_or_none(share_directly),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::messages::{Carrier, UNKNOWN};
 
     fn run(direct: impl FnOnce(&mut MessageCounts), gateway: impl FnOnce(&mut MessageCounts)) -> Run {

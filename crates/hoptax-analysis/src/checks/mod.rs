@@ -86,8 +86,8 @@ mod workers_starved;
 mod workers_unequal;
 
 use finding::{
-    MANY, about, about_run, connections, evidence, is_more, most_in_flight, percent, percent_or_none,
-    time_in_words, with_host,
+    MANY, about, about_run, connections, evidence, is_chance, is_more, most_in_flight, percent,
+    percent_or_none, time_in_words, with_host,
 };
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;
@@ -100,7 +100,7 @@ pub use workers_unequal::BEYOND;
 #[cfg(test)]
 mod tests {
     use super::Finding;
-    use crate::fixture::Run;
+    pub(super) use crate::fixture::*;
 
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()

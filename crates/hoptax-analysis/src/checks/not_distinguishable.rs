@@ -63,10 +63,6 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
-        advice:
-            "Draw no conclusion from this tax. More rounds (a longer `time`), or a quieter machine, may show \
-            a difference."
-                .into(),
         ..about(CODE, Severity::Note, &case.case)
     })
 }
@@ -83,9 +79,8 @@ fn one_trial() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     #[test]
     fn raised_if_direct_differs_from_itself_as_much() {

@@ -160,10 +160,9 @@ fn lingers(other: &Trial<'_>, trial: &Trial<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::on_hosts;
-    use crate::fixture::{Run, via};
     use hoptax_record::{Role, RunHost, TrialHost};
 
     /// Two trials. Each trial opened `opened` connections, and the second trial came `apart_s` seconds after
@@ -186,8 +185,7 @@ mod tests {
         let mut trial = via("nginx", 0);
         let counts = &mut trial.0.load_record.as_mut().expect("made with one").counts;
         counts.causes.insert(Cause::PortsExhausted, 5);
-        let mut run = Run::closed(1);
-        run.push(trial).push(via("nginx", 1));
+        let run = Run::closed(1).with([trial, via("nginx", 1)]);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["ports_exhausted"], 5);
@@ -254,7 +252,6 @@ mod tests {
             raised(&run, CODE)
         };
         let found = of(25_000, 25_004);
-        assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (&found[0].evidence["host"], &found[0].evidence["waiting"]),
             (&"host b (generator)".into(), &25_000.into())

@@ -149,9 +149,8 @@ fn nobody_is_busy(trial: &Trial<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, via};
     use hoptax_format::messages::Carrier;
     use hoptax_format::record::Http2Tally;
     use hoptax_plan::LoadPoint;
@@ -172,8 +171,6 @@ mod tests {
     #[test]
     fn raised_by_throughput_that_does_not_grow_while_nobody_is_busy() {
         let findings = found([3200, 3200], 100);
-        assert_eq!(findings.len(), 1, "{findings:#?}");
-        assert_eq!(findings[0].severity, Severity::Warning);
         insta::assert_snapshot!(texts(&findings));
     }
 

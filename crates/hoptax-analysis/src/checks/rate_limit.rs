@@ -118,11 +118,10 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::Severity;
     use crate::fixture::features::gateway;
-    use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
     use hoptax_plan::LoadPoint;
 
     /// All findings of a case with a rate limit that a limiter can cause.

@@ -64,9 +64,8 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
     use hoptax_format::spec::Check;
 
     #[test]
@@ -77,7 +76,6 @@ mod tests {
             trial.load_record.as_mut().expect("made with one").redirected_to = Some("/login".into());
         });
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 2);
         assert!(findings.iter().all(|finding| finding.severity == Severity::Void));
         insta::assert_snapshot!(texts(&findings));
     }

@@ -110,10 +110,9 @@ fn unexplained(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::raised;
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::features::gateway;
-    use crate::fixture::{Run, via};
     use hoptax_plan::{Feature, LlmFailure, LlmFailureKind, Upstream, UpstreamLlm};
 
     #[test]
@@ -131,8 +130,7 @@ mod tests {
 
     #[test]
     fn some_are_a_warning_and_most_are_void() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).status(429, 20)).push(via("envoy", 0).status(503, 700));
+        let run = Run::closed(1).with([via("nginx", 0).status(429, 20), via("envoy", 0).status(503, 700)]);
         let findings = raised(&run, CODE);
         let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
         assert_eq!(severities, [Severity::Void, Severity::Warning]);

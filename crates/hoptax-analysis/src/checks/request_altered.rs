@@ -1,6 +1,8 @@
 //! `request-altered`: requests to a language model reach the upstream with other fields than clients sent.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, percent_or_none, tokens};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, evidence, is_chance, percent, percent_or_none, tokens,
+};
 use hoptax_stats::share;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -18,7 +20,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning; a note if fields are only added".into(),
         when: format!(
             "the share of requests to a language model whose JSON has a field at its top differs at the \
-             upstream from direct's by more than {}",
+             upstream from direct's by more than {}; with several targets also by more than chance explains",
             percent(DIFFERENT)
         ),
         seen: "A gateway that drops `max_tokens` makes answers longer.",
@@ -27,17 +29,23 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
+    // Targets are chosen at random, and their requests can have different fields.
+    let is_mixed = subject.run.plan.targets.len() > 1;
+    subject.pairs().filter_map(|(via, direct)| of_pair(via, direct, is_mixed)).collect()
 }
 
-fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Finding> {
+fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>, is_mixed: bool) -> Option<Finding> {
     let (via, direct) = (tokens::upstream(via)?, tokens::upstream(direct)?);
-    let of = |counts: &hoptax_record::LlmCounts, field: &str| {
-        let count = counts.fields.get(field).copied().unwrap_or(0);
-        share(count as f64, counts.requests as f64)
+    let count = |counts: &hoptax_record::LlmCounts, field: &str| {
+        (counts.fields.get(field).copied().unwrap_or(0), counts.requests)
     };
     let fields: BTreeSet<&String> = via.fields.keys().chain(direct.fields.keys()).collect();
-    let shares = fields.into_iter().filter_map(|field| Some((field, of(&via, field)?, of(&direct, field)?)));
+    let shares = fields.into_iter().filter_map(|field| {
+        let counts = [count(&via, field), count(&direct, field)];
+        let [of_via, of_direct] = counts.map(|(count, all)| share(count as f64, all as f64));
+        let shares = (field, of_via?, of_direct?);
+        (!is_mixed || !is_chance(counts)).then_some(shares)
+    });
     let changed: Vec<_> = shares.filter(|(_, via, direct)| (via - direct).abs() > DIFFERENT).collect();
     let is_dropped = changed.iter().any(|(_, via, direct)| via < direct);
     let described: Vec<String> = changed
@@ -55,16 +63,14 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Findi
             described.join(", "),
             if is_dropped { "drops" } else { "adds" }
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, if is_dropped { Severity::Warning } else { Severity::Note }, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 requests with these fields.
     fn trial(label: &str, fields: &[(&str, u64)]) -> MadeTrial {
@@ -75,17 +81,20 @@ mod tests {
         })
     }
 
-    fn found(gateway: &[(&str, u64)]) -> Vec<Finding> {
+    fn run(gateway: &[(&str, u64)]) -> Run {
         let mut run = Run::closed(1).token_streams(10);
         run.push(trial("direct", &[("model", 1000), ("max_tokens", 500)]).first());
         run.push(trial("litellm", gateway));
-        raised(&run, CODE)
+        run
+    }
+
+    fn found(gateway: &[(&str, u64)]) -> Vec<Finding> {
+        raised(&run(gateway), CODE)
     }
 
     #[test]
     fn raised_by_fields_that_are_added_or_dropped() {
         let findings = found(&[("model", 1000), ("stream_options", 1000)]);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
         let added = found(&[("model", 1000), ("max_tokens", 500), ("user", 20)]);
         assert_eq!((added.len(), added[0].severity), (1, Severity::Note));
@@ -95,5 +104,10 @@ mod tests {
     fn not_raised_by_the_same_fields_or_without_a_language_model() {
         assert_eq!(found(&[("model", 1000), ("max_tokens", 505)]), []);
         assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
+        for (with_maximum, expected) in [(560, 0), (0, 1)] {
+            let mut mixed = run(&[("model", 1000), ("max_tokens", with_maximum)]);
+            mixed.record.plan.targets.push(mixed.record.plan.targets[0].clone());
+            assert_eq!(raised(&mixed, CODE).len(), expected, "{with_maximum}");
+        }
     }
 }

@@ -66,16 +66,14 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
              see fewer of them than directly.",
             1.0 + share_of_all
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
 
     /// 1,000 requests of clients. The upstream receives this number, and refuses some.
     fn trial(label: &str, requests: u64, refused: u64, seen: u64) -> MadeTrial {
@@ -88,16 +86,13 @@ mod tests {
     }
 
     fn run(gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).token_streams(10);
-        run.push(trial("direct", 1000, 300, 300).first()).push(gateway);
-        run
+        Run::closed(1).token_streams(10).with([trial("direct", 1000, 300, 300).first(), gateway])
     }
 
     #[test]
     fn raised_by_requests_that_are_sent_again() {
         let run = run(trial("bifrost", 1390, 417, 27));
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         insta::assert_snapshot!(texts(&findings));
         for code in ["amplification", "different-work"] {
             assert_eq!(raised(&run, code), [], "{code}");

@@ -73,9 +73,8 @@ fn unsettled(case: &Case, warm_up: &WarmUp) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use hoptax_record::{Burst, WarmUpLoad};
 
     #[test]
@@ -89,15 +88,8 @@ mod tests {
                 cpu_ns_per_request: Some(1.0),
                 upstream_cpu_ns_per_request: None,
             };
-            run.record.contenders[2].warm_ups = vec![WarmUp {
-                before_trial: 0,
-                start: 0,
-                load: WarmUpLoad::Plan,
-                settled,
-                generates_code: false,
-                faster_by: None,
-                bursts: vec![burst],
-            }];
+            run.record.contenders[2].warm_ups =
+                vec![WarmUp { load: WarmUpLoad::Plan, settled, bursts: vec![burst], ..WarmUp::default() }];
             let findings = raised(&run, CODE);
             insta::assert_snapshot!(texts(&findings));
             assert_eq!(findings.len(), usize::from(!settled));
@@ -114,12 +106,10 @@ mod tests {
             let mut run = Run::steady(3, 100, &[("jvm", 400)]);
             let looked = WarmUp {
                 before_trial,
-                start: 0,
-                load: WarmUpLoad::Highest,
                 settled: true,
                 generates_code: true,
                 faster_by: Some(1.5),
-                bursts: Vec::new(),
+                ..WarmUp::default()
             };
             run.record.contenders[1].warm_ups = vec![looked];
             let findings = raised(&run, CODE);

@@ -5,10 +5,9 @@ use crate::starts::Starts;
 use crate::trials::trial::Trial;
 use hoptax_format::messages::{Carrier, StreamSpec};
 use hoptax_plan::{BuiltInUpstream, Gateway, LlmFailureKind, Upstream, UpstreamEvents};
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, NoiseFloor, SlowFigures};
 use hoptax_record::start::StartRecord;
-use hoptax_record::{HostLook, Placement, Role, TrialRecord};
+use hoptax_record::{HostLook, Placement, Role, RunRecord, TrialRecord};
 
 /// Status of an accepted WebSocket over HTTP/1.
 const SWITCHING_PROTOCOLS: u16 = 101;

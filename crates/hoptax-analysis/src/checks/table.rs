@@ -108,8 +108,17 @@ fn with_round_thresholds(mut rule: Rule) -> Rule {
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     let mut all = ALL;
     all.sort_by_key(|one| one.place);
-    let mut findings: Vec<Finding> = all.iter().flat_map(|one| (one.check)(subject)).collect();
+    let mut findings: Vec<Finding> = all.iter().flat_map(|one| advised(*one, subject)).collect();
     findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+/// The findings of one check. A finding without an advice has that of its rule.
+fn advised(one: Registered, subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = (one.check)(subject);
+    for finding in findings.iter_mut().filter(|finding| finding.advice.is_empty()) {
+        (one.rule)().advice.clone_into(&mut finding.advice);
+    }
     findings
 }
 

@@ -113,9 +113,8 @@ fn advice(programs: &[&str], is_idle: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::Run;
     use hoptax_record::tail::{Holder, TailCause, TailGroup, TailPass, TailSlice};
 
     /// A pass with ten slow requests and ten requests at the median. Each slow request took 1 ms longer:

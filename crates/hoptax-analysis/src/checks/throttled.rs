@@ -89,17 +89,14 @@ fn consequence(role: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::on_hosts;
-    use crate::fixture::{Run, via};
 
     fn throttled_run(gateway_ns: Option<u64>) -> Run {
         let mut trial = via("nginx", 0);
         trial.0.gateway.as_mut().expect("watched").throttled_ns = gateway_ns;
-        let mut run = Run::closed(1);
-        run.push(trial).push(via("nginx", 1));
-        run
+        Run::closed(1).with([trial, via("nginx", 1)])
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `trailers-lost`: answers to gRPC calls via the gateway lack their trailers, and direct's do not.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "trailers-lost";
@@ -33,10 +33,6 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let calls: u64 = counts.grpc.values().sum();
     let share = share(counts.trailers_lost as f64, calls as f64)?;
     Some(Finding {
-        code: CODE,
-        severity: Severity::Void,
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("calls", calls.into()),
             ("lost", counts.trailers_lost.into()),
@@ -49,15 +45,14 @@ fn of_pair((case, _): Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             counts.trailers_lost,
             percent(share)
         ),
-        advice: ADVICE.to_owned(),
+        ..about(CODE, Severity::Void, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     fn run(direct: u64, gateway: u64) -> Run {
         let mut run = Run::closed(1);
@@ -70,7 +65,6 @@ mod tests {
     #[test]
     fn raised_by_a_few_answers_without_trailers() {
         let findings = raised(&run(0, 3), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Void));
         insta::assert_snapshot!(texts(&findings));
     }
 

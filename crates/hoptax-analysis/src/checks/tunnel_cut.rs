@@ -105,22 +105,18 @@ fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measur
             percent_or_none(of_direct),
             named.join(", ")
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::Carrier;
 
     fn run(carrier: Carrier, direct: MadeTrial, gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).streams(carrier, 10);
-        run.push(direct.first()).push(gateway);
-        run
+        Run::closed(1).streams(carrier, 10).with([direct.first(), gateway])
     }
 
     /// 1,000 WebSockets, and more that were cut.
@@ -138,7 +134,6 @@ mod tests {
     fn raised_by_websockets_and_event_streams() {
         let findings =
             raised(&run(Carrier::WebSocket, websockets("direct", 0), websockets("nginx", 10)), CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         assert_eq!(findings[0].evidence["websockets_cut"], 10);
         insta::assert_snapshot!(texts(&findings));
         let findings = raised(&run(Carrier::Events, events("direct", 0), events("nginx", 250)), CODE);

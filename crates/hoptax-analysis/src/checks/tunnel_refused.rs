@@ -85,16 +85,14 @@ fn of_pair(case: &Case, direct: &Case) -> Option<Finding> {
              {directly}.{seen}",
             percent(share)
         ),
-        advice: ADVICE.to_owned(),
         ..about(CODE, Severity::Void, &case.case)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{MadeTrial, Run, via};
     use hoptax_format::messages::Carrier;
 
     fn trial(label: &str, status: u16, refused: u64) -> MadeTrial {
@@ -104,9 +102,7 @@ mod tests {
     }
 
     fn run(direct: MadeTrial, gateway: MadeTrial) -> Run {
-        let mut run = Run::closed(1).streams(Carrier::WebSocket, 10);
-        run.push(direct.first()).push(gateway);
-        run
+        Run::closed(1).streams(Carrier::WebSocket, 10).with([direct.first(), gateway])
     }
 
     #[test]

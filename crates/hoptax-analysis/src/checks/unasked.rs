@@ -41,7 +41,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                      generator closed these connections. Other answers may also have arrived before their \
                      requests were sent. The response times of such answers are too short."
                 ),
-                advice: ADVICE.to_owned(),
                 ..about(CODE, if share > MOST { Severity::Void } else { Severity::Warning }, &case.case)
             })
         })
@@ -50,14 +49,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, via};
 
     #[test]
     fn raised_by_one_connection_and_void_by_many() {
-        let mut run = Run::closed(1);
-        run.push(via("one", 0).unasked(1)).push(via("many", 0).unasked(20));
+        let run = Run::closed(1).with([via("one", 0).unasked(1), via("many", 0).unasked(20)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
         let found: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();

@@ -43,9 +43,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, failure};
     use hoptax_record::Stage;
 
     fn run_without_version() -> Run {

@@ -327,9 +327,8 @@ hoptax_pages::stated! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, open_point, staged_point, via};
     use hoptax_format::messages::{Carrier, ENDLESS};
     use hoptax_format::random::Random;
 
@@ -346,7 +345,6 @@ mod tests {
     fn raised_by_a_short_warm_up() {
         let findings =
             raised(&closed(4, |_, window| if window < 10 { 60.0 + window as f64 } else { 100.0 }), CODE);
-        assert_eq!(findings.len(), 1);
         insta::assert_snapshot!(texts(&findings));
     }
 
@@ -355,7 +353,6 @@ mod tests {
         for rounds in [1, 4] {
             let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
             let findings = raised(&run, CODE);
-            assert_eq!(findings.len(), 1);
             insta::assert_snapshot!(texts(&findings));
         }
     }
@@ -367,7 +364,6 @@ mod tests {
             |round, window| if round == 2 && window >= 30 { 50.0 } else { 100.0 + window as f64 % 3.0 },
         );
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
         insta::assert_snapshot!(texts(&findings));
     }
 

@@ -167,16 +167,14 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, via};
     use hoptax_format::messages::Carrier;
     use hoptax_plan::LoadPoint;
 
     #[test]
     fn raised_by_one_connection_per_request() {
-        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
-        run.push(via("haproxy", 0).upstream_connections(1000));
+        let run = Run::steady(2, 100, &[("nginx", 150)]).with([via("haproxy", 0).upstream_connections(1000)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings.len(), 1);
@@ -232,15 +230,13 @@ mod tests {
         run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
         let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };
-        let mut run = Run::with_load(vec![off]);
-        run.push(via("nginx", 0).upstream_connections(1000));
+        let run = Run::with_load(vec![off]).with([via("nginx", 0).upstream_connections(1000)]);
         assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]
     fn not_raised_without_a_ledger() {
-        let mut run = Run::closed(32);
-        run.push(via("mine", 0).unwatched());
+        let run = Run::closed(32).with([via("mine", 0).unwatched()]);
         assert_eq!(raised(&run, CODE), []);
     }
 

@@ -2,9 +2,8 @@
 
 use super::generator_saturated::LIMIT_OF_DIRECT;
 use super::{Finding, Measured, Rule, Severity, Subject, about, connections, evidence, percent};
-use crate::Case;
-use crate::Trial;
 use crate::thresholds::BUSY;
+use crate::{Case, Trial};
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
@@ -140,9 +139,8 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
-    use crate::fixture::{Run, closed_point, open_point, via};
 
     #[test]
     fn raised_by_a_saturated_instance() {

@@ -1,9 +1,8 @@
 //! Cases: all valid trials of a contender at a load point.
 
-use crate::figures::events;
 use crate::figures::latency::{latency, of_histograms};
-use crate::figures::series;
 use crate::figures::throughput::{rate, throughput};
+use crate::figures::{events, series};
 use crate::trials::counts::{failures, sum_counts};
 use crate::trials::trial::Trial;
 use hdrhistogram::Histogram;
@@ -74,41 +73,7 @@ fn unmeasured(gateway: &str, load: &Load) -> Case {
         case: format!("{gateway}, {}", load.label),
         gateway: gateway.to_string(),
         load: load.clone(),
-        trials: 0,
-        failed: None,
-        failed_trials: Vec::new(),
-        set_aside: 0,
-        moved: 0,
-        warming: 0,
-        processes: 0,
-        last_round: None,
-        throughput: None,
-        response_time: None,
-        service_time: None,
-        send_lag: None,
-        wait: None,
-        first_byte: None,
-        connect: None,
-        tls: None,
-        targets: Vec::new(),
-        generators: Vec::new(),
-        counts: None,
-        connections: None,
-        http2: None,
-        messages: None,
-        message: None,
-        bytes: None,
-        cpu: None,
-        memory: None,
-        ledger: None,
-        tax: None,
-        tail: None,
-        quiet: None,
-        path: None,
-        events: Vec::new(),
-        findings: Vec::new(),
-        series: Vec::new(),
-        curve: Vec::new(),
+        ..Case::default()
     }
 }
 

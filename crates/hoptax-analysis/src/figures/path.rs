@@ -187,8 +187,7 @@ mod tests {
     #[test]
     fn different_clocks_are_refused() {
         let refused = |trial| {
-            let mut run = Run::closed(1);
-            run.push(trial);
+            let run = Run::closed(1).with([trial]);
             path(&run, "nginx").is_none()
         };
         let trial = || via("nginx", 0).paths_us(20, 30);

@@ -6,9 +6,8 @@
 
 use crate::hosts::vantage::generators;
 use crate::taxes::another_run::Scatters;
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, Split};
-use hoptax_record::{Leg, LegLook, Link, Role};
+use hoptax_record::{Leg, LegLook, Link, Role, RunRecord};
 use hoptax_stats::{Estimate, mean, two_sided_95};
 use std::collections::BTreeMap;
 

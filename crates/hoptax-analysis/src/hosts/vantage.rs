@@ -5,9 +5,8 @@ use crate::figures::contrasts::contrasts;
 use crate::taxes::another_run::Scatters;
 use crate::trials::trial::Trial;
 use hoptax_plan::LoadPoint;
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Case, Difference, Load, SameLoad, View};
-use hoptax_record::{DIRECT, Role};
+use hoptax_record::{DIRECT, Role, RunRecord};
 use hoptax_stats::Statistic;
 
 /// Names of the hosts that send a load, in the order of the record. In a run on one host, there are none.

@@ -3,8 +3,7 @@
 use super::unfold::unfold;
 use super::windows::Quiet;
 use crate::trials::trial::Trial;
-use hdrhistogram::Histogram;
-use hoptax_format::histogram::{LOWEST, WINDOW_DIGITS, empty};
+use hoptax_format::histogram::{WINDOW_DIGITS, empty};
 use hoptax_format::record::WINDOW_NS;
 
 /// Restricts the trial to its quiet windows. The result contains the requests, the time, the response times
@@ -23,26 +22,9 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
             response_time.add(encoded.decode().ok()?).ok()?;
         }
     }
-    Some(Trial {
-        record: trial.record,
-        load: trial.load,
-        completed,
-        measured_ns: Some(measured_ns).filter(|measured| *measured > 0)?,
-        gateway_cpu_ns: gateway_cpu(trial, quiet),
-        response_time: unfold(&response_time),
-        service_time: empty_histogram(),
-        send_lag: empty_histogram(),
-        first_byte: empty_histogram(),
-        connect: empty_histogram(),
-        tls_handshake: None,
-        connection_wait: None,
-        stream_wait: None,
-        window_wait: None,
-        request_path: None,
-        response_path: None,
-        messages: None,
-        targets: Vec::new(),
-    })
+    let measured_ns = Some(measured_ns).filter(|measured| *measured > 0)?;
+    let part = trial.part(completed, measured_ns, unfold(&response_time));
+    Some(Trial { gateway_cpu_ns: gateway_cpu(trial, quiet), ..part })
 }
 
 /// The gateway's CPU time in the quiet windows. `None` if it was not recorded in all of these windows.
@@ -54,11 +36,6 @@ fn gateway_cpu(trial: &Trial<'_>, quiet: &Quiet) -> Option<u64> {
 /// Length of a window, ns. The last window of the measured time may be shorter than the others.
 fn length(number: usize, measured_ns: u64) -> u64 {
     measured_ns.saturating_sub(number as u64 * WINDOW_NS).min(WINDOW_NS)
-}
-
-fn empty_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
-        .expect("the bounds are constants that the crate accepts")
 }
 
 #[cfg(test)]

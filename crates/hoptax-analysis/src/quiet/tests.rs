@@ -229,9 +229,8 @@ fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
 
 #[test]
 fn a_case_without_a_quiet_trial_has_counts_but_no_figures() {
-    let mut run = Run::closed(1);
-    run.push(trial("direct", 0, 1000, false).first());
-    run.push(trial("nginx", 0, 1500, true).stolen_ms(&[10; 10]));
+    let run = Run::closed(1)
+        .with([trial("direct", 0, 1000, false).first(), trial("nginx", 0, 1500, true).stolen_ms(&[10; 10])]);
     let analysis = run.analyse();
     let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.trials, quiet.share_left_out), (0, 1.0));

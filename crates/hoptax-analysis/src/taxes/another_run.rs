@@ -301,7 +301,7 @@ hoptax_pages::stated! {
 mod tests {
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_record::{Burst, WarmUp, WarmUpLoad};
+    use hoptax_record::{Burst, WarmUp};
 
     const NATIVE: Scatter = Scatter {
         of_runs: 0.06,
@@ -405,15 +405,7 @@ mod tests {
             upstream_cpu_ns_per_request: None,
         };
         let bursts = [900_000; 3].into_iter().chain([150_000; 6]).map(burst).collect();
-        WarmUp {
-            before_trial: 0,
-            start: 0,
-            load: WarmUpLoad::Highest,
-            settled: true,
-            generates_code: false,
-            faster_by: None,
-            bursts,
-        }
+        WarmUp { settled: true, bursts, ..WarmUp::default() }
     }
 
     #[test]

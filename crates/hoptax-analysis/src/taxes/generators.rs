@@ -7,8 +7,6 @@ use crate::figures::throughput::throughput;
 use crate::taxes::noise::noise_floor;
 use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::Trial;
-use hdrhistogram::Histogram;
-use hoptax_format::histogram::LOWEST;
 use hoptax_plan::Metric;
 use hoptax_record::GeneratorTrial;
 use hoptax_record::report::{Difference, GeneratorFigures, Load};
@@ -53,33 +51,10 @@ fn names(trials: &[Trial<'_>]) -> Vec<String> {
 fn parts<'a>(trials: &[Trial<'a>], index: usize) -> Vec<Trial<'a>> {
     let part = |trial: &Trial<'a>| {
         let one = trial.record.generators.get(index).filter(|one| one.measured_ns > 0)?;
-        Some(Trial {
-            record: trial.record,
-            load: trial.load,
-            completed: one.completed_in_time,
-            measured_ns: one.measured_ns,
-            gateway_cpu_ns: None,
-            response_time: one.response_time.decode().ok()?,
-            service_time: nothing(),
-            send_lag: one.send_lag.decode().ok()?,
-            first_byte: nothing(),
-            connect: nothing(),
-            tls_handshake: None,
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
-            request_path: None,
-            response_path: None,
-            messages: None,
-            targets: Vec::new(),
-        })
+        let part = trial.part(one.completed_in_time, one.measured_ns, one.response_time.decode().ok()?);
+        Some(Trial { send_lag: one.send_lag.decode().ok()?, ..part })
     };
     trials.iter().filter_map(part).collect()
-}
-
-fn nothing() -> Histogram<u64> {
-    Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
-        .expect("the bounds are constants that the crate accepts")
 }
 
 fn added(load: &Load, via: &[Trial<'_>], direct: &[Trial<'_>]) -> Option<Difference> {

@@ -126,8 +126,7 @@ mod tests {
 
     #[test]
     fn rounds_missing_on_one_side_are_left_out() {
-        let mut run = run();
-        run.push(via("a", 5).all_at_us(900));
+        let run = run().with([via("a", 5).all_at_us(900)]);
         assert_eq!(compared(&run, Metric::P50).0.expect("measured").rounds, 5);
         assert_eq!(compared(&run, Metric::CpuUsPerRequest).0, None);
     }

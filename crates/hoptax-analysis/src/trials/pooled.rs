@@ -4,9 +4,8 @@ use crate::trials::counts::sum_counts;
 use crate::trials::trial::{Trial, good_trials};
 use hdrhistogram::Histogram;
 use hoptax_format::record::Counts;
-use hoptax_record::RunRecord;
-use hoptax_record::TrialRecord;
 use hoptax_record::report::Load;
+use hoptax_record::{RunRecord, TrialRecord};
 use hoptax_stats::{Statistic, merge};
 
 /// All valid trials of a case. There is at least one.

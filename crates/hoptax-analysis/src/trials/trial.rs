@@ -5,7 +5,7 @@
 
 use hdrhistogram::Histogram;
 use hoptax_format::clock::SECOND;
-use hoptax_format::histogram::{DecodeError, Encoded};
+use hoptax_format::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_format::messages::MessagesRecord;
 use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
 use hoptax_record::{DirectTrial, Failure, Stage, Times, TrialRecord};
@@ -170,6 +170,34 @@ impl<'a> Trial<'a> {
             service_time: decode("service time", &load.histograms.service_time)?,
             send_lag: decode("send lag", &load.histograms.send_lag)?,
         })
+    }
+
+    /// The same trial, but with only these requests and this time. All other figures are empty.
+    pub(crate) fn part(&self, completed: u64, measured_ns: u64, response_time: Histogram<u64>) -> Self {
+        let nothing = || {
+            Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
+                .expect("the bounds are constants that the crate accepts")
+        };
+        Self {
+            record: self.record,
+            load: self.load,
+            completed,
+            measured_ns,
+            gateway_cpu_ns: None,
+            response_time,
+            service_time: nothing(),
+            send_lag: nothing(),
+            first_byte: nothing(),
+            connect: nothing(),
+            tls_handshake: None,
+            connection_wait: None,
+            stream_wait: None,
+            window_wait: None,
+            request_path: None,
+            response_path: None,
+            messages: None,
+            targets: Vec::new(),
+        }
     }
 
     /// The figures of one target of a mix.

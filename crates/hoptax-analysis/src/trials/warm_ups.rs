@@ -1,8 +1,7 @@
 //! How long processes took until they were warm.
 
-use hoptax_record::RunRecord;
 use hoptax_record::report::{Fall, WarmUpFigures};
-use hoptax_record::{Aside, Burst, Contender, TrialRecord, WarmUp};
+use hoptax_record::{Aside, Burst, Contender, RunRecord, TrialRecord, WarmUp};
 use hoptax_stats::median;
 
 /// Number of last bursts that show how fast a process is when it has settled.
@@ -145,7 +144,6 @@ fn sum(bursts: &[Burst]) -> (f64, u64) {
 mod tests {
     use super::*;
     use crate::fixture::{Run, via};
-    use hoptax_record::WarmUpLoad;
 
     /// A warm-up in which burst `n` has this many requests, and takes this many µs of CPU time per request.
     fn warm_up(bursts: &[(u64, f64)]) -> WarmUp {
@@ -157,15 +155,7 @@ mod tests {
             upstream_cpu_ns_per_request: None,
         };
         let bursts = bursts.iter().map(burst).collect();
-        WarmUp {
-            before_trial: 0,
-            start: 0,
-            load: WarmUpLoad::Highest,
-            settled: true,
-            generates_code: false,
-            faster_by: None,
-            bursts,
-        }
+        WarmUp { settled: true, bursts, ..WarmUp::default() }
     }
 
     fn run(bursts: &[(u64, f64)]) -> Run {

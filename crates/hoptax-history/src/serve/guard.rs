@@ -131,6 +131,10 @@ fn needs_token() -> Problem {
     )
 }
 
+fn forbidden(error: impl Into<String>, help: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, error, help)
+}
+
 /// Decides whether a request may proceed. Returns `None` if the request may proceed, or a response to send
 /// instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
@@ -162,11 +166,8 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     refuse_other_sites(request.headers())?;
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
         if guard.is_read_only {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "this server only shows runs",
-                "start `hoptax serve` without --read-only to change them",
-            ));
+            let help = "start `hoptax serve` without --read-only to change them";
+            return Err(forbidden("this server only shows runs", help));
         }
         check_change(request.headers(), authority)?;
         check_length(request.headers())?;
@@ -192,11 +193,7 @@ fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
     if other && !is("sec-fetch-mode", "navigate") {
         let help = "open the page directly, or send the request from a program";
-        return Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "the request comes from a page of another site",
-            help,
-        ));
+        return Err(forbidden("the request comes from a page of another site", help));
     }
     Ok(())
 }
@@ -213,13 +210,8 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
             "send the header `Content-Type: application/json`",
         ));
     }
-    let foreign = |error: String| {
-        Problem::new(
-            StatusCode::FORBIDDEN,
-            error,
-            "to make changes, use the pages of this server, or its JSON interface",
-        )
-    };
+    let help = "to make changes, use the pages of this server, or its JSON interface";
+    let foreign = |error: String| forbidden(error, help);
     if let Some(site) = headers.get("sec-fetch-site")
         && site != "same-origin"
     {
@@ -230,11 +222,9 @@ fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
         Some(origin) if is_origin_of(origin, authority) => Ok(()),
         Some(origin) => Err(foreign(format!("{origin} requested this change"))),
         None if headers.contains_key(OWN) || headers.contains_key("sec-fetch-site") => Ok(()),
-        None => Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "the request does not say where it comes from",
-            "send the header `X-Hoptax: 1`",
-        )),
+        None => {
+            Err(forbidden("the request does not say where it comes from", "send the header `X-Hoptax: 1`"))
+        }
     }
 }
 
@@ -319,27 +309,12 @@ mod tests {
     #[test]
     fn names_that_others_could_point_here_are_refused() {
         let loopback = guard("127.0.0.1:7300");
-        for own in [
-            "127.0.0.1:7300",
-            "localhost",
-            "LOCALHOST:80",
-            "[::1]:7300",
-            "127.9.9.9",
-            "a.localhost",
-            "localhost.",
-        ] {
+        let own = "127.0.0.1:7300 localhost LOCALHOST:80 [::1]:7300 127.9.9.9 a.localhost localhost.";
+        for own in own.split(' ') {
             assert!(loopback.answers_to(own), "{own}");
         }
-        for other in [
-            "evil.example",
-            "evil.example:7300",
-            "localhost.evil.example",
-            "10.0.0.1",
-            "lab",
-            "",
-            ":7300",
-            "0.0.0.0",
-        ] {
+        let others = "evil.example evil.example:7300 localhost.evil.example 10.0.0.1 lab :7300 0.0.0.0";
+        for other in others.split(' ').chain([""]) {
             assert!(!loopback.answers_to(other), "{other}");
         }
         let everywhere = guard("0.0.0.0:7300");

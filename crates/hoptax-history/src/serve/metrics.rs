@@ -96,77 +96,33 @@ struct Shown {
     help: &'static str,
     unit: Unit,
     by: f64,
-    metrics: &'static [(Metric, Option<&'static str>)],
+    metrics: Vec<(Metric, Option<&'static str>)>,
 }
 
-impl Shown {
-    /// A time of starts.
-    fn of_start(
-        name: &'static str,
-        help: &'static str,
-        metrics: &'static [(Metric, Option<&'static str>)],
-    ) -> Self {
-        Self { name, help, unit: Unit::Seconds, by: MICRO, metrics }
-    }
-}
-
-fn shown() -> [Shown; 9] {
-    [
-        Shown {
-            name: "added_latency",
-            help: "Response time that the gateway adds to the response time of direct, last complete run",
-            unit: Unit::Seconds,
-            by: MICRO,
-            metrics: &[(Metric::AddedP50, Some("0.5")), (Metric::AddedP99, Some("0.99"))],
-        },
-        Shown {
-            name: "latency",
-            help: "Response time, last complete run",
-            unit: Unit::Seconds,
-            by: MICRO,
-            metrics: &[(Metric::P50, Some("0.5")), (Metric::P99, Some("0.99"))],
-        },
-        Shown {
-            name: "throughput",
-            help: "Responses per second, last complete run",
-            unit: Unit::Other("requests_per_second".into()),
-            by: 1.0,
-            metrics: &[(Metric::Throughput, None)],
-        },
-        Shown {
-            name: "cpu_per_request",
-            help: "CPU time of the gateway per request, last complete run",
-            unit: Unit::Seconds,
-            by: MICRO,
-            metrics: &[(Metric::CpuUsPerRequest, None)],
-        },
-        Shown {
-            name: "memory",
-            help: "Largest resident set of the gateway, last complete run",
-            unit: Unit::Bytes,
-            by: 1.0,
-            metrics: &[(Metric::MemoryRssBytes, None)],
-        },
-        Shown::of_start(
-            "start_listening",
-            "Time from the start of the gateway until it accepts connections, last complete run",
-            &[(Metric::Listening, None)],
-        ),
-        Shown::of_start(
-            "start_ready",
-            "Time from the start of the gateway until it has answered rightly, last complete run",
-            &[(Metric::Ready, None)],
-        ),
-        Shown::of_start(
+fn shown() -> Vec<Shown> {
+    let quantiles = |p50, p99| vec![(p50, Some("0.5")), (p99, Some("0.99"))];
+    let (added, times) = (quantiles(Metric::AddedP50, Metric::AddedP99), quantiles(Metric::P50, Metric::P99));
+    let one = |metric| vec![(metric, None)];
+    let shown = |name, help, unit, by, metrics| Shown { name, help, unit, by, metrics };
+    let seconds = |name, help, metrics| shown(name, help, Unit::Seconds, MICRO, metrics);
+    let (rate, settled) = (Unit::Other("requests_per_second".into()), one(Metric::Settled));
+    let until_settled = "Time from the start of the gateway until it is as fast as later under load";
+    let until_listening = "Time from the start of the gateway until it accepts connections";
+    let until_ready = "Time from the start of the gateway until it has answered rightly";
+    vec![
+        seconds("added_latency", "Response time that the gateway adds to the response time of direct", added),
+        seconds("latency", "Response time", times),
+        shown("throughput", "Responses per second", rate, 1.0, one(Metric::Throughput)),
+        seconds("cpu_per_request", "CPU time of the gateway per request", one(Metric::CpuUsPerRequest)),
+        shown("memory", "Largest resident set of the gateway", Unit::Bytes, 1.0, one(Metric::MemoryRssBytes)),
+        seconds("start_listening", until_listening, one(Metric::Listening)),
+        seconds("start_ready", until_ready, one(Metric::Ready)),
+        seconds(
             "start_first_request",
-            "Response time of the first request after a start, last complete run",
-            &[(Metric::FirstRequest, None)],
+            "Response time of the first request after a start",
+            one(Metric::FirstRequest),
         ),
-        Shown::of_start(
-            "start_settled",
-            "Time from the start of the gateway until it is as fast as later under load, last complete run",
-            &[(Metric::Settled, None)],
-        ),
+        seconds("start_settled", until_settled, settled),
     ]
 }
 
@@ -193,8 +149,8 @@ fn of_history(registry: &mut Registry, history: &History) {
                     Some((labels, take(estimate, interval)? * by))
                 })
             });
-            let unit = unit_of(&unit);
-            gauges.put(&format!("result_{name}{suffix}"), &format!("{help}: {part}"), Some(unit), values);
+            let help = format!("{help}, last complete run: {part}");
+            gauges.put(&format!("result_{name}{suffix}"), &help, Some(unit_of(&unit)), values);
         }
     }
     let begun = history.latest.iter().map(|one| (case(one), one.started_unix as f64));
@@ -223,25 +179,16 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     gauges.one("run_under_way", "1 while this process measures a run", f64::from(u8::from(state.is_some())));
     let Some(state) = state else { return };
     let run = || vec![("run", state.run.clone()), ("plan", state.name.clone())];
-    let mut put = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
+    let (done, planned) = (f64::from(state.trials_done), f64::from(state.trials_planned));
+    let (elapsed, left, steal) = (state.elapsed_s, state.left_s, state.steal.unwrap_or(f64::NAN));
+    for (name, help, unit, value) in [
+        ("run_trials_done", "Trials of the run in progress that have ended", None, done),
+        ("run_trials_planned", "Trials of the run in progress that are planned so far", None, planned),
+        ("run_elapsed", "Time since the run in progress began", Some(Unit::Seconds), elapsed),
+        ("run_left", "Minimum time that the run in progress still takes", Some(Unit::Seconds), left),
+        ("run_steal", "Share of the host's CPU time that the hypervisor took", Some(Unit::Ratios), steal),
+    ] {
         gauges.put(name, help, unit, [(run(), value)]);
-    };
-    put(
-        "run_trials_done",
-        "Trials of the run in progress that have ended",
-        None,
-        f64::from(state.trials_done),
-    );
-    put(
-        "run_trials_planned",
-        "Trials of the run in progress that are planned so far",
-        None,
-        f64::from(state.trials_planned),
-    );
-    put("run_elapsed", "Time since the run in progress began", Some(Unit::Seconds), state.elapsed_s);
-    put("run_left", "Minimum time that the run in progress still takes", Some(Unit::Seconds), state.left_s);
-    if let Some(steal) = state.steal {
-        put("run_steal", "Share of the host's CPU time that the hypervisor took", Some(Unit::Ratios), steal);
     }
     let severities = ["void", "warning", "note"].map(|severity| {
         let count = state.findings.iter().filter(|one| one.severity.name() == severity).count();
@@ -252,18 +199,10 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
         let of = move |one: &live::Role| (vec![("role", one.role.clone())], value(one));
         state.cpu.iter().map(of).collect::<Vec<_>>()
     };
-    gauges.put(
-        "run_cpu",
-        "CPUs that a role uses, over the last second",
-        Some(Unit::Other("cores".into())),
-        roles(|one| one.cpus),
-    );
-    gauges.put(
-        "run_memory",
-        "Resident memory of a role",
-        Some(Unit::Bytes),
-        roles(|one| one.memory_bytes as f64),
-    );
+    let (cpus, memory) = (roles(|one| one.cpus), roles(|one| one.memory_bytes as f64));
+    let cores = Some(Unit::Other("cores".into()));
+    gauges.put("run_cpu", "CPUs that a role uses, over the last second", cores, cpus);
+    gauges.put("run_memory", "Resident memory of a role", Some(Unit::Bytes), memory);
     if let Some((trial, last)) = state.trial.as_ref().zip(state.course().pop()) {
         of_trial(&mut gauges, trial, last);
     }
@@ -273,29 +212,18 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
 /// are short.
 fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial, last: live::Second) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
-    let per_second = || Some(Unit::Other("per_second".into()));
-    gauges.put(
-        "trial_responses",
-        "Responses of the current trial, last second",
-        per_second(),
-        [(case(), last.rate)],
-    );
-    gauges.put(
-        "trial_failures",
-        "Failures of the current trial, last second",
-        per_second(),
-        [(case(), last.failed)],
-    );
+    for (name, help, value) in [
+        ("trial_responses", "Responses of the current trial, last second", last.rate),
+        ("trial_failures", "Failures of the current trial, last second", last.failed),
+    ] {
+        gauges.put(name, help, Some(Unit::Other("per_second".into())), [(case(), value)]);
+    }
     let quantiles = [("0.5", last.p50_us), ("0.99", last.p99_us)].into_iter().filter_map(|(quantile, us)| {
         let labels = [case(), vec![("quantile", quantile.to_owned())]].concat();
         us.map(|us| (labels, us * MICRO))
     });
-    gauges.put(
-        "trial_latency",
-        "Response time of the current trial, last second",
-        Some(Unit::Seconds),
-        quantiles,
-    );
+    let seconds = Some(Unit::Seconds);
+    gauges.put("trial_latency", "Response time of the current trial, last second", seconds, quantiles);
 }
 
 #[cfg(test)]

@@ -24,17 +24,16 @@ fn an_unusable_index_is_replaced() {
         assert!(fs::metadata(&index).expect("there").len() > 4096, "on the disk");
     }
     let other = rusqlite::Connection::open(&index).expect("opened");
-    other
-        .execute_batch("PRAGMA user_version = 4711; CREATE TABLE more (a); DROP TABLE runs;")
-        .expect("changed");
-    assert_eq!(root.listed(), whole);
-    other.execute_batch("DROP TABLE figures; DROP TABLE about").expect("changed");
-    assert_eq!(root.listed(), whole);
-    other.execute_batch("UPDATE runs SET contenders = 'no JSON', state = 'odd'").expect("changed");
-    assert_eq!(root.listed(), whole);
-    other
-        .execute_batch("UPDATE about SET hoptax = '0.0.1'; UPDATE runs SET name = 'stale'")
-        .expect("changed");
+    for sql in [
+        "PRAGMA user_version = 4711; CREATE TABLE more (a); DROP TABLE runs;",
+        "DROP TABLE figures; DROP TABLE about",
+        "UPDATE runs SET contenders = 'no JSON', state = 'odd'",
+    ] {
+        other.execute_batch(sql).expect("changed");
+        assert_eq!(root.listed(), whole, "{sql}");
+    }
+    let stale = "UPDATE about SET hoptax = '0.0.1'; UPDATE runs SET name = 'stale'";
+    other.execute_batch(stale).expect("changed");
     assert_eq!(one(&root.store(), "20260101T000000Z-a").name, "made-up", "another hoptax made it");
 }
 
@@ -44,8 +43,7 @@ fn an_index_damaged_while_in_use_is_replaced() {
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
     }
-    let mut store = root.store();
-    analyse_all(&mut store);
+    let mut store = root.analysed();
     let path = root.path().join(FILE);
     let mut second = root.store();
     let length = fs::metadata(&path).expect("there").len();
@@ -65,9 +63,7 @@ fn a_truncated_or_overwritten_index_is_replaced() {
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
     }
-    let mut store = root.store();
-    analyse_all(&mut store);
-    drop(store);
+    drop(root.analysed());
     let good = fs::read(root.path().join(FILE)).expect("there");
     for page in 0..good.len() / 4096 {
         let mut bad = good.clone();
@@ -123,8 +119,7 @@ fn several_processes_get_the_same_result() {
         for _ in 0..4 {
             scope.spawn(|| {
                 start.wait();
-                let mut store = root.store();
-                analyse_all(&mut store);
+                let store = root.analysed();
                 // A run is visible completely or not at all.
                 for run in all(&store) {
                     assert_eq!((run.contenders.len(), run.trials), (2, 9));

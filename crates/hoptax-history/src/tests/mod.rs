@@ -51,6 +51,13 @@ impl Root {
         store
     }
 
+    /// The store after all runs were analysed.
+    fn analysed(&self) -> Store {
+        let mut store = self.store();
+        analyse_all(&mut store);
+        store
+    }
+
     /// Id and state of each listed run, newest first.
     fn listed(&self) -> Vec<(String, State)> {
         told(&self.store())
@@ -121,8 +128,7 @@ fn a_run_is_listed_from_its_record_and_analysed_later() {
 fn new_changed_and_removed_runs_are_noticed() {
     let root = Root::new();
     let first = root.put_steady("20260101T000000Z-a", 150);
-    let mut store = root.store();
-    analyse_all(&mut store);
+    let mut store = root.analysed();
     root.put_steady("20260102T000000Z-b", 150);
     store.refresh().expect("refreshed");
     assert_eq!(all(&store).len(), 2);

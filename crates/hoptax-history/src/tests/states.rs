@@ -12,8 +12,7 @@ fn state_of(make: impl FnOnce(&Root, &Path)) -> (State, String) {
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);
     make(&root, &dir);
-    let mut store = root.store();
-    analyse_all(&mut store);
+    let store = root.analysed();
     let run = one(&store, "20260101T000000Z-a");
     (run.state, run.problem.unwrap_or_default())
 }

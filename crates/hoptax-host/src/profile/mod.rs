@@ -10,11 +10,10 @@ mod script;
 pub use folded::{Folded, Span};
 pub(crate) use script::nanoseconds;
 
-use crate::Watched;
 use crate::guarded::{Guarded, Launch};
 use crate::private::{self, TempDir};
 use crate::probe::{Processes, Tree};
-use crate::programs;
+use crate::{Watched, programs};
 use fold::Fold;
 use hoptax_format::clock;
 use hoptax_record::profile::{Callers, PassKind};
@@ -24,7 +23,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,19 +39,19 @@ const STACK_BYTES: u32 = 8192;
 const BUFFER: &str = "4M";
 
 /// Maximum time until perf has begun to record, and until it has written its last samples.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time that perf needs after it has begun to write, until it records the first thread.
-pub(crate) const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Path of the file that is a process's standard input, even if it was removed.
-pub(crate) const STDIN: &str = "/proc/self/fd/0";
+const STDIN: &str = "/proc/self/fd/0";
 
 /// Interval at which hoptax checks whether perf records or has ended.
-pub(crate) const POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Maximum time for printing the samples of a pass.
-pub(crate) const PRINTING: Duration = Duration::from_secs(600);
+const PRINTING: Duration = Duration::from_secs(600);
 
 /// Maximum time that printing the version may take.
 const VERSION_TIME: Duration = Duration::from_secs(10);
@@ -173,42 +172,32 @@ impl Profiler {
         if processes.is_empty() {
             return Err(ProfileError::NoProcess);
         }
-        let directory = Files::new()?;
-        let messages = directory.messages()?;
-        let perf = self.start(exe, self.arguments(kind, callers, &processes), &directory)?;
-        let profiler = self.clone();
-        let mut recording =
-            Recording { profiler, kind, callers, processes, perf, data: None, messages, directory };
-        let data = recording.await_begin()?;
-        recording.data = Some(data);
-        Ok(recording)
+        let perf = self.start(exe, self.arguments(kind, callers, &processes))?;
+        Ok(Recording { kind, callers, processes, perf })
     }
 
     /// Starts `perf record` with these arguments under a guard, for which `exe` is the `hoptax` binary.
-    pub(crate) fn start(
-        &self,
-        exe: &Path,
-        mut arguments: Vec<String>,
-        directory: &Files,
-    ) -> Result<Guarded, ProfileError> {
+    /// Returns when perf records.
+    pub(crate) fn start(&self, exe: &Path, mut arguments: Vec<String>) -> Result<Perf, ProfileError> {
+        let directory = Files::new()?;
+        let messages = directory.messages()?;
         arguments.extend(["--output".to_owned(), directory.data().to_string_lossy().into_owned()]);
         let launch = Launch {
             program: self.program.clone().into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             environment: BTreeMap::from([("DEBUGINFOD_URLS".to_owned(), String::new())]),
-            directory: None,
-            cpus: Vec::new(),
             stop_signal: "INT".parse().expect("a signal"),
             grace: PATIENCE,
             // However hoptax and perf end, the guard removes what was recorded.
             remove: Some(directory.inner()),
-            scrub: None,
-            finally: Vec::new(),
-            started: None,
             stdout: Some("/dev/null".into()),
             stderr: directory.messages_path(),
+            ..Launch::default()
         };
-        Ok(Guarded::start(exe, &launch)?)
+        let guarded = Guarded::start(exe, &launch)?;
+        let mut perf = Perf { program: self.program.clone(), guarded, data: None, messages, directory };
+        perf.data = Some(perf.await_begin()?);
+        Ok(perf)
     }
 
     /// Arguments of `perf record`.
@@ -231,15 +220,8 @@ impl Profiler {
             }
             // A copy of the stack at each switch would be too much data, so callers come from frame pointers.
             PassKind::Waiting => {
-                add(&[
-                    "--event",
-                    "context-switches",
-                    "--count",
-                    "1",
-                    "--call-graph",
-                    "fp",
-                    "--switch-events",
-                ]);
+                add(&["--event", "context-switches", "--count", "1", "--call-graph", "fp"]);
+                add(&["--switch-events"]);
             }
         }
         if self.paranoid.is_none() {
@@ -261,15 +243,21 @@ fn frequency() -> u64 {
     limit.filter(|limit| *limit > 0).map_or(FREQUENCY, |limit| limit.min(FREQUENCY))
 }
 
-/// perf while it records, under a guard. Dropping this value kills perf and removes its data.
+/// Stacks that perf records. Dropping this value ends the recording.
 #[derive(Debug)]
 pub struct Recording {
-    profiler: Profiler,
     kind: PassKind,
     callers: Callers,
     /// The processes that were recorded from the beginning.
     processes: Vec<u32>,
-    perf: Guarded,
+    perf: Perf,
+}
+
+/// perf while it records, under a guard. Dropping this value kills perf and removes its data.
+#[derive(Debug)]
+pub(crate) struct Perf {
+    program: PathBuf,
+    guarded: Guarded,
     /// perf's data; absent until perf records. The guard removes the file when perf ends, but hoptax can
     /// still read it through this open file.
     data: Option<File>,
@@ -293,6 +281,24 @@ impl Recording {
         }
     }
 
+    /// Stops recording, and adds up the stacks in these slices of time, which are in order. The processes
+    /// must still run, because the names of generated code may be in files that they remove at their end.
+    ///
+    /// # Errors
+    /// If perf has ended early, or its data cannot be read.
+    pub fn finish(mut self, spans: &[Span]) -> Result<Folded, ProfileError> {
+        self.perf.check()?;
+        let mut arguments = vec!["--no-inline", "--fields", "comm,pid,tid,time,event,ip,sym,dso"];
+        if self.kind == PassKind::Waiting {
+            arguments.extend(["--show-switch-events", "--show-task-events"]);
+        }
+        let mut fold = Fold::new(self.kind, self.callers, spans, clock::SECOND / frequency());
+        let unreadable = self.perf.print(&arguments, |text| script::read(text, |entry| fold.add(entry)))?;
+        Ok(Folded { unreadable, ..fold.finish() })
+    }
+}
+
+impl Perf {
     /// Waits until perf has written the head of its file, which it does right before it begins to record.
     /// Returns the file.
     fn await_begin(&mut self) -> Result<File, ProfileError> {
@@ -303,9 +309,7 @@ impl Recording {
                 std::thread::sleep(SETTLE);
                 return Ok(file);
             }
-            if self.perf.ended().is_some() {
-                return Err(self.failed("record"));
-            }
+            self.check()?;
             if Instant::now() > deadline {
                 let why = format!("it did not begin to record within {} s", PATIENCE.as_secs());
                 return Err(ProfileError::Failed { verb: "record", why });
@@ -314,24 +318,24 @@ impl Recording {
         }
     }
 
-    /// Stops recording, and adds up the stacks in these slices of time, which are in order. The processes
-    /// must still run, because the names of generated code may be in files that they remove at their end.
-    ///
-    /// # Errors
-    /// If perf has ended early, or its data cannot be read.
-    pub fn finish(mut self, spans: &[Span]) -> Result<Folded, ProfileError> {
-        if self.perf.ended().is_some() {
-            return Err(self.failed("record"));
-        }
+    /// Fails if perf has ended early.
+    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
+        if self.guarded.ended().is_some() { Err(self.failed("record")) } else { Ok(()) }
+    }
+
+    /// Stops perf. Lets `read` read what `perf script` with these arguments prints about the recording. Fails
+    /// if perf's data cannot be read.
+    pub(crate) fn print<T>(
+        &mut self,
+        arguments: &[&str],
+        read: impl FnOnce(BufReader<ChildStdout>) -> io::Result<T>,
+    ) -> Result<T, ProfileError> {
         // Asks perf to stop, and waits until it has written everything.
-        self.perf.stop();
+        self.guarded.stop();
         let data = self.data.take().ok_or_else(|| self.failed("record"))?;
-        let switches =
-            (self.kind == PassKind::Waiting).then_some(["--show-switch-events", "--show-task-events"]);
-        let mut printing = Command::new(&self.profiler.program)
-            .args(["script", "--force", "--no-inline", "--ns", "--show-lost-events"])
-            .args(switches.iter().flatten())
-            .args(["--fields", "comm,pid,tid,time,event,ip,sym,dso", "--input", STDIN])
+        let mut printing = Command::new(&self.program)
+            .args(["script", "--force", "--ns", "--show-lost-events", "--input", STDIN])
+            .args(arguments)
             .env("DEBUGINFOD_URLS", "")
             .stdin(data)
             .stdout(Stdio::piped())
@@ -341,18 +345,14 @@ impl Recording {
             .spawn()?;
         let limit = Limit::start(&printing, PRINTING);
         let stdout = printing.stdout.take().expect("piped");
-        let mut fold = Fold::new(self.kind, self.callers, spans, clock::SECOND / frequency());
-        let read = script::read(BufReader::new(stdout), |entry| fold.add(entry));
+        let read = read(BufReader::new(stdout));
         if read.is_err() {
             let _ = printing.kill();
         }
         let status = printing.wait()?;
         drop(limit);
-        let unreadable = read?;
-        if !status.success() {
-            return Err(self.failed("script"));
-        }
-        Ok(Folded { unreadable, ..fold.finish() })
+        let read = read?;
+        if status.success() { Ok(read) } else { Err(self.failed("script")) }
     }
 
     /// The failure of a command of perf, with the end of its messages.
@@ -362,12 +362,12 @@ impl Recording {
 }
 
 /// Kills a process after a time, unless this value is dropped before.
-pub(crate) struct Limit {
+struct Limit {
     _ended: mpsc::Sender<()>,
 }
 
 impl Limit {
-    pub(crate) fn start(child: &Child, time: Duration) -> Self {
+    fn start(child: &Child, time: Duration) -> Self {
         let (_ended, ends) = mpsc::channel::<()>();
         let pid = Pid::from_child(child);
         thread::spawn(move || {
@@ -379,19 +379,19 @@ impl Limit {
     }
 }
 
-impl Drop for Recording {
+impl Drop for Perf {
     fn drop(&mut self) {
         // Does nothing if perf has ended.
-        self.perf.kill();
+        self.guarded.kill();
     }
 }
 
 /// A private directory, because copies of stacks may contain keys and passwords.
 #[derive(Debug)]
-pub(crate) struct Files(TempDir);
+struct Files(TempDir);
 
 impl Files {
-    pub(crate) fn new() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let files = Self(private::temporary("hoptax-profile-", &std::env::temp_dir())?);
         fs::create_dir(files.inner())?;
         Ok(files)
@@ -399,26 +399,26 @@ impl Files {
 
     /// The directory for all files. The guard removes it, and then the private directory, which is empty
     /// then.
-    pub(crate) fn inner(&self) -> PathBuf {
+    fn inner(&self) -> PathBuf {
         self.0.path().join("perf")
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.inner().join("perf.data")
     }
 
-    pub(crate) fn messages_path(&self) -> PathBuf {
+    fn messages_path(&self) -> PathBuf {
         self.inner().join("messages")
     }
 
     /// Opens the file for perf's messages. It can be read after the guard has removed it.
-    pub(crate) fn messages(&self) -> io::Result<File> {
+    fn messages(&self) -> io::Result<File> {
         File::options().create(true).read(true).append(true).open(self.messages_path())
     }
 }
 
 /// The last lines of a file, as one line.
-pub(crate) fn last_lines(mut file: &File) -> String {
+fn last_lines(mut file: &File) -> String {
     const LINES: usize = 4;
     let mut text = Vec::new();
     let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text));

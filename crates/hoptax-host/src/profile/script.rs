@@ -39,10 +39,8 @@ pub(super) struct Address {
     pub(super) module: String,
 }
 
-/// Passes each entry of the text to `each`. Returns the number of lines that are in no known form.
-///
-/// # Errors
-/// If the text cannot be read.
+/// Passes each entry of the text to `each`. Returns the number of lines that are in no known form. Fails if
+/// the text cannot be read.
 pub(super) fn read(mut text: impl BufRead, mut each: impl FnMut(Entry)) -> io::Result<u64> {
     let mut unreadable = 0;
     let mut sample: Option<Entry> = None;

@@ -2,21 +2,15 @@
 
 mod script;
 
-use crate::Watched;
-use crate::guarded::Guarded;
 use crate::probe::{Processes, Tree};
-use crate::profile::{
-    Files, Limit, PATIENCE, POLL, PRINTING, ProfileError, Profiler, SETTLE, STDIN, last_lines,
-};
-use crate::programs;
+use crate::profile::{Perf, ProfileError, Profiler};
+use crate::{Watched, programs};
 use hoptax_record::tail::{BEAT_NS, SeenThread, SwitchTrace};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::os::unix::process::CommandExt as _;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Size of perf's buffers of all CPUs, MiB. A busy CPU records some MiB of switches per second, and perf may
 /// wait for a CPU for about a second.
@@ -47,23 +41,12 @@ impl Profiler {
     /// # Errors
     /// If perf does not start.
     pub fn record_switches(&self, exe: &Path, roles: Roles) -> Result<SwitchRecording, ProfileError> {
-        let directory = Files::new()?;
-        let messages = directory.messages()?;
         let mut arguments = switches();
         arguments.extend(["--mmap-pages".to_owned(), buffer()]);
-        let perf = self.start(exe, arguments, &directory)?;
-        let mut recording = SwitchRecording {
-            profiler: self.clone(),
-            perf,
-            data: None,
-            messages,
-            directory,
-            roles,
-            processes: RoleProcesses::default(),
-        };
-        recording.data = Some(recording.await_begin()?);
-        recording.processes.add(roles);
-        Ok(recording)
+        let perf = self.start(exe, arguments)?;
+        let mut processes = RoleProcesses::default();
+        processes.add(roles);
+        Ok(SwitchRecording { recorder: self.version.clone(), perf, roles, processes })
     }
 }
 
@@ -128,82 +111,27 @@ impl RoleProcesses {
     }
 }
 
-/// perf while it records switches. When dropped, it kills perf and removes its files.
+/// Switches that perf records. Dropping this value ends the recording.
 #[derive(Debug)]
 pub struct SwitchRecording {
-    profiler: Profiler,
-    perf: Guarded,
-    data: Option<File>,
-    messages: File,
-    directory: Files,
+    recorder: String,
+    perf: Perf,
     roles: Roles,
     processes: RoleProcesses,
 }
 
 impl SwitchRecording {
-    /// Waits until perf has begun its file, and returns it.
-    fn await_begin(&mut self) -> Result<File, ProfileError> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let file = File::open(self.directory.data()).ok();
-            if let Some(file) = file.filter(|file| file.metadata().is_ok_and(|file| file.len() > 0)) {
-                std::thread::sleep(SETTLE);
-                return Ok(file);
-            }
-            if self.perf.ended().is_some() || Instant::now() > deadline {
-                return Err(self.failed("record"));
-            }
-            std::thread::sleep(POLL);
-        }
-    }
-
     /// Stops recording, and reads what was recorded.
     ///
     /// # Errors
     /// If perf has ended early, or its data cannot be read.
     pub fn finish(mut self) -> Result<SwitchTrace, ProfileError> {
-        if self.perf.ended().is_some() {
-            return Err(self.failed("record"));
-        }
+        self.perf.check()?;
         self.processes.add(self.roles);
-        self.perf.stop();
-        let data = self.data.take().ok_or_else(|| self.failed("record"))?;
-        let mut printing = Command::new(&self.profiler.program)
-            .args(["script", "--force", "--ns", "--show-lost-events", "--show-switch-events"])
-            .args(["--input", STDIN])
-            .args(["--fields", "comm,pid,tid,cpu,time,event,trace"])
-            .stdin(data)
-            .stdout(Stdio::piped())
-            .stderr(self.messages.try_clone()?)
-            // Ctrl-C on the terminal must not reach perf, because hoptax decides when it stops.
-            .process_group(0)
-            .spawn()?;
-        let limit = Limit::start(&printing, PRINTING);
-        let stdout = printing.stdout.take().expect("piped");
-        let read = script::read(BufReader::new(stdout));
-        if read.is_err() {
-            let _ = printing.kill();
-        }
-        let status = printing.wait()?;
-        drop(limit);
-        let mut trace = read?;
-        if !status.success() {
-            return Err(self.failed("script"));
-        }
+        let arguments = ["--show-switch-events", "--fields", "comm,pid,tid,cpu,time,event,trace"];
+        let mut trace = self.perf.print(&arguments, script::read)?;
         name_programs(&mut trace);
-        let recorder = self.profiler.version.clone();
-        let RoleProcesses { gateway, upstream } = std::mem::take(&mut self.processes);
+        let Self { recorder, processes: RoleProcesses { gateway, upstream }, .. } = self;
         Ok(SwitchTrace { recorder, gateway, upstream, ..trace })
-    }
-
-    fn failed(&self, verb: &'static str) -> ProfileError {
-        ProfileError::Failed { verb, why: last_lines(&self.messages) }
-    }
-}
-
-impl Drop for SwitchRecording {
-    fn drop(&mut self) {
-        // Does nothing if perf has ended.
-        self.perf.kill();
     }
 }

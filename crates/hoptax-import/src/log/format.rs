@@ -41,8 +41,7 @@ const MILLISECOND: u64 = 1_000_000;
 const MICROSECOND: u64 = 1_000;
 
 impl Pattern {
-    /// # Errors
-    /// If two fields have no text between them, or there is no method and path.
+    /// Fails if two fields have no text between them, or there is no method and path.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut steps = Vec::new();
         let mut rest = text.trim_end_matches('\n');

@@ -8,17 +8,8 @@ use std::time::Duration;
 
 /// Variables that a git hook sets (`git rev-parse --local-env-vars`, without the user's settings). They would
 /// make git look at the hook's repository instead of the named one.
-pub(super) const OF_HOOKS: [&str; 9] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_PREFIX",
-    "GIT_SHALLOW_FILE",
-];
+pub(super) const OF_HOOKS: &str = "GIT_DIR GIT_WORK_TREE GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE \
+    GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_PREFIX GIT_SHALLOW_FILE";
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub(super) fn command(directory: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).stdin(Stdio::null());
-    for variable in OF_HOOKS {
+    for variable in OF_HOOKS.split(' ') {
         command.env_remove(variable);
     }
     command

@@ -1,7 +1,6 @@
 //! The builds on disk.
 
 use super::git;
-use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::{logs, programs};
 use hoptax_plan::GitBuild;
@@ -9,7 +8,6 @@ use hoptax_record::{Failure, Stage, digest};
 use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -343,21 +341,14 @@ impl Builds {
         log: &Path,
         interrupted: &AtomicBool,
     ) -> io::Result<Option<i32>> {
-        let unset = git::OF_HOOKS.iter().flat_map(|variable| ["-u", variable]);
+        let unset = git::OF_HOOKS.split(' ').flat_map(|variable| ["-u", variable]);
         let launch = Launch {
             program: "env".into(),
             arguments: unset.chain(words.iter().copied()).map(OsString::from).collect(),
-            environment: BTreeMap::new(),
             directory: Some(directory.to_owned()),
-            cpus: Vec::new(),
-            stop_signal: StopSignal::TERM,
-            grace: Duration::ZERO,
-            remove: None,
-            scrub: None,
-            finally: Vec::new(),
-            started: None,
             stdout: Some(log.to_owned()),
             stderr: log.to_owned(),
+            ..Launch::default()
         };
         let mut guarded = Guarded::start(&self.guard, &launch)?;
         let status = loop {

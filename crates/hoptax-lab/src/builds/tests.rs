@@ -1,8 +1,7 @@
 //! Builds of a small repository that the test creates.
 
-use super::git;
 use super::store::lock_opened;
-use super::{BuildError, BuildState, Builds, commit_of, commits_between};
+use super::{BuildError, BuildState, Builds, commit_of, commits_between, git};
 use hoptax_plan::GitBuild;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

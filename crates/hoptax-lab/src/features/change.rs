@@ -1,22 +1,20 @@
 //! The differences between requests to a gateway and requests to direct.
 
 use super::credentials::{Consumer, Credentials};
-use super::json_calls;
 use super::names::{
     CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
     route_prefix,
 };
-use super::variables;
+use super::{json_calls, variables};
 use crate::login::Login;
 use crate::pack::manifest::Refusal;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hoptax_format::Address;
-use hoptax_format::grpc;
 use hoptax_format::messages::Carrier;
-use hoptax_format::spec::Tunnel;
 use hoptax_format::spec::{
-    Check, ClientCertificate, HttpVersion, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Verify,
+    Check, ClientCertificate, HttpVersion, LoadSpec, ProxyProtocol, TargetSpec, TlsSpec, TlsVersion, Tunnel,
+    Verify,
 };
+use hoptax_format::{Address, grpc};
 use hoptax_plan::{Feature, JwtAlgorithm, ProxyForm, units};
 use hoptax_record::Failure;
 use hoptax_servers::http_client::{HttpClient, ProxyHeader};

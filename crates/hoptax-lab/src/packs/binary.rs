@@ -55,7 +55,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
 /// If the program does not exist, is not built, or no installed program reports the version. The failure says
 /// what to do.
 pub fn of_version(pack: &Pack, version: &ProgramVersion) -> Result<PathBuf, Failure> {
-    let fail = |message: String| Failure { stage: Stage::Missing, message, detail: String::new() };
+    let fail = |message: String| Failure::new(Stage::Missing, message);
     match &version.source {
         ProgramSource::Git(git) => Builds::of_user()?.program(git).map_err(BuildError::failure),
         ProgramSource::Binary(path) => {

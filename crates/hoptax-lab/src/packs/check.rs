@@ -1,18 +1,16 @@
 //! Checks of a pack that do not need its gateway to run.
 
-use crate::conformance;
-use crate::counters;
 use crate::legs::Legs;
 use crate::pack::manifest::{CounterFrom, ReadyPort, TlsUse};
 use crate::pack::{Pack, PackError, list};
 use crate::render::{self, GrpcVariables, UpstreamAddress, Variables, stays_below};
+use crate::{conformance, counters};
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;
-use hoptax_plan::units;
 use hoptax_plan::units::nearest;
-use hoptax_plan::{ClientHttp2, Feature, Profile, check_image, variant_name};
+use hoptax_plan::{ClientHttp2, Feature, Profile, check_image, units, variant_name};
 
 /// Name of the script that builds the gateway from a project in the pack. The argument of the script is the
 /// target directory.

@@ -8,7 +8,6 @@ use crate::{Facts, Service};
 use hoptax_format::Address;
 use hoptax_format::messages::Carrier;
 use hoptax_format::spec::HttpVersion;
-use hoptax_host::guard::StopSignal;
 use hoptax_host::guarded::{Guarded, Launch};
 use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_host::ports::Ports;
@@ -268,19 +267,15 @@ impl ProcessDriver {
         let Verb { name, arguments, environment, cpus, namespace, remove } = verb;
         let log_directory = self.log_directory(name);
         let launch = Launch {
-            finally: Vec::new(),
             program: self.exe.clone().into(),
             arguments,
             environment,
-            directory: None,
             cpus: cpus.to_vec(),
-            stop_signal: StopSignal::TERM,
             grace: GRACE,
             remove,
-            scrub: None,
             started: Some(self.started_file(name)),
-            stdout: None,
             stderr: log_directory.join("stderr.log"),
+            ..Launch::default()
         };
         let launch = match namespace {
             Some(namespace) => namespace.enter(launch),

@@ -251,7 +251,7 @@ impl ProcessDriver {
         let message = format!(
             "{met}. `ip addr` on the host lists its addresses; write one as its `address` in the plan"
         );
-        Err(Failure { stage: Stage::Start, message, detail: String::new() })
+        Err(Failure::new(Stage::Start, message))
     }
 
     pub(super) fn namespace(&self) -> Option<&Namespace> {

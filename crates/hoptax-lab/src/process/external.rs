@@ -74,11 +74,7 @@ pub(super) fn attach(
     change: Change,
     ledger: Option<&LedgerSource>,
 ) -> Result<Box<dyn Service>, Failure> {
-    let fail = |message: String| Failure {
-        stage: Stage::Start,
-        message: change.redact(&message),
-        detail: String::new(),
-    };
+    let fail = |message: String| Failure::new(Stage::Start, change.redact(&message));
     let (endpoints, address_note) = match units::unix_socket(url) {
         Some(socket) => (vec![Address::Unix(socket.map_err(|error| fail(error.message))?.path)], None),
         None => {
@@ -235,11 +231,10 @@ impl Service for Attached {
                 self.process = listeners::owner(&self.endpoints()[0]).and_then(|(pid, _)| identify(pid));
                 Ok(())
             }
-            Some(known) if identify(known.pid) != Some(known) => Err(Failure {
-                stage: Stage::Trial,
-                message: format!("process {} of {} ended in the middle of the run", known.pid, self.url),
-                detail: String::new(),
-            }),
+            Some(known) if identify(known.pid) != Some(known) => Err(Failure::new(
+                Stage::Trial,
+                format!("process {} of {} ended in the middle of the run", known.pid, self.url),
+            )),
             _ => Ok(()),
         }
     }
@@ -275,15 +270,12 @@ mod tests {
     fn attaches_with_any_status_and_watches_the_named_process() {
         let address = answering();
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
-        let mut service = attach(
-            &format!("http://{address}"),
-            Resolve::All,
-            Watch { pid: Some(watched.id()), ..Watch::default() },
-            &probe(),
-            Change::default(),
-            None,
-        )
-        .expect("it answers");
+        let (url, pid) = (format!("http://{address}"), Some(watched.id()));
+        let attached = || {
+            let watch = Watch { pid, ..Watch::default() };
+            attach(&url, Resolve::All, watch, &probe(), Change::default(), None)
+        };
+        let mut service = attached().expect("it answers");
         assert_eq!(service.addresses(), [address]);
         assert_eq!(service.process(), Some(Watched { pid: watched.id(), include_root: true }));
         assert_eq!(service.check(), Ok(()));
@@ -293,16 +285,7 @@ mod tests {
         watched.wait().expect("ours");
         let failure = service.check().expect_err("it is gone");
         assert_eq!(failure.stage, Stage::Trial);
-        let gone = attach(
-            &format!("http://{address}"),
-            Resolve::All,
-            Watch { pid: Some(watched.id()), ..Watch::default() },
-            &probe(),
-            Change::default(),
-            None,
-        )
-        .err()
-        .expect("no process");
+        let gone = attached().err().expect("no process");
         assert!(gone.message.contains("there is no process"), "{}", gone.message);
     }
 

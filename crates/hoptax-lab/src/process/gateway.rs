@@ -12,7 +12,7 @@ use crate::login::Login;
 use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::packs::{Pack, PackError, binary};
 use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::{Facts, Profiling, Service, cpus};
+use crate::{Facts, Launched, Profiling, Service, cpus};
 use hoptax_format::Address;
 use hoptax_format::messages::Carrier;
 use hoptax_host::guard::{SECRETS, StopSignal};
@@ -101,21 +101,17 @@ impl ProcessDriver {
     ///
     /// # Panics
     /// If `gateway` is not started from a pack.
-    pub(super) fn start_pack(
-        &self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-        wait: Wait,
-    ) -> Result<Box<dyn Service>, Failure> {
+    pub(super) fn start_pack(&self, gateway: &Gateway, upstreams: &[Address], wait: Wait) -> Launched {
         let GatewayKind::Pack { pack, workers, features, driver: within, upstream_http2, .. } = &gateway.kind
         else {
             panic!("`{}` is not started from a pack", gateway.label)
         };
         let (label, workers) = (gateway.label.as_str(), *workers);
-        let pack = self.packs.get(pack).ok_or_else(|| Failure {
-            stage: Stage::Missing,
-            message: format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
-            detail: String::new(),
+        let pack = self.packs.get(pack).ok_or_else(|| {
+            Failure::new(
+                Stage::Missing,
+                format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
+            )
         })?;
         self.refuse_unsupported(pack, workers, features)?;
         refuse_unix_upstream(pack, upstreams)?;
@@ -251,13 +247,10 @@ impl ProcessDriver {
                  which costs more CPU than the log itself. Remove the access log, or remove `driver: docker`",
                 pack.name()
             );
-            return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+            return Err(Failure::new(Stage::Start, message));
         }
-        let container = Container::find(pack, image).map_err(|message| Failure {
-            stage: Stage::Missing,
-            message,
-            detail: String::new(),
-        })?;
+        let container =
+            Container::find(pack, image).map_err(|message| Failure::new(Stage::Missing, message))?;
         container.remove_abandoned();
         Ok(container)
     }

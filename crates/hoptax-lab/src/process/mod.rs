@@ -1,10 +1,9 @@
 //! Driver `process`: services run on this machine, each under its own guard.
 
 use super::features::Change;
-use super::{Driver, Service};
+use super::{Driver, Launched};
 use hoptax_format::Address;
 use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream, units};
-use hoptax_record::Failure;
 
 mod built_in;
 mod controller;
@@ -28,7 +27,7 @@ pub use driver::ProcessDriver;
 pub use secrets::Secrets;
 
 impl Driver for ProcessDriver {
-    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
+    fn start_upstream(&mut self) -> Launched {
         match &self.upstream {
             Upstream::BuiltIn(upstream) => {
                 let upstream = upstream.clone();
@@ -47,19 +46,11 @@ impl Driver for ProcessDriver {
         }
     }
 
-    fn start_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn start_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched {
         self.start(gateway, upstreams, Wait::UntilReady)
     }
 
-    fn launch_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-    ) -> Result<Box<dyn Service>, Failure> {
+    fn launch_gateway(&mut self, gateway: &Gateway, upstreams: &[Address]) -> Launched {
         self.start(gateway, upstreams, Wait::Caller)
     }
 
@@ -81,39 +72,24 @@ impl ProcessDriver {
         Some((address.ip().to_string(), address.port()))
     }
 
-    fn start(
-        &self,
-        gateway: &Gateway,
-        upstreams: &[Address],
-        wait: Wait,
-    ) -> Result<Box<dyn Service>, Failure> {
-        match &gateway.kind {
+    fn start(&self, gateway: &Gateway, upstreams: &[Address], wait: Wait) -> Launched {
+        let l7 = Hop { kind: "l7", upstream: None, delay: None, proxy: None };
+        let hop = match &gateway.kind {
             GatewayKind::Pack { features, instances, .. } => {
                 let ours = matches!(self.upstream, Upstream::BuiltIn(_));
                 let secure = ours && features.contains(&Feature::UpstreamTls);
                 let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
-                self.start_pack(gateway, &upstreams[..used], wait)
+                return self.start_pack(gateway, &upstreams[..used], wait);
             }
-            GatewayKind::Hop(kind) => {
-                let kind = match kind {
-                    HopKind::L4 => "l4",
-                    HopKind::L7 => "l7",
-                };
-                let hop = Hop { kind, upstream: None, delay: None, proxy: None };
-                self.start_hop(&gateway.label, hop, upstreams, wait)
-            }
-            GatewayKind::DelayingHop(delay) => {
-                let hop = Hop { kind: "l7", upstream: None, delay: Some(delay), proxy: None };
-                self.start_hop(&gateway.label, hop, upstreams, wait)
-            }
+            GatewayKind::Hop(HopKind::L4) => Hop { kind: "l4", ..l7 },
+            GatewayKind::Hop(HopKind::L7) => l7,
+            GatewayKind::DelayingHop(delay) => Hop { delay: Some(delay), ..l7 },
             GatewayKind::ForwardingHop { proxy, delay } => {
-                let hop = Hop { kind: "l7", upstream: None, delay: delay.as_ref(), proxy: Some(*proxy) };
-                self.start_hop(&gateway.label, hop, upstreams, wait)
+                Hop { delay: delay.as_ref(), proxy: Some(*proxy), ..l7 }
             }
             GatewayKind::Http2Hop { upstream, delay } => {
-                let hop = Hop { kind: "h2", upstream: Some(*upstream), delay: delay.as_ref(), proxy: None };
-                self.start_hop(&gateway.label, hop, upstreams, wait)
+                Hop { kind: "h2", upstream: Some(*upstream), delay: delay.as_ref(), ..l7 }
             }
             GatewayKind::External { url, pid, access, prometheus, pods } => {
                 let mut change = self
@@ -135,8 +111,9 @@ impl ProcessDriver {
                 {
                     change.ask_proxy(form, login, (&host, port), &self.upstream_login);
                 }
-                external::attach(url, access.resolve, watched, &self.probe, change, None)
+                return external::attach(url, access.resolve, watched, &self.probe, change, None);
             }
-        }
+        };
+        self.start_hop(&gateway.label, hop, upstreams, wait)
     }
 }

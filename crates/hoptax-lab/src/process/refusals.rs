@@ -12,12 +12,10 @@ impl ProcessDriver {
         match &self.namespace {
             Some(Ok(_)) => Ok(()),
             Some(Err(failure)) => Err(failure.clone()),
-            None => Err(Failure {
-                stage: Stage::Start,
-                message: "a sidecar intercepts traffic to the built-in upstream, which was not started"
-                    .to_owned(),
-                detail: String::new(),
-            }),
+            None => Err(Failure::new(
+                Stage::Start,
+                "a sidecar intercepts traffic to the built-in upstream, which was not started".to_owned(),
+            )),
         }
     }
 
@@ -38,7 +36,7 @@ impl ProcessDriver {
         for what in asked {
             if let Some(reason) = manifest.unsupported.get(what) {
                 let message = format!("{} does not support `{what}`: {reason}", pack.name());
-                return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+                return Err(Failure::new(Stage::Start, message));
             }
         }
         Ok(())
@@ -52,7 +50,7 @@ pub(super) fn refuse_unix_upstream(pack: &Pack, upstreams: &[Address]) -> Result
         return Ok(());
     }
     let message = format!("the upstream is on a Unix socket, and {} cannot connect to one", pack.name());
-    Err(Failure { stage: Stage::Start, message, detail: String::new() })
+    Err(Failure::new(Stage::Start, message))
 }
 
 /// Refuses a gateway that cannot speak HTTP/2 to upstreams, if the plan requires it.
@@ -64,7 +62,7 @@ pub(super) fn refuse_upstream_http2(pack: &Pack, is_required: bool) -> Result<()
     let reason = pack.manifest().unsupported.get("upstream_http2");
     let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
     let message = format!("{} cannot speak HTTP/2 to upstreams{reason}", pack.name());
-    Err(Failure { stage: Stage::Start, message, detail: String::new() })
+    Err(Failure::new(Stage::Start, message))
 }
 
 pub(super) fn not_installed(pack: &Pack) -> Failure {
@@ -79,12 +77,11 @@ pub(super) fn not_installed(pack: &Pack) -> Failure {
     let ways = binary::how_to_install(pack);
     let how =
         if ways.is_empty() { "its pack has no installation instructions".into() } else { ways.join("; ") };
-    Failure {
-        stage: Stage::Missing,
-        message: format!(
+    Failure::new(
+        Stage::Missing,
+        format!(
             "{} is not installed: {lacking}. Install it ({how}), or remove it from the plan",
             pack.name()
         ),
-        detail: String::new(),
-    }
+    )
 }

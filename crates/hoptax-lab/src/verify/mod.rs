@@ -54,6 +54,10 @@ const CONTENT_ENCODING: &str = "content-encoding";
 /// responses of direct.
 const ATTEMPTS: u32 = 3;
 
+/// Number of times that direct is asked again in an attempt after it has refused a request. A language model
+/// of the plan may refuse many.
+const REFUSALS: u32 = 10;
+
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 /// If a rate limit rejects a request although the plan names no limit, the request is repeated for this time.
 const LIMITED: Duration = Duration::from_secs(2);
@@ -157,11 +161,9 @@ pub fn verify_and_note(
                     let here = Asked { target: via, bytes: changed, change, ..there };
                     compare((&direct, &there), (&gateway, &here), change, timeout)
                 }
-                (Err(error), _) | (_, Err(error)) => Err(Failure {
-                    stage: Stage::Verify,
-                    message: format!("cannot build a request: {error}"),
-                    detail: String::new(),
-                }),
+                (Err(error), _) | (_, Err(error)) => {
+                    Err(Failure::new(Stage::Verify, format!("cannot build a request: {error}")))
+                }
             };
             let found = outcome.map_err(|failure| {
                 let message = format!("{}{}", which(requests, target, version), failure.message);
@@ -219,7 +221,7 @@ fn once(
     timeout: Duration,
 ) -> Result<Verified, Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
-    let there = match direct_asked.of(direct, timeout) {
+    let there = match direct_asked.of_direct(direct, timeout) {
         Ok(answer) => answer,
         Err(error) => {
             let message = format!(
@@ -338,6 +340,19 @@ impl Asked<'_> {
             tolerance::decode(&mut there, &mut here)?;
         }
         Ok((there, here))
+    }
+
+    /// Sends the request to direct until it is not refused, or too often.
+    fn of_direct(&self, address: &Address, timeout: Duration) -> anyhow::Result<Answer> {
+        let mut left = REFUSALS;
+        loop {
+            let answer = self.of(address, timeout)?;
+            let is_refusal = answer.status == 429 || answer.status >= 500;
+            if left == 0 || !is_refusal || expected::unmet(&self.target.checks, &answer).is_none() {
+                return Ok(answer);
+            }
+            left -= 1;
+        }
     }
 
     /// Sends the request once and reads the response: the whole one, unless its body has messages.

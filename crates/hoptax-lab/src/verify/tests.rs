@@ -8,14 +8,7 @@ fn get() -> TargetSpec {
 }
 
 fn requests(targets: Vec<TargetSpec>) -> Requests {
-    Requests {
-        targets,
-        files: BTreeMap::new(),
-        versions: vec![HttpVersion::Http11],
-        varies: Vec::new(),
-        ignored_headers: Vec::new(),
-        direct: Change::default(),
-    }
+    Requests { targets, ..Requests::from(get()) }
 }
 
 /// Serves connections one at a time. Sends the next of `answers` on each connection and closes it. After the
@@ -249,6 +242,18 @@ fn both_answers_are_compared_with_what_the_target_expects() {
     );
     let message = "it does not meet `expect`: header `Server` is `proxy` instead of `origin`";
     assert_eq!(failure.expect_err("another server").message, message);
+}
+
+#[test]
+fn an_upstream_that_often_refuses_requests_is_asked_again() {
+    let refused = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+    let often = [refused, refused, refused, refused, DIRECT];
+    let expecting = requests(vec![TargetSpec { checks: vec![Check::Status(vec![(200, 399)])], ..get() }]);
+    let against =
+        |direct: &[&str]| verify(serve(direct), serve(&[DIRECT]), &expecting, &Change::default(), TIMEOUT);
+    assert_eq!(against(&often), Ok(()));
+    let failure = against(&[refused]).expect_err("always refused");
+    assert!(failure.message.starts_with("the answer of direct does not meet `expect`: status 429"));
 }
 
 #[test]

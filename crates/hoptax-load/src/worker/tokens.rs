@@ -37,11 +37,13 @@ impl Talk {
     /// token if it has one, nanoseconds. `None` if the exchange has no such stream.
     pub(super) fn take_tokens(&mut self, spec: StreamSpec) -> Option<(TokenCounts, Option<u64>)> {
         let tokens = std::mem::take(&mut **self.tokens.as_mut().filter(|_| spec.tokens.is_some())?);
+        // Before its end, a stream of Anthropic's has another number.
+        let usage = tokens.usage.filter(|_| tokens.has_ended);
         let counts = TokenCounts {
             ended: tokens.has_ended.into(),
             errors: tokens.has_error.into(),
-            usage: tokens.usage.is_some().into(),
-            usage_tokens: tokens.usage.unwrap_or(0),
+            usage: usage.is_some().into(),
+            usage_tokens: usage.unwrap_or(0),
             ..TokenCounts::default()
         };
         let took = self.received.latest.zip(tokens.first).map(|(last, first)| last.at.saturating_sub(first));
@@ -148,5 +150,9 @@ mod tests {
         let seen = TokenCounts { ended: 1, errors: 1, usage: 1, usage_tokens: 5, ..TokenCounts::default() };
         assert_eq!(talk.take_tokens(spec), Some((seen, Some(15))));
         assert_eq!(talk.take_tokens(spec), Some((TokenCounts::default(), None)));
+        let reader = talk.tokens.as_mut().expect("set");
+        reader.scan.read(br#"{"type":"message_start","message":{"usage":{"output_tokens":1}}}"#);
+        reader.event_ends(false);
+        assert_eq!(talk.take_tokens(spec), Some((TokenCounts::default(), None)), "it has not ended");
     }
 }

@@ -3,10 +3,9 @@
 use super::chunked;
 use super::reader::Reader;
 use super::templates::Template;
-use crate::Body;
 use crate::error::Place;
 use crate::raw::{Bytes, Placed, RawBody, RawMessage, RawRequestBody, Short, Text};
-use crate::units;
+use crate::{Body, units};
 use hoptax_format::spec::Chunked;
 use hoptax_format::template::Place as Part;
 use hoptax_record::bounded;

@@ -122,6 +122,11 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Sett
         if !streams.any(|stream| stream.tokens.is_some()) {
             let message = format!("only streams of tokens (`llm`) have `{}`", metric.name());
             reader.fault(place, message, "remove this budget, or add such a target");
+        } else if (metric == Metric::ExtraTokensPerStream || metric.times() == Some(Times::FirstAge))
+            && !matches!(setting.upstream, Upstream::BuiltIn(_))
+        {
+            let what = "needs the built-in upstream, which writes times and counts tokens";
+            reader.fault(place, format!("`{}` {what}", metric.name()), "remove this budget, or `url`");
         }
         return;
     }

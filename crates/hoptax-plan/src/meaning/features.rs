@@ -6,11 +6,10 @@ use super::running;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short, SteadyRate};
-use crate::units;
 use crate::units::nearest;
 use crate::{
     Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, RoutePosition,
-    Running, Upstream,
+    Running, Upstream, units,
 };
 use hoptax_format::spec::ProxyProtocol;
 

@@ -33,35 +33,7 @@ pub(super) fn read(
     for Placed { place, value } in typed {
         let typed = match value {
             Short::Full(typed) => typed,
-            Short::Word(name) => RawGateway {
-                name: Placed { place, value: name },
-                label: None,
-                workers: None,
-                variant: None,
-                features: None,
-                driver: None,
-                image: None,
-                version: None,
-                binary: None,
-                git: None,
-                url: None,
-                server_name: None,
-                authority: None,
-                insecure: None,
-                client_certificate: None,
-                proxy: None,
-                proxy_credentials: None,
-                resolve: None,
-                proxy_protocol: None,
-                pid: None,
-                watch: None,
-                instead_of: None,
-                not_comparable: None,
-                upstream_http: None,
-                delay: None,
-                warming: None,
-                faults: None,
-            },
+            Short::Word(name) => RawGateway { name: Placed { place, value: name }, ..RawGateway::default() },
         };
         // Each version has a label of its own, which is checked below.
         let several = versions::are_several(&typed);

@@ -2,14 +2,12 @@
 
 use super::reader::Reader;
 use super::{body, http, streams};
-use crate::calls;
 use crate::error::Place;
 use crate::raw::{
     Bytes, JsonText, Placed, RawCompression, RawExpect, RawGateway, RawGrpc, RawMessage, RawTarget, Short,
     Sweep, Text,
 };
-use crate::units;
-use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm};
+use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm, calls, units};
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::{Check, HttpVersion};

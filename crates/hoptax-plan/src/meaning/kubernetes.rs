@@ -6,8 +6,7 @@ use crate::error::Place;
 use crate::raw::{
     Ordered, Placed, RawKubernetes, RawPull, RawToleration, RawWatchedPods, RawWorkload, Sweep, Text,
 };
-use crate::units;
-use crate::{HostKind, Pods, Pull, Toleration, WatchedPods, Workload, WorkloadKind, check_image};
+use crate::{HostKind, Pods, Pull, Toleration, WatchedPods, Workload, WorkloadKind, check_image, units};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

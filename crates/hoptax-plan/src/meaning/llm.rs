@@ -10,7 +10,7 @@ use crate::raw::{
     Sweep,
 };
 use crate::units;
-use crate::{Body, BodyKind, Delay, LlmFailure, LlmRequest, Target, Upstream, UpstreamLlm};
+use crate::{Body, BodyKind, Delay, Feature, Gateway, LlmFailure, LlmRequest, Target, Upstream, UpstreamLlm};
 use hoptax_format::llm::{Api, Leave};
 use hoptax_format::messages::{StreamSpec, UNKNOWN};
 use hoptax_format::template::{self, Place as Part};
@@ -137,6 +137,34 @@ pub(super) fn read(
         note_times(reader, place, model, (&request, stream));
     }
     ModelRequest { request, stream, prompt, key }
+}
+
+/// Refuses features that authenticate clients with the header that has the API key. `place` is that of the
+/// first request to a language model.
+pub(super) fn check_keys(
+    reader: &mut Reader<'_>,
+    place: Option<Place>,
+    targets: &[Target],
+    gateways: &[Gateway],
+) {
+    let is_key = |header: &str| {
+        let requests = targets.iter().filter_map(|target| target.llm.as_ref());
+        requests.flat_map(|request| request.headers("")).any(|(name, _)| name == header)
+    };
+    let credential = |feature: &Feature| match feature {
+        Feature::KeyAuth => Some((feature.name(), "x-api-key")),
+        Feature::BasicAuth | Feature::Jwt(_) | Feature::TokenReview { .. } => {
+            Some((feature.name(), "authorization"))
+        }
+        _ => None,
+    };
+    let mut credentials = gateways.iter().flat_map(Gateway::features).filter_map(credential);
+    if let Some((feature, header)) = credentials.find(|(_, header)| is_key(header))
+        && let Some(place) = place
+    {
+        let message = format!("`{feature}` uses the header `{header}`, which has the API key of `llm`");
+        reader.fault(place, message, "remove the feature");
+    }
 }
 
 /// Refuses what only other requests have.

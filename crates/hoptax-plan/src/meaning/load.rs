@@ -4,11 +4,9 @@ use super::reader::{Reader, UpstreamRead};
 use super::{http, rates, retry, search, streams, target};
 use crate::error::Place;
 use crate::raw::{KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
-use crate::stages;
 use crate::units::{self, UnitError, show_duration, show_pace, show_rate};
-use crate::{LoadPoint, Search, Target, Upstream};
-use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape};
-use hoptax_format::spec::{HIGHEST_RATE, LOWEST_RATE};
+use crate::{LoadPoint, Search, Target, Upstream, stages};
+use hoptax_format::spec::{Arrivals, HIGHEST_RATE, HttpVersion, LOWEST_RATE, Rate, Retry, Shape};
 use std::time::Duration;
 
 /// Default duration of a trial in a plan with `trials` or `events`, and in a search.

@@ -80,7 +80,10 @@ pub(crate) fn understand(
     let mut gateways = gateways::read(&mut reader, raw.gateways, &upstream.value, settings, uses);
     let replacements = replacements::read(&mut reader, &entries, &gateways);
     target::check_rate_limits(&mut reader, raw.target.as_ref(), &gateways);
+    let models = raw.target.iter().flat_map(|typed| &typed.0).find_map(|target| target.value.llm.as_ref());
+    let model_place = models.map(|typed| typed.place);
     let mut targets = translations::read_targets(&mut reader, raw.target, &upstream.value, &mut gateways);
+    llm::check_keys(&mut reader, model_place, &targets, &gateways);
     if let Upstream::BuiltIn(built_in) = &upstream.value
         && built_in.varies()
     {

@@ -1,10 +1,9 @@
 //! Reads the values of a plan and collects errors.
 
-use crate::calls;
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, MessagesText, Placed, RawCpus, Short};
 use crate::units::{self, UnitError};
-use crate::{Context, CpuPlan, CpuSets, Feature, LOCAL, Proto, Roles, Upstream};
+use crate::{Context, CpuPlan, CpuSets, Feature, LOCAL, Proto, Roles, Upstream, calls};
 use hoptax_format::messages::{self, StreamSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

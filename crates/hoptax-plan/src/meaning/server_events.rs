@@ -1,11 +1,8 @@
 //! Server-sent events: those that the built-in upstream sends, and those that targets expect.
 
 use super::reader::{Reader, Timed};
-use crate::calls;
-use crate::event_streams;
 use crate::raw::{Placed, RawEvents, RawUpstreamEvents, Short};
-use crate::units;
-use crate::{Upstream, UpstreamEvents};
+use crate::{Upstream, UpstreamEvents, calls, event_streams, units};
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use std::time::Duration;
 

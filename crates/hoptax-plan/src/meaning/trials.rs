@@ -1,9 +1,8 @@
 //! The number of rounds: as many as fit into a time, fixed, or `auto`.
 
 use super::reader::Reader;
-use crate::MOST_ROUNDS;
 use crate::raw::{Placed, PrecisionText, RawTrials, Short, Time, TrialsText};
-use crate::{AutoTrials, Trials, units};
+use crate::{AutoTrials, MOST_ROUNDS, Trials, units};
 use std::time::Duration;
 
 /// Default number of rounds. With fewer rounds, intervals are still correct (see METHODOLOGY.md), but they

@@ -5,8 +5,7 @@ use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
 use super::{body, grpc, llm, running, server_events};
 use crate::raw::{ListenText, Placed, RawUpstream};
-use crate::units;
-use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream};
+use crate::{Body, BuiltInUpstream, Delay, Listen, Upstream, units};
 use std::path::PathBuf;
 use std::time::Duration;
 

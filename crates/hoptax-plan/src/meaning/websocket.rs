@@ -2,12 +2,11 @@
 
 use super::body;
 use super::reader::{Reader, Timed};
-use crate::calls;
 use crate::error::Place;
 use crate::raw::{
     Bytes, Placed, RawMessage, RawTarget, RawWebSocket, RawWebSocketCompression, RawWebSocketKind, Short,
 };
-use crate::{Body, BuiltInUpstream, PathStream, Target, Upstream};
+use crate::{Body, BuiltInUpstream, PathStream, Target, Upstream, calls};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::websocket;
 use std::time::Duration;

@@ -361,7 +361,7 @@ pub(crate) struct RawBody {
 }
 
 /// One system under test.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "gateway")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGateway {

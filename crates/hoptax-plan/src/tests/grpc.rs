@@ -15,7 +15,7 @@ fn faults(text: &str) -> Vec<String> {
     shown(parsed(text, &[]))
 }
 
-fn shown(outcome: Result<Plan, PlanErrors>) -> Vec<String> {
+pub(super) fn shown(outcome: Result<Plan, PlanErrors>) -> Vec<String> {
     let PlanErrors(errors) = outcome.expect_err("must be refused");
     let shown = |error: &PlanError| {
         let PlanError { line, column, message, help, .. } = error;

@@ -12,12 +12,13 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
-    let shown = |error: &PlanError| {
-        let PlanError { line, column, message, help, .. } = error;
-        format!("{line}:{column} {message}; {help}")
-    };
-    errors.iter().map(shown).collect()
+    grpc::shown(parsed(text, &[]))
+}
+
+/// The only error, with its place.
+fn only(PlanErrors(errors): PlanErrors) -> String {
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
 }
 
 #[test]
@@ -63,40 +64,19 @@ fn a_sweep_over_versions_has_http1_with_one_stream() {
 
 #[test]
 fn streams_need_http2_and_have_limits() {
-    for (load, expected) in [
-        (
+    let told = refusals(
+        &[
             "loop: closed, connections: 1, streams: 8",
-            "3:46 8 streams need HTTP/2, because HTTP/1 sends one request at a time on a connection; add \
-             `http: 2`, or remove `streams` and use 8 times as many connections",
-        ),
-        (
             "loop: closed, connections: 1, streams: 8, http: [2, 1.1]",
-            "3:59 HTTP/1 sends one request at a time on a connection, but `streams` is 8; add 1 to the list \
-             of `streams`, or write HTTP/1 as an entry of its own",
-        ),
-        ("loop: closed, connections: 1, http: 2, streams: 0", "3:55 `streams` is zero; write 1 or more"),
-        (
+            "loop: closed, connections: 1, http: 2, streams: 0",
             "loop: closed, connections: 1, http: 2, streams: 1001",
-            "3:55 `streams` is too large: 1001, but servers allow 100 to 1024 streams; write 1000 or less",
-        ),
-        (
             "loop: closed, connections: [1, 1001], http: 2, streams: 1000",
-            "3:63 1001 connections × 1000 streams are 1001000 requests in flight; use fewer: at most 1000000 \
-             are allowed",
-        ),
-        (
             "loop: closed, connections: 1, http: 2, streams: 8, keepalive: off",
-            "3:69 `keepalive` allows 1 request on a connection, but `streams` is 8; write at least 8, or use \
-             fewer `streams`",
-        ),
-        (
             "loop: closed, connections: 1, http: 2, streams: [1, 8], keepalive: [100, 7]",
-            "3:80 `keepalive` allows 7 requests on a connection, but `streams` is 8; write at least 8, or \
-             use fewer `streams`",
-        ),
-    ] {
-        assert_eq!(faults(&entry(load)), [expected], "{load}");
-    }
+        ],
+        |load| faults(&entry(load)).join("\n"),
+    );
+    insta::assert_snapshot!(told);
     good(&entry("loop: closed, connections: 10000000, http: 2"));
     good(&entry("loop: closed, connections: 1, http: 2, streams: 8, keepalive: 8"));
 }
@@ -154,10 +134,7 @@ fn on(gateways: &str, http: &str) -> Result<Plan, String> {
     ];
     let context = Context { known, ..context() };
     let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1, http: {http} }}]\n");
-    parse("plans/x.yaml", &text, &[], &context).map_err(|PlanErrors(errors)| {
-        assert_eq!(errors.len(), 1);
-        format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
-    })
+    parse("plans/x.yaml", &text, &[], &context).map_err(only)
 }
 
 #[test]
@@ -173,50 +150,23 @@ fn gateways_must_speak_the_version_of_the_load() {
     ] {
         assert!(on(gateways, http).is_ok(), "{gateways} {http}: {:?}", on(gateways, http));
     }
-    let whole = "requests with the whole URL need HTTP/1, but the load uses HTTP/2; use CONNECT (`proxy: \
-                 connect`, or the variant `connect`), or `http: 1.1`";
-    for (gateways, http, expected) in [
-        (
-            "both, old",
-            "2",
-            "1:18 the load uses HTTP/2, but the pack `old` offers clients only HTTP/1; remove this gateway, \
-             or use `http: 1.1`",
-        ),
-        (
-            "either",
-            "[1.1, 2]",
-            "1:12 without TLS, `either` has either HTTP/1 or HTTP/2 on its port, but the load uses both; add \
-             the feature `tls`, or write one plan for each version",
-        ),
-        (
-            "hop-l7",
-            "2",
-            "1:12 the load uses HTTP/2, but `hop-l7` speaks only HTTP/1; use hop-h2 or hop-l4, or \
-             `http: 1.1`",
-        ),
-        (
-            "{ name: hop-h2, delay: { in: 1ms } }",
-            "[1.1, 2]",
-            "1:20 the load uses HTTP/1, but `hop-h2` accepts only HTTP/2; add `http: 2` to the load, or use \
-             hop-l4 or hop-l7",
-        ),
-        (
-            "{ name: hop-h2, upstream_http: 1.0 }",
-            "2",
-            "1:43 `hop-h2` does not speak HTTP/1.0 to upstreams; write 1.1 or 2",
-        ),
-        (
-            "{ name: hop-l4, upstream_http: 2 }",
-            "2",
-            "1:43 `upstream_http` is only for packs and `hop-h2`, not for `hop-l4`; remove `upstream_http`",
-        ),
-        ("{ name: hop-h2, variant: a }", "2", "1:37 `hop-h2` has no variants; remove `variant`"),
-        ("{ name: hop-h2, workers: 2 }", "2", "1:37 `hop-h2` always has one worker; remove `workers`"),
-        ("{ name: both, variant: forward }", "2", &format!("1:20 {whole}")),
-        ("{ name: hop-l7, proxy: forward }", "2", &format!("1:20 {whole}")),
-    ] {
-        assert_eq!(on(gateways, http).expect_err(gateways), expected);
-    }
+    let told = [
+        ("both, old", "2"),
+        ("either", "[1.1, 2]"),
+        ("hop-l7", "2"),
+        ("{ name: hop-h2, delay: { in: 1ms } }", "[1.1, 2]"),
+        ("{ name: hop-h2, upstream_http: 1.0 }", "2"),
+        ("{ name: hop-l4, upstream_http: 2 }", "2"),
+        ("{ name: hop-h2, variant: a }", "2"),
+        ("{ name: hop-h2, workers: 2 }", "2"),
+        ("{ name: both, variant: forward }", "2"),
+        ("{ name: hop-l7, proxy: forward }", "2"),
+    ]
+    .map(|(gateways, http)| {
+        refusal(&format!("{gateways} | {http}"), &on(gateways, http).expect_err(gateways))
+    })
+    .concat();
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -328,41 +278,23 @@ fn packs_that_can_have_an_http2_upstream() {
         let text = format!("gateways: [{gateways}]\nload: [{{ loop: closed, connections: 1 }}]\n");
         parse("plans/x.yaml", &text, &[], &context)
             .map(|plan| plan.gateways.iter().map(Gateway::has_http2_upstream).collect::<Vec<_>>())
-            .map_err(|PlanErrors(errors)| {
-                assert_eq!(errors.len(), 1, "{errors:?}");
-                format!("{}:{} {}; {}", errors[0].line, errors[0].column, errors[0].message, errors[0].help)
-            })
+            .map_err(only)
     };
     let all = "new, old, { name: new, label: new-h2, upstream_http: 2 }, { name: new, label: new-h1, \
                variant: plain, upstream_http: 1.1 }";
     assert_eq!(read(all), Ok(vec![false, false, true, false]));
-    for (gateway, expected) in [
-        (
+    let told = refusals(
+        &[
             "{ name: old, upstream_http: 2 }",
-            "1:40 `old` cannot speak HTTP/2 to upstreams; remove `upstream_http`; these can: new, hop-h2",
-        ),
-        (
             "{ name: shy, upstream_http: 2 }",
-            "1:40 `shy` cannot speak HTTP/2 to upstreams: it has no such setting; remove `upstream_http`; \
-             these can: new, hop-h2",
-        ),
-        (
             "{ name: old, upstream_http: 1.1 }",
-            "1:40 the HTTP version for upstreams cannot be chosen for `old`; remove `upstream_http`",
-        ),
-        (
             "{ name: new, upstream_http: 1.0 }",
-            "1:40 `new` does not speak HTTP/1.0 to upstreams; write 1.1 or 2",
-        ),
-        ("{ name: new, upstream_http: 3 }", "1:40 HTTP version `3` is not supported; write 1.0, 1.1 or 2"),
-        (
+            "{ name: new, upstream_http: 3 }",
             "{ name: new, upstream_http: 2, variant: forward }",
-            "1:40 `new` cannot choose the HTTP version for upstreams as a forward proxy; remove \
-             `upstream_http`, or `variant`",
-        ),
-    ] {
-        assert_eq!(read(gateway).expect_err(gateway), expected);
-    }
+        ],
+        |gateway| read(gateway).expect_err(gateway),
+    );
+    insta::assert_snapshot!(told);
 }
 
 #[test]

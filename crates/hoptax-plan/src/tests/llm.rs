@@ -165,6 +165,28 @@ fn wrong_requests_are_refused() {
 }
 
 #[test]
+fn features_and_budgets_must_fit_requests_to_models() {
+    let text = |api: &str| {
+        let gateways = "gateways: [{ name: nginx, features: [key-auth] }]";
+        plan("", &format!("{{ llm: {api} }}")).replace("gateways: []", gateways)
+    };
+    one_fault(&text("anthropic"), "`key-auth` uses the header `x-api-key`, which has the API key of `llm`");
+    good(&text("openai"));
+    for (metric, is_good) in
+        [("first_age_p50", false), ("extra_tokens_per_stream", false), ("first_content_p50", true)]
+    {
+        let load = LOAD.replace("[]", "[nginx]");
+        let max = if metric.ends_with("p50") { "2ms" } else { "2" };
+        let budget = format!("budget: [{{ metric: {metric}, max: {max} }}]\n");
+        let text = format!("{RUNNING}target: {{ llm: openai }}\n{load}{budget}");
+        match is_good {
+            true => drop(good(&text)),
+            false => one_fault(&text, "needs the built-in upstream, which writes times and counts tokens"),
+        }
+    }
+}
+
+#[test]
 fn lines_of_prompts_must_be_text_of_json() {
     let directory = tempfile::tempdir().expect("a directory");
     let context = Context { directory: directory.path().to_owned(), ..context() };

@@ -2,13 +2,6 @@
 
 use super::*;
 
-/// Checks the whole error output for a plan.
-#[track_caller]
-fn says(text: &str, expected: &str) {
-    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
-    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
-}
-
 /// A wrong type or an unknown key must not hide mistakes in other parts, and must not cause errors where
 /// there is no mistake.
 #[test]

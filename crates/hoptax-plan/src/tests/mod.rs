@@ -30,8 +30,6 @@ fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
-        unsupported: BTreeMap::new(),
-        variants: Vec::new(),
         http2: match name {
             "nginx" => ClientHttp2::Exclusive,
             "haproxy" => ClientHttp2::Shared,
@@ -39,16 +37,13 @@ fn context() -> Context {
         },
         upstream_http2: ["haproxy", "envoy"].contains(&name),
         always_tls: name == "secure",
-        intercepts: false,
         unix_upstream: name == "nginx",
-        proxy: BTreeMap::new(),
-        grpc: false,
         websocket: name == "nginx",
         docker: name == "nginx",
         image: (name == "nginx").then(|| "nginx:1.27".to_owned()),
         reloads: ["nginx", "routed"].contains(&name),
         has_metrics: name != "haproxy",
-        llm: None,
+        ..PackInfo::default()
     };
     Context {
         cpus: 2,
@@ -70,6 +65,25 @@ fn parsed(text: &str, sets: &[&str]) -> Result<Plan, PlanErrors> {
 
 fn good(text: &str) -> Plan {
     parsed(text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The messages of the errors, each with its help.
+fn faults(text: &str) -> Vec<String> {
+    let PlanErrors(errors) = parsed(text, &[]).expect_err("must be refused");
+    errors.iter().map(|error| format!("{}; {}", error.message, error.help)).collect()
+}
+
+#[track_caller]
+fn one_fault(text: &str, expected: &str) {
+    let faults = faults(text);
+    assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
+}
+
+/// Checks the whole error output for a plan.
+#[track_caller]
+fn says(text: &str, expected: &str) {
+    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
+    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
 /// Each of these texts with its error, for a snapshot.

@@ -14,12 +14,6 @@ fn search(typed: &str, rest: &str) -> (LoadPoint, Search) {
     (point, search)
 }
 
-#[track_caller]
-fn says(text: &str, expected: &str) {
-    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
-    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
-}
-
 #[test]
 fn defaults_of_a_search() {
     let (point, search) = search(r#"slo: "p99 < 10ms", from: 100/s, to: 50000/s"#, ", duration: 5s");

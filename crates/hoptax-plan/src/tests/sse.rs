@@ -6,17 +6,6 @@ use hoptax_format::messages::{Carrier, ENDLESS, StreamKind, StreamSpec, UNKNOWN}
 const CLOSED: &str = "gateways: []\nload: [{ loop: closed, connections: 1, duration: 10s }]\n";
 const RUNNING: &str = "upstream: { url: \"http://127.0.0.1:9\" }\n";
 
-/// The messages of the errors, each with its help.
-fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err("must be refused");
-    errors.iter().map(|error| format!("{}; {}", error.message, error.help)).collect()
-}
-
-fn one_fault(text: &str, expected: &str) {
-    let faults = faults(text);
-    assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
-}
-
 fn events(messages: u32, every_ns: u64) -> StreamSpec {
     StreamSpec { carrier: Carrier::Events, ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns) }
 }

@@ -10,17 +10,6 @@ fn plan(target: &str) -> String {
     )
 }
 
-/// The messages of the errors, each with its help.
-fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err("must be refused");
-    errors.iter().map(|error| format!("{}; {}", error.message, error.help)).collect()
-}
-
-fn one_fault(text: &str, expected: &str) {
-    let faults = faults(text);
-    assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
-}
-
 fn stream(kind: StreamKind, messages: u32, every_ns: u64) -> StreamSpec {
     StreamSpec { carrier: Carrier::WebSocket, ..StreamSpec::grpc(kind, messages, every_ns) }
 }

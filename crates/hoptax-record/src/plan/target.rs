@@ -307,23 +307,10 @@ mod tests {
     fn target(name: &str) -> Target {
         Target {
             name: name.into(),
-            weight: 1,
             method: "PUT".into(),
-            path: "/a".into(),
             headers: vec![("host".into(), "x".into())],
             body: Some(Body::Size(5)),
-            body_is_template: false,
-            chunked: None,
-            grpc: false,
-            stream: None,
-            llm: None,
-            encoded: None,
-            descriptors: None,
-            gzip: false,
-            checks: Vec::new(),
-            varies: false,
-            ignore_headers: Vec::new(),
-            rate_limit: None,
+            ..Target::get("/a")
         }
     }
 

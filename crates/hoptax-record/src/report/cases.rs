@@ -11,7 +11,7 @@ use std::ops::Deref;
 
 /// Results of one case, calculated from the trials that did not fail. Members are absent if they could not be
 /// measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Case {
     /// Name of the case, as used in findings.
     pub case: String,
@@ -397,7 +397,7 @@ pub struct Path {
 
 /// Results of a case, calculated from its quiet windows only. If no window of the load point was left out,
 /// the figures are the same as for all windows. The figures are absent if no trial has enough quiet windows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct QuietFigures {
     /// Number of windows in the trials that recorded steal.
     pub windows: u64,

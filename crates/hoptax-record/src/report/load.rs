@@ -7,7 +7,7 @@ use hoptax_format::spec::{Arrivals, HttpVersion, Rate, Retry, Shape, Stage};
 use serde::Serialize;
 
 /// A load point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Load {
     /// Index in the list of load points after sweeps are expanded.
     pub index: usize,

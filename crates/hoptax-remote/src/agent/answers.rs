@@ -3,14 +3,14 @@
 use crate::protocol::frame;
 use crate::protocol::greeting::Versions;
 use crate::protocol::message::{FromAgent, Order, Update};
-use crate::protocol::silence::BEAT;
+use crate::protocol::silence::send_frames;
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -34,7 +34,7 @@ impl Answers {
         let (frames, inbox) = mpsc::channel();
         thread::spawn(move || {
             if output.write_all(Versions::own().line().as_bytes()).is_ok() {
-                send(&mut output, &inbox);
+                send_frames(&mut output, &inbox, &FromAgent::<()>::Beat);
             }
         });
         Self { frames, open: Arc::default() }
@@ -73,7 +73,7 @@ impl Answers {
             Err(failure) => frame::encode(&FromAgent::<()>::Failed { id, failure }),
         };
         let frame = encoded.unwrap_or_else(|error| {
-            let failure = Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() };
+            let failure = Failure::new(Stage::Trial, error.to_string());
             frame::encode(&FromAgent::<()>::Failed { id, failure }).expect("a short message")
         });
         let _ = self.frames.send(frame);
@@ -87,20 +87,5 @@ impl Answers {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Writes frames, and a beat whenever no frame comes for [`BEAT`], until writing fails or no sender is left.
-fn send(output: &mut File, frames: &Receiver<Vec<u8>>) {
-    let beat = frame::encode(&FromAgent::<()>::Beat).expect("a beat is short");
-    loop {
-        let frame = match frames.recv_timeout(BEAT) {
-            Ok(frame) => frame,
-            Err(RecvTimeoutError::Timeout) => beat.clone(),
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        if output.write_all(&frame).is_err() {
-            return;
-        }
     }
 }

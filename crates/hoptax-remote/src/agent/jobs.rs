@@ -9,8 +9,7 @@ use hoptax_host::cpus;
 use hoptax_host::probe::leg::{self, Messages, ReceiverAddress};
 use hoptax_host::probe::{NetworkCounters, network};
 use hoptax_lab::first_requests::FirstRequests;
-use hoptax_lab::verify;
-use hoptax_lab::{Controller, Effect};
+use hoptax_lab::{Controller, Effect, verify};
 use hoptax_plan::Action;
 use hoptax_record::{Failure, Stage};
 use hoptax_run::{LocalTraffic, Sampling, Traffic as _, TrialUpdate, Usage, WatchedRoles};
@@ -182,7 +181,7 @@ impl Handle {
 }
 
 fn failed(message: String) -> Failure {
-    Failure { stage: Stage::Trial, message, detail: String::new() }
+    Failure::new(Stage::Trial, message)
 }
 
 fn await_continue(orders: &Receiver<Order>) {

@@ -45,8 +45,7 @@ impl ServicesById {
         }
         let Some(service) = self.services.get_mut(&service) else {
             let message = format!("there is no service {service}");
-            let failure = Failure { stage: Stage::Trial, message, detail: String::new() };
-            return answers.answer::<()>(id, Err(failure));
+            return answers.answer::<()>(id, Err(Failure::new(Stage::Trial, message)));
         };
         match request {
             ServiceRequest::Drop => {}

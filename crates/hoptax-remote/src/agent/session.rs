@@ -5,13 +5,12 @@ use super::input::Job;
 use super::jobs::Handle;
 use super::place::Place;
 use super::services::ServicesById;
-use crate::protocol::files;
 use crate::protocol::greeting::Versions;
 use crate::protocol::inspection::Inspection;
-use crate::protocol::machine;
 use crate::protocol::message::{
     Hello, Inspect, KeptFile, Prepare, Request, Services, Started, Verify, Welcome,
 };
+use crate::protocol::{files, machine};
 use anyhow::Context as _;
 use hoptax_format::Address;
 use hoptax_format::stamp::ClockId;
@@ -73,7 +72,7 @@ impl Session {
         let request = std::mem::replace(&mut job.request, Request::Clock);
         let is_early = self.place.is_none() && !matches!(request, Request::Hello(_));
         if is_early {
-            return answers.answer::<()>(id, Err(failed(Stage::Start, "the first request must be `Hello`")));
+            return answers.answer::<()>(id, Err(start_failed("the first request must be `Hello`")));
         }
         match request {
             Request::Clock => {}
@@ -134,18 +133,17 @@ impl Session {
 
     /// Locks this host for the run, and describes the host.
     fn hello(&mut self, hello: &Hello) -> Result<Welcome, Failure> {
-        let fail = |message: String| Failure { stage: Stage::Start, message, detail: String::new() };
         if let Some(what) = hello.versions.mismatch(&Versions::own()) {
-            return Err(fail(what));
+            return Err(start_failed(what));
         }
         if self.place.is_some() {
-            return Err(fail("the request `Hello` was sent twice".to_owned()));
+            return Err(start_failed("the request `Hello` was sent twice"));
         }
-        let place = Place::take(&hello.run).map_err(|error| fail(error.to_string()))?;
+        let place = Place::take(&hello.run).map_err(|error| start_failed(error.to_string()))?;
         let cpus = hoptax_host::cpus::allowed()
-            .map_err(|error| fail(format!("cannot find out which CPUs may be used: {error}")))?;
+            .map_err(|error| start_failed(format!("cannot find out which CPUs may be used: {error}")))?;
         let traffic = LocalTraffic::new()
-            .map_err(|error| fail(format!("cannot find the running hoptax program: {error}")))?;
+            .map_err(|error| start_failed(format!("cannot find the running hoptax program: {error}")))?;
         let directory = place.directory().to_owned();
         (self.place, self.traffic) = (Some(place), Some(traffic));
         Ok(Welcome {
@@ -165,11 +163,11 @@ impl Session {
             let plan = inspect.plan;
             anyhow::Ok(Inspection::here(&plan, &packs, inspect.versions))
         };
-        inspected().map_err(|error| failed(Stage::Start, &format!("{error:#}")))
+        inspected().map_err(|error| start_failed(format!("{error:#}")))
     }
 
     fn prepare(&mut self, prepare: Prepare) -> Result<(), Failure> {
-        self.try_prepare(prepare).map_err(|error| failed(Stage::Start, &format!("{error:#}")))
+        self.try_prepare(prepare).map_err(|error| start_failed(format!("{error:#}")))
     }
 
     fn try_prepare(&mut self, prepare: Prepare) -> anyhow::Result<()> {
@@ -213,7 +211,7 @@ impl Session {
             .gateways
             .iter()
             .find(|gateway| gateway.label == label)
-            .ok_or_else(|| failed(Stage::Start, &format!("the plan has no gateway {label}")))?;
+            .ok_or_else(|| start_failed(format!("the plan has no gateway {label}")))?;
         driver.set_tls_upstreams(tls_upstreams);
         let service: Box<dyn Service> = match waits {
             true => driver.start_gateway(gateway, upstreams)?,
@@ -230,16 +228,15 @@ impl Session {
 
     fn finish_stacks(&mut self, recording: u64, spans: &[Span]) -> Result<Recorded, Failure> {
         let recording = self.recordings.remove(&recording);
-        recording.ok_or_else(|| failed(Stage::Trial, "there is no such recording"))?.finish(spans)
+        recording.ok_or_else(|| Failure::new(Stage::Trial, "there is no such recording"))?.finish(spans)
     }
 
     fn starter(&mut self) -> Result<&mut Starter, Failure> {
-        let missing = || failed(Stage::Start, "this host was not prepared to start services");
-        self.driver.as_mut().ok_or_else(missing)
+        self.driver.as_mut().ok_or_else(|| start_failed("this host was not prepared to start services"))
     }
 
     fn traffic(&mut self) -> Result<&mut LocalTraffic, Failure> {
-        self.traffic.as_mut().ok_or_else(|| failed(Stage::Start, "this host was not prepared"))
+        self.traffic.as_mut().ok_or_else(|| start_failed("this host was not prepared"))
     }
 
     fn directory(&self) -> &Path {
@@ -275,6 +272,6 @@ fn plan(directory: &Path, services: Services) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn failed(stage: Stage, message: &str) -> Failure {
-    Failure { stage, message: message.to_owned(), detail: String::new() }
+fn start_failed(message: impl Into<String>) -> Failure {
+    Failure::new(Stage::Start, message)
 }

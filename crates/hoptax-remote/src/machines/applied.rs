@@ -29,10 +29,8 @@ struct Content {
 }
 
 impl Applied {
-    /// Opens the file of a directory. `dir` is absolute, without links.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or another hoptax uses the directory.
+    /// Opens the file of a directory. `dir` is absolute, without links. Fails if the file cannot be read, or
+    /// another hoptax uses the directory.
     pub(super) fn open(home: &Path, dir: &Path) -> anyhow::Result<Self> {
         let name = digest(&SHA256, dir.as_os_str().as_encoded_bytes());
         let name: String = name.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -65,10 +63,7 @@ impl Applied {
     }
 
     /// Remembers that hoptax applies the configuration. Call this before applying it, so that the file exists
-    /// even if hoptax is killed.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
+    /// even if hoptax is killed. Fails if the file cannot be written.
     pub(super) fn remember(&mut self, dir: &Path, now_unix_ns: u64) -> anyhow::Result<()> {
         let content = Content { dir: dir.to_owned(), applied_unix_ns: now_unix_ns };
         self.write(&serde_json::to_vec(&content)?)?;
@@ -76,10 +71,7 @@ impl Applied {
         Ok(())
     }
 
-    /// Remembers that the machines are gone.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
+    /// Remembers that the machines are gone. Fails if the file cannot be written.
     pub(super) fn forget(&mut self) -> anyhow::Result<()> {
         self.content = None;
         self.write(&[])

@@ -62,10 +62,8 @@ pub(super) struct Remover {
 }
 
 impl Remover {
-    /// Starts the process. `log` is a file for its output.
-    ///
-    /// # Errors
-    /// If the process cannot be started, or the file cannot be written.
+    /// Starts the process. `log` is a file for its output. Fails if the process cannot be started, or the
+    /// file cannot be written.
     pub(super) fn start(removes: Program, log: PathBuf) -> anyhow::Result<Self> {
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new("sh");
@@ -76,10 +74,7 @@ impl Remover {
         Ok(Self { child, removes, log })
     }
 
-    /// Removes the objects, and waits until they are gone.
-    ///
-    /// # Errors
-    /// If `kubectl` fails or takes too long.
+    /// Removes the objects, and waits until they are gone. Fails if `kubectl` fails or takes too long.
     pub(super) fn remove(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
         let began = Instant::now();

@@ -58,11 +58,9 @@ impl Program {
         self.words.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs the program, and returns its standard output. `input` is its standard input.
-    ///
-    /// # Errors
-    /// If it cannot be started, fails, or takes longer than `limit`. The error names the command and quotes
-    /// the end of its standard error.
+    /// Runs the program, and returns its standard output. `input` is its standard input. Fails if it cannot
+    /// be started, fails, or takes longer than `limit`. The error names the command and quotes the end of its
+    /// standard error.
     pub(super) fn output(&self, input: Option<String>, limit: Duration) -> anyhow::Result<String> {
         let mut child = self.spawn(Stdio::piped(), Stdio::piped(), input.is_some())?;
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
@@ -77,11 +75,9 @@ impl Program {
         Ok(stdout)
     }
 
-    /// Runs the program with a log. If `interrupted` becomes true, the program is asked to end.
-    ///
-    /// # Errors
-    /// If it cannot be started, fails, is interrupted, or takes longer than `limit`. The error names the
-    /// command and quotes the end of the log.
+    /// Runs the program with a log. If `interrupted` becomes true, the program is asked to end. Fails if it
+    /// cannot be started, fails, is interrupted, or takes longer than `limit`. The error names the command
+    /// and quotes the end of the log.
     pub(super) fn run(
         &self,
         log: &Log<'_>,
@@ -318,10 +314,8 @@ fn shown_word(word: &str) -> String {
     }
 }
 
-/// The directory for files of hosts that hoptax has created. Makes it if it does not exist.
-///
-/// # Errors
-/// If it cannot be made.
+/// The directory for files of hosts that hoptax has created. Makes it if it does not exist. Fails if it
+/// cannot be made.
 pub(super) fn directory(home: &Path) -> anyhow::Result<PathBuf> {
     let directory = home.join("hosts");
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;

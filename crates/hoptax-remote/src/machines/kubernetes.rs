@@ -74,10 +74,8 @@ pub(super) fn end(removers: &mut Vec<Remover>) -> Vec<anyhow::Error> {
 }
 
 /// Removes objects that earlier runs of this plan have left, if this user started them on this machine.
-/// Returns a list of what was removed.
-///
-/// # Errors
-/// If the cluster cannot be asked, a run is still in progress, or somebody else has started a run.
+/// Returns a list of what was removed. Fails if the cluster cannot be asked, a run is still in progress, or
+/// somebody else has started a run.
 pub(super) fn down(setup: &Setup<'_>) -> anyhow::Result<Vec<String>> {
     let origin = origin();
     let (mut gone, mut kept) = (Vec::new(), Vec::new());

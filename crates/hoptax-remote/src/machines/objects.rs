@@ -315,24 +315,16 @@ mod tests {
         assert_eq!(job["metadata"]["annotations"]["hoptax.io/from"], "alice@laptop");
         let spec = &job["spec"];
         assert_eq!((&spec["parallelism"], &spec["completions"]), (&3.into(), &3.into()));
-        assert_eq!(
-            (&spec["activeDeadlineSeconds"], &spec["completionMode"]),
-            (&3600.into(), &"Indexed".into())
-        );
+        assert_eq!(spec["activeDeadlineSeconds"], 3600);
+        assert_eq!(spec["completionMode"], "Indexed");
         let pod = &spec["template"]["spec"];
         assert_eq!(pod["containers"][0]["command"], json!(["sleep", "3600"]));
         assert_eq!(pod["containers"][0]["resources"]["requests"], json!({ "cpu": "2" }));
-        assert_eq!(
-            (&pod["restartPolicy"], &pod["nodeSelector"]),
-            (&"Never".into(), &json!({ "pool": "load" }))
-        );
-        assert_eq!(
-            pod["tolerations"],
-            json!([
-                { "operator": "Exists", "key": "load", "effect": "NoSchedule" },
-                { "operator": "Equal", "key": "a", "value": "b" },
-            ])
-        );
+        assert_eq!(pod["restartPolicy"], "Never");
+        assert_eq!(pod["nodeSelector"], json!({ "pool": "load" }));
+        let any = json!({ "operator": "Exists", "key": "load", "effect": "NoSchedule" });
+        let equal = json!({ "operator": "Equal", "key": "a", "value": "b" });
+        assert_eq!(pod["tolerations"], json!([any, equal]));
         let labels = &spec["template"]["metadata"]["labels"];
         assert_eq!((&labels["app"], &labels["hoptax.io/run"]), (&"load".into(), &"0a1b2c3d".into()));
     }
@@ -381,14 +373,10 @@ mod tests {
 
     #[test]
     fn selectors_find_what_the_labels_say() {
-        assert_eq!(
-            of_host("0a1b2c3d", "edge"),
-            "app.kubernetes.io/managed-by=hoptax,hoptax.io/run=0a1b2c3d,hoptax.io/host=edge"
-        );
-        assert_eq!(
-            of_plan(&format!("{}-", "a".repeat(70))),
-            format!("{MANAGED_BY}=hoptax,{PLAN}={}", "a".repeat(63))
-        );
+        let expected = "app.kubernetes.io/managed-by=hoptax,hoptax.io/run=0a1b2c3d,hoptax.io/host=edge";
+        assert_eq!(of_host("0a1b2c3d", "edge"), expected);
+        let expected = format!("{MANAGED_BY}=hoptax,{PLAN}={}", "a".repeat(63));
+        assert_eq!(of_plan(&format!("{}-", "a".repeat(70))), expected);
         assert_eq!((label("edge_"), part("Edge_1.b-", 8)), ("edge".into(), "edge-1-b".into()));
     }
 }

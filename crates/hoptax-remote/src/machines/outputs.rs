@@ -23,10 +23,7 @@ pub(super) fn names(terraform: &Terraform) -> impl Iterator<Item = &str> {
 }
 
 impl Outputs {
-    /// Parses the text that `terraform output -json` has printed.
-    ///
-    /// # Errors
-    /// If the text has another form.
+    /// Parses the text that `terraform output -json` has printed. Fails if the text has another form.
     pub(super) fn read(text: &str) -> serde_json::Result<Self> {
         let outputs: BTreeMap<String, Output> = serde_json::from_str(text)?;
         Ok(Self(outputs.into_iter().map(|(name, output)| (name, output.value)).collect()))
@@ -53,10 +50,7 @@ impl Outputs {
         }
     }
 
-    /// The host, with its machines from the outputs.
-    ///
-    /// # Errors
-    /// If an output has another form.
+    /// The host, with its machines from the outputs. Fails if an output has another form.
     pub(super) fn host(&self, host: &Host, terraform: &Terraform) -> anyhow::Result<Host> {
         let kind = match &terraform.reach {
             TerraformReach::Ssh(output) => {

@@ -105,10 +105,8 @@ struct Reason {
     exit_code: Option<i32>,
 }
 
-/// Reads pods. Those that are being removed are left out. They are in the order of their numbers.
-///
-/// # Errors
-/// If the text is not a list of pods.
+/// Reads pods. Those that are being removed are left out. They are in the order of their numbers. Fails if
+/// the text is not a list of pods.
 pub(super) fn read(text: &str) -> serde_json::Result<Vec<Pod>> {
     let list: List = serde_json::from_str(text)?;
     let items = list.items.into_iter().filter(|item| item.metadata.deletion_timestamp.is_none());
@@ -197,34 +195,23 @@ mod tests {
     fn each_state_says_why() {
         let waiting =
             |reason: &str| json!({ "state": { "waiting": { "reason": reason, "message": "because" } } });
-        let in_phase = |container| json!({ "phase": "Pending", "containerStatuses": [container] });
-        assert_eq!(
-            one(in_phase(waiting("ContainerCreating"))),
-            State::Waits("ContainerCreating: because".into())
-        );
-        assert_eq!(
-            one(in_phase(waiting("ImagePullBackOff"))),
-            State::Stuck("ImagePullBackOff: because".into())
-        );
-        assert_eq!(
-            one(in_phase(waiting("ErrImageNeverPull"))),
-            State::Failed("ErrImageNeverPull: because".into())
-        );
+        let in_phase = |container| one(json!({ "phase": "Pending", "containerStatuses": [container] }));
+        let waits = in_phase(waiting("ContainerCreating"));
+        assert_eq!(waits, State::Waits("ContainerCreating: because".into()));
+        let stuck = in_phase(waiting("ImagePullBackOff"));
+        assert_eq!(stuck, State::Stuck("ImagePullBackOff: because".into()));
+        let failed = in_phase(waiting("ErrImageNeverPull"));
+        assert_eq!(failed, State::Failed("ErrImageNeverPull: because".into()));
         let unscheduled =
             json!([{ "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available" }]);
-        assert_eq!(
-            one(json!({ "phase": "Pending", "conditions": unscheduled })),
-            State::Waits("0/1 nodes are available".into())
-        );
+        let waits = one(json!({ "phase": "Pending", "conditions": unscheduled }));
+        assert_eq!(waits, State::Waits("0/1 nodes are available".into()));
         assert_eq!(one(json!({})), State::Waits(String::new()));
         let ended = json!({ "state": { "terminated": { "reason": "StartError", "message": "no sleep", "exitCode": 128 } } });
-        assert_eq!(
-            one(json!({ "phase": "Failed", "containerStatuses": [ended] })),
-            State::Failed("its container has ended (exit code 128): StartError: no sleep".into())
-        );
-        assert_eq!(
-            one(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" })),
-            State::Failed("Evicted: low on memory".into())
-        );
+        let failed = one(json!({ "phase": "Failed", "containerStatuses": [ended] }));
+        let why = "its container has ended (exit code 128): StartError: no sleep";
+        assert_eq!(failed, State::Failed(why.into()));
+        let evicted = one(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
+        assert_eq!(evicted, State::Failed("Evicted: low on memory".into()));
     }
 }

@@ -41,10 +41,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory that all these hosts have in common.
-    ///
-    /// # Errors
-    /// If the program or the directory does not exist, or another run uses the directory.
+    /// Opens the directory that all these hosts have in common. Fails if the program or the directory does
+    /// not exist, or another run uses the directory.
     fn open(home: &Path, hosts: &[&Terraform]) -> anyhow::Result<Self> {
         let shown = hosts[0].dir.clone();
         let dir = std::fs::canonicalize(&shown);
@@ -128,10 +126,7 @@ impl Directory {
         self.destroys && self.applied.is_ours()
     }
 
-    /// Destroys the machines.
-    ///
-    /// # Errors
-    /// If `terraform` fails. Machines may then remain.
+    /// Destroys the machines. Fails if `terraform` fails. Machines may then remain.
     fn destroy(&mut self, progress: &dyn Fn(&str)) -> anyhow::Result<()> {
         progress(&format!("{}: destroying machines with {}", self.shown.display(), self.program));
         let options = ["-auto-approve", "-input=false", "-no-color"];
@@ -201,10 +196,8 @@ pub(super) fn end(opened: &mut Vec<Directory>, progress: &dyn Fn(&str)) -> Vec<a
     ended.filter_map(|mut directory| directory.destroy(progress).err()).collect()
 }
 
-/// Destroys what earlier runs have left. Returns the directories whose machines are gone.
-///
-/// # Errors
-/// If `terraform` fails, or another run uses the machines.
+/// Destroys what earlier runs have left. Returns the directories whose machines are gone. Fails if
+/// `terraform` fails, or another run uses the machines.
 pub(super) fn down(setup: &Setup<'_>) -> anyhow::Result<Vec<String>> {
     let mut gone = Vec::new();
     for (dir, hosts) in by_directory(&setup.plan.hosts) {

@@ -52,10 +52,7 @@ fn end_of(path: &Path, most: u64) -> io::Result<(Vec<u8>, u64)> {
 }
 
 /// Writes the files of a host to this directory. If the beginning of a file is missing, its first line says
-/// so.
-///
-/// # Errors
-/// If a file cannot be written, or a path leads out of the directory.
+/// so. Fails if a file cannot be written, or a path leads out of the directory.
 pub(crate) fn write(directory: &Path, files: &[KeptFile]) -> io::Result<()> {
     for file in files {
         if !file.path.components().all(|part| matches!(part, Component::Normal(_))) {

@@ -2,11 +2,9 @@
 //! for files.
 
 use super::greeting::Versions;
-use hoptax_format::Address;
-use hoptax_format::clock;
-use hoptax_format::random;
 use hoptax_format::spec::LoadSpec;
 use hoptax_format::stamp::ClockId;
+use hoptax_format::{Address, clock, random};
 use hoptax_host::Watched;
 use hoptax_host::probe::fitness::Moment;
 use hoptax_host::probe::leg::{Messages, ReceiverAddress};

@@ -5,10 +5,7 @@ use hoptax_host::probe::leg::Receiver;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Opens a receiver.
-///
-/// # Errors
-/// If this host has no such address. The error says what to do.
+/// Opens a receiver. Fails if this host has no such address. The error says what to do.
 pub(crate) fn open(address: IpAddr) -> Result<Receiver, String> {
     Receiver::open(address).map_err(|error| {
         format!(

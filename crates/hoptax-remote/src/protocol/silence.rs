@@ -2,11 +2,15 @@
 //! hears nothing for [`LIMIT`] gives up, because a host that was switched off or cut off closes no
 //! connection.
 
+use super::frame;
 use hoptax_format::clock::SECOND;
+use serde::Serialize;
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// Longest time between two messages of one side. The cost of a message is too small to measure.
-pub(crate) const BEAT: Duration = Duration::from_secs(1);
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Time of silence after which a side gives up, ns. Guards need some time too, and all services must have
 /// ended 10 s after a host was lost.
@@ -15,6 +19,21 @@ pub(crate) const LIMIT_NS: u64 = 8 * SECOND;
 /// If two checks are further apart than this, ns, our own process was suspended between them. The silence
 /// during the suspension says nothing about the other side.
 const SUSPENDED_NS: u64 = SECOND;
+
+/// Writes frames, and `beat` whenever no frame comes for [`BEAT`], until writing fails or no sender is left.
+pub(crate) fn send_frames(to: &mut impl Write, frames: &Receiver<Vec<u8>>, beat: &impl Serialize) {
+    let beat = frame::encode(beat).expect("a beat is short");
+    loop {
+        let frame = match frames.recv_timeout(BEAT) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Timeout) => beat.clone(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if to.write_all(&frame).is_err() {
+            return;
+        }
+    }
+}
 
 /// Decides whether the other side is silent. All times are on one monotonic clock, ns.
 #[derive(Debug, Clone, Copy)]

@@ -89,18 +89,13 @@ impl AgentChannel {
         Ok(offset)
     }
 
-    /// Sends a request and waits for its answer.
-    ///
-    /// # Errors
-    /// If the request failed, or there is no answer within `limit`.
+    /// Sends a request and waits for its answer. Fails if the request failed, or there is no answer within
+    /// `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
         self.connection.ask(request, limit)
     }
 
-    /// Sends a request whose answer comes later.
-    ///
-    /// # Errors
-    /// If the link has ended.
+    /// Sends a request whose answer comes later. Fails if the link has ended.
     pub(super) fn begin(&self, request: Request) -> Result<Call, Failure> {
         self.connection.begin(request)
     }

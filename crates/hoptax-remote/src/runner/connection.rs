@@ -8,16 +8,16 @@ use super::advice;
 use crate::protocol::frame::{self, Decoder};
 use crate::protocol::greeting::{self, MOST_BEFORE, Versions};
 use crate::protocol::message::{FromAgent, Order, Request, ToAgent, Update};
-use crate::protocol::silence::{BEAT, LIMIT_NS, Silence};
+use crate::protocol::silence::{LIMIT_NS, Silence, send_frames};
 use hoptax_format::clock;
 use hoptax_plan::shown_words;
 use hoptax_record::{Failure, Stage, printable};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -100,20 +100,16 @@ pub(super) enum Event<T> {
 }
 
 impl Connection {
-    /// Starts the command, and waits until an agent of this version has greeted.
-    ///
-    /// # Errors
-    /// If the command does not lead to an agent of this version.
+    /// Starts the command, and waits until an agent of this version has greeted. Fails if the command does
+    /// not lead to an agent of this version.
     pub(super) fn open(host: &str, command: &[String]) -> Result<Self, Failure> {
         let (program, arguments) = command.split_first().expect("a host has a command");
         let mut starting = Command::new(program);
         // Ctrl-C on the terminal must reach only our process, which then decides what to stop.
         starting.args(arguments).process_group(0);
         starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = starting.spawn().map_err(|error| Failure {
-            stage: Stage::Start,
-            message: format!("host {host}: cannot start `{program}`: {error}"),
-            detail: String::new(),
+        let mut child = starting.spawn().map_err(|error| {
+            Failure::new(Stage::Start, format!("host {host}: cannot start `{program}`: {error}"))
         })?;
         let mut stdin = child.stdin.take().expect("piped");
         let mut stdout = child.stdout.take().expect("piped");
@@ -133,7 +129,7 @@ impl Connection {
         });
         let (greeted, greeting) = mpsc::channel();
         let (receiving, collecting) = (Arc::clone(&shared), Arc::clone(&shared));
-        thread::spawn(move || send(&mut stdin, &frames));
+        thread::spawn(move || send_frames(&mut stdin, &frames, &ToAgent::Beat));
         thread::spawn(move || receiving.receive(&mut stdout, &greeted));
         thread::spawn(move || collecting.collect(&mut stderr));
         let connection = Self { shared };
@@ -166,10 +162,8 @@ impl Connection {
         why.map(|why| self.shared.lost(Stage::Trial, &why))
     }
 
-    /// Sends a request and waits for its answer.
-    ///
-    /// # Errors
-    /// If the request failed, or there is no answer within `limit`.
+    /// Sends a request and waits for its answer. Fails if the request failed, or there is no answer within
+    /// `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
         let mut call = self.begin(request)?;
         let deadline = clock::now() + limit.as_nanos() as u64;
@@ -182,19 +176,13 @@ impl Connection {
         }
     }
 
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// If the connection has ended, or the request is too long.
+    /// Sends a request. Fails if the connection has ended, or the request is too long.
     pub(super) fn begin(&self, request: Request) -> Result<Call, Failure> {
         let shared = Arc::clone(&self.shared);
         let (id, stage) = (shared.next.fetch_add(1, Ordering::Relaxed), request.stage());
         let message = ToAgent::Request { id, request: Box::new(request) };
-        let frame = frame::encode(&message).map_err(|error| Failure {
-            stage,
-            message: format!("host {}: {error}", shared.host),
-            detail: String::new(),
-        })?;
+        let frame = frame::encode(&message)
+            .map_err(|error| Failure::new(stage, format!("host {}: {error}", shared.host)))?;
         let (sender, inbox) = mpsc::channel();
         {
             let mut calls = lock(&shared.calls);
@@ -216,10 +204,8 @@ impl Drop for Connection {
 }
 
 impl Call {
-    /// The next message, or [`Event::Nothing`] at the moment `until` of our clock.
-    ///
-    /// # Errors
-    /// If the request failed, or the connection has ended.
+    /// The next message, or [`Event::Nothing`] at the moment `until` of our clock. Fails if the request
+    /// failed, or the connection has ended.
     pub(super) fn wait<T: DeserializeOwned>(&mut self, until: u64) -> Result<Event<T>, Failure> {
         loop {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));
@@ -301,11 +287,10 @@ impl Shared {
         match greeting.recv_timeout(CONNECT) {
             Ok(Ok(versions)) => match Versions::own().mismatch(&versions) {
                 None => Ok(()),
-                Some(what) => Err(Failure {
-                    stage: Stage::Start,
-                    message: format!("host {}: `{}`: {what}", self.host, self.command.join(" ")),
-                    detail: String::new(),
-                }),
+                Some(what) => {
+                    let message = format!("host {}: `{}`: {what}", self.host, self.command.join(" "));
+                    Err(Failure::new(Stage::Start, message))
+                }
             },
             Ok(Err(why)) => Err(self.lost(Stage::Start, &why)),
             Err(_) => {
@@ -502,22 +487,6 @@ fn how(status: ExitStatus) -> String {
         (Some(code), _) => format!("ended with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
-    }
-}
-
-/// Writes frames, and a beat whenever no frame comes for [`BEAT`], until the connection is dropped or the
-/// command has exited.
-fn send(to: &mut ChildStdin, frames: &Receiver<Vec<u8>>) {
-    let beat = frame::encode(&ToAgent::Beat).expect("a beat is short");
-    loop {
-        let frame = match frames.recv_timeout(BEAT) {
-            Ok(frame) => frame,
-            Err(RecvTimeoutError::Timeout) => beat.clone(),
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        if to.write_all(&frame).is_err() {
-            return;
-        }
     }
 }
 

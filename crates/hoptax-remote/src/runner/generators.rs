@@ -101,15 +101,11 @@ impl Generator {
         let mut accepted = |begin| notify(News::Accepted(begin));
         let mut report = |update| notify(News::Update(update));
         let loaded = match &self.host {
-            Some(host) => remote_generator::load_part(
-                host,
-                &self.spec,
-                self.roles,
-                live,
-                stop,
-                &mut accepted,
-                &mut report,
-            ),
+            Some(host) => {
+                let (spec, roles) = (&self.spec, self.roles);
+                remote_generator::load(host, spec, roles, live, stop, &mut accepted, &mut report)
+                    .unwrap_or_else(Loaded::from)
+            }
             None => {
                 let (sender, start): (Sender<u64>, _) = mpsc::channel();
                 accepted(Box::new(move |at_ns| {
@@ -166,7 +162,7 @@ fn sum(generators: &[Generator], loads: Vec<Loaded>) -> Loaded {
         Ok(record) => sum.record = record,
         Err(error) => {
             let message = format!("the records of the generators cannot be added up: {error}");
-            sum.failed = Some(Failure { stage: Stage::Trial, message, detail: String::new() });
+            sum.failed = Some(Failure::new(Stage::Trial, message));
         }
     }
     sum

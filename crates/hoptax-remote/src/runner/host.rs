@@ -130,10 +130,8 @@ impl Host {
         Ok(Arc::new(link))
     }
 
-    /// Makes the host ready for a run. `interrupted` is the flag that ends the run.
-    ///
-    /// # Errors
-    /// If the host cannot do what the plan needs, or it is lost.
+    /// Makes the host ready for a run. `interrupted` is the flag that ends the run. Fails if the host cannot
+    /// do what the plan needs, or it is lost.
     pub(super) fn prepare(&self, prepare: Prepare, interrupted: &Arc<AtomicBool>) -> Result<(), Failure> {
         let link = self.link()?;
         link.ask::<()>(Request::Prepare(Box::new(prepare.clone())), PREPARE)?;
@@ -156,14 +154,9 @@ impl Host {
     pub fn collect_files(&self, directory: &Path) -> Result<(), Failure> {
         let link = Arc::clone(&self.state().link);
         let kept: Vec<KeptFile> = link.ask(Request::Files, COLLECT)?;
-        files::write(directory, &kept).map_err(|error| Failure {
-            stage: Stage::Trial,
-            message: format!(
-                "cannot write the files of host {} to {}: {error}",
-                self.name,
-                directory.display()
-            ),
-            detail: String::new(),
+        files::write(directory, &kept).map_err(|error| {
+            let (host, to) = (&self.name, directory.display());
+            Failure::new(Stage::Trial, format!("cannot write the files of host {host} to {to}: {error}"))
         })
     }
 

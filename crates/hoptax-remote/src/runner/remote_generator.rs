@@ -1,6 +1,6 @@
 //! A generator on another host.
 
-use super::agent_channel::{AgentChannel, PROMPT};
+use super::agent_channel::PROMPT;
 use super::connection::Event;
 use super::host::Host;
 use crate::protocol::message::{Order, Request, Update, Verify};
@@ -52,34 +52,11 @@ pub(super) fn verify(
 /// Makes a generator begin to send its part of a load at a moment of our clock.
 pub(super) type Begin = Box<dyn FnOnce(u64) + Send>;
 
-/// Sends a load from the generator's host. The moments of the result are on our clock.
+/// Sends a load, or a part of a load, from the generator's host. The moments of the result are on our clock.
+/// When the host has the spec, calls `accepted` with a function. For a part, call this function once the part
+/// is in the phase [`hoptax_format::record::Phase::Connected`]. Fails if the host is lost, or does not answer
+/// in time.
 pub(super) fn load(
-    host: &Host,
-    spec: &LoadSpec,
-    roles: WatchedRoles,
-    live: bool,
-    interrupted: &AtomicBool,
-    report: &mut dyn FnMut(TrialUpdate),
-) -> Loaded {
-    load_part(host, spec, roles, live, interrupted, &mut |_| {}, report)
-}
-
-/// Like [`load`], for a part of a load. When the host has the spec, calls `accepted` with a function. Call
-/// this function once the part is in the phase [`hoptax_format::record::Phase::Connected`].
-pub(super) fn load_part(
-    host: &Host,
-    spec: &LoadSpec,
-    roles: WatchedRoles,
-    live: bool,
-    interrupted: &AtomicBool,
-    accepted: &mut dyn FnMut(Begin),
-    report: &mut dyn FnMut(TrialUpdate),
-) -> Loaded {
-    let loaded = try_load(host, spec, roles, live, interrupted, accepted, report);
-    loaded.unwrap_or_else(|failure| Loaded { failed: Some(failure), ..Loaded::default() })
-}
-
-fn try_load(
     host: &Host,
     spec: &LoadSpec,
     roles: WatchedRoles,
@@ -102,7 +79,12 @@ fn try_load(
             return Err(call.too_late(Duration::from_nanos(limit)));
         }
         match call.wait::<Loaded>(now + POLL_NS)? {
-            Event::Done(loaded) => return Ok(on_our_clock(loaded, &link)),
+            Event::Done(mut loaded) => {
+                if let Some(record) = &mut loaded.record {
+                    record.started_ns = link.offset().here(record.started_ns);
+                }
+                return Ok(loaded);
+            }
             Event::Update(Update::Trial(TrialUpdate::Phase(PhaseLine { phase, at_ns }))) => {
                 report(TrialUpdate::Phase(PhaseLine { phase, at_ns: link.offset().here(at_ns) }));
             }
@@ -113,13 +95,6 @@ fn try_load(
             call.order(Order::Interrupt);
         }
     }
-}
-
-fn on_our_clock(mut loaded: Loaded, link: &AgentChannel) -> Loaded {
-    if let Some(record) = &mut loaded.record {
-        record.started_ns = link.offset().here(record.started_ns);
-    }
-    loaded
 }
 
 /// Sends the first requests from the generator's host. Calls `has_ended` repeatedly until the first right

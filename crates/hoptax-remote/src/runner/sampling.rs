@@ -38,10 +38,7 @@ enum On {
 }
 
 impl OtherSampling {
-    /// Starts to sample. `host` is absent for our own host.
-    ///
-    /// # Errors
-    /// If the host is lost.
+    /// Starts to sample. `host` is absent for our own host. Fails if the host is lost.
     pub(super) fn begin(
         what: layout::Sampling,
         host: Option<&Host>,
@@ -104,10 +101,7 @@ impl OtherSampling {
     }
 
     /// Stops sampling. Returns the use of resources in the measured time, `[from_ns, to_ns)` of our clock. If
-    /// nothing was measured, the result is empty.
-    ///
-    /// # Errors
-    /// If the host is lost.
+    /// nothing was measured, the result is empty. Fails if the host is lost.
     pub(super) fn end(self, measured: Option<(u64, u64)>) -> Result<Usage, Failure> {
         if let Some(failure) = self.failed {
             return Err(failure);

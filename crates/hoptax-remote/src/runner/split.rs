@@ -31,10 +31,7 @@ pub(super) fn on_one_machine(sets: &CpuSets, generators: usize) -> Vec<Generator
 
 /// The parts of a load, one for each generator. All of them have the same number of workers, so that each
 /// sends the same share of rate and connections, and so that all requests together have the schedule of one
-/// generator.
-///
-/// # Errors
-/// If the load is too small. The text says what to do.
+/// generator. Fails if the load is too small. The text says what to do.
 pub(super) fn split(spec: &LoadSpec, generators: &[GeneratorCpus]) -> Result<Vec<LoadSpec>, String> {
     let of = u32::try_from(generators.len()).unwrap_or(u32::MAX);
     check(spec.connections, spec.requests, of)?;
@@ -61,10 +58,8 @@ pub(super) fn whole(spec: &LoadSpec, own: &GeneratorCpus) -> LoadSpec {
 }
 
 /// Refuses a plan that its generators cannot send. `generators` returns the number of generators of a host,
-/// or of the role `generator` if it gets no name.
-///
-/// # Errors
-/// If a load point is too small, or if several generators would measure starts. The text says what to do.
+/// or of the role `generator` if it gets no name. Fails if a load point is too small, or if several
+/// generators would measure starts. The text says what to do.
 pub(super) fn check_plan(plan: &Plan, generators: &dyn Fn(Option<&str>) -> usize) -> Result<(), String> {
     let of_role = generators(None);
     if plan.start.is_some() && of_role > 1 {

@@ -2,18 +2,16 @@
 //! other hosts sample theirs. Every moment that leaves this file is on our own clock.
 
 use super::agent_channel::{AgentChannel, PROMPT};
-use super::generators;
 use super::host::Host;
 use super::layout::Layout;
 use super::legs::Legs;
-use super::remote_generator;
 use super::sampling::OtherSampling;
 use super::vantage::{Vantage, Vantages};
+use super::{generators, remote_generator};
 use crate::protocol::message::{AskRoute, Request, RouteAnswer};
-use hoptax_format::Address;
-use hoptax_format::clock;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_format::spec::LoadSpec;
+use hoptax_format::{Address, clock};
 use hoptax_host::probe::leg::Messages;
 use hoptax_host::profile::Span;
 use hoptax_host::{Watched, cpus};
@@ -163,7 +161,8 @@ impl HostsTraffic {
             _ if !generators.is_empty() => {
                 generators::load(generators, &self.local, live, &stop, &mut report)
             }
-            Some(host) => remote_generator::load(&host, &spec, near, live, &stop, &mut report),
+            Some(host) => remote_generator::load(&host, &spec, near, live, &stop, &mut |_| {}, &mut report)
+                .unwrap_or_else(Loaded::from),
             None => self.local.load(None, &spec, &near, &stop, &mut report),
         });
         for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -204,7 +203,7 @@ impl Traffic for HostsTraffic {
                     log.display(),
                     LOG_BOUND.as_secs()
                 );
-                return Err(Failure { stage: Stage::Verify, message, detail: String::new() });
+                return Err(Failure::new(Stage::Verify, message));
             }
             thread::sleep(LOG_POLL);
             if asked.elapsed() > ASK_AGAIN {
@@ -313,8 +312,7 @@ impl Traffic for HostsTraffic {
         interrupted: &AtomicBool,
         report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
-        let loaded = self.try_load(from, spec, watched, interrupted, report);
-        loaded.unwrap_or_else(|failure| Loaded { failed: Some(failure), ..Loaded::default() })
+        self.try_load(from, spec, watched, interrupted, report).unwrap_or_else(Loaded::from)
     }
 }
 

@@ -36,16 +36,13 @@ pub(super) struct Vantages {
 }
 
 impl Vantages {
-    /// Where a load comes from. `None` for the host of the role `generator`.
-    ///
-    /// # Errors
-    /// If no load of the plan names this host.
+    /// Where a load comes from. `None` for the host of the role `generator`. Fails if no load of the plan
+    /// names this host.
     pub(super) fn get(&self, from: Option<&str>) -> Result<&Vantage, Failure> {
         let Some(from) = from else { return Ok(&self.of_role) };
-        self.others.get(from).ok_or_else(|| Failure {
-            stage: Stage::Trial,
-            message: format!("no load of the plan comes from host {from}, which is a bug of hoptax"),
-            detail: String::new(),
+        self.others.get(from).ok_or_else(|| {
+            let message = format!("no load of the plan comes from host {from}, which is a bug of hoptax");
+            Failure::new(Stage::Trial, message)
         })
     }
 }
@@ -56,10 +53,8 @@ impl Vantage {
         hosts.get(&self.layout.generator.host).cloned()
     }
 
-    /// The generators, with their parts of a load. Empty if there is only one.
-    ///
-    /// # Errors
-    /// If the load is too small for them.
+    /// The generators, with their parts of a load. Empty if there is only one. Fails if the load is too small
+    /// for them.
     pub(super) fn generators(
         &self,
         hosts: &BTreeMap<String, Arc<Host>>,
@@ -70,11 +65,7 @@ impl Vantage {
         if layout.more_generators.is_empty() {
             return Ok(Vec::new());
         }
-        let parts = split(spec, &self.cpus).map_err(|message| Failure {
-            stage: Stage::Trial,
-            message,
-            detail: String::new(),
-        })?;
+        let parts = split(spec, &self.cpus).map_err(|message| Failure::new(Stage::Trial, message))?;
         let generator = |(index, (seat, spec)): (usize, (&Seat, LoadSpec))| {
             let samples =
                 |role: &Seat| role.machine == seat.machine && layout.is_sampled_by(&seat.machine, index);

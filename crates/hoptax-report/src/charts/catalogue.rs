@@ -1,13 +1,10 @@
 //! The charts that hoptax can write as files, and what they show.
 
 use super::colour::colour;
-use super::life;
 use super::lines::{Axis, Line, Panel};
-use super::over_time;
-use super::precision;
 use super::ranked::{Ranked, Row};
-use super::starts;
 use super::unit::Unit;
+use super::{life, over_time, precision, starts};
 use crate::model::Model;
 use crate::prices::named;
 use crate::words::sweeps::{Sweep, sweeps};
@@ -17,45 +14,73 @@ use hoptax_record::Times;
 use hoptax_stats::Estimate;
 use plotters::style::RGBColor;
 
-/// A chart that hoptax can write as a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chart {
+/// Declares the charts, each with its name on the command line and its title.
+macro_rules! charts {
+    ($($(#[$doc:meta])* $chart:ident($name:literal, $title:expr);)*) => {
+        /// A chart that hoptax can write as a file.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Chart {
+            $($(#[$doc])* $chart,)*
+        }
+
+        impl Chart {
+            /// Every chart.
+            pub const ALL: [Self; 18] = [$(Self::$chart),*];
+
+            /// The chart's name on the command line.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$chart => $name,)*
+                }
+            }
+
+            /// The chart's title.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$chart => $title,)*
+                }
+            }
+        }
+    };
+}
+
+charts! {
     /// Added response time at the median.
-    Tax,
+    Tax("tax", "Added response time at the median");
     /// Added response time at the 99th percentile.
-    TaxP99,
+    TaxP99("tax-p99", "Added response time at the 99th percentile");
     /// Time added to messages at the median.
-    TaxMessage,
+    TaxMessage("tax-message", "Added time per message at the median");
     /// When the head, the first event and the tokens of a stream arrive.
-    StreamLife,
+    StreamLife("stream-life", "The life of a stream");
     /// CPU time of gateways per request.
-    Cpu,
+    Cpu("cpu", "CPU time of the gateway per request");
     /// Memory of gateways.
-    Memory,
+    Memory("memory", "Resident memory of the gateway");
     /// Response time by percentile.
-    Percentiles,
+    Percentiles("percentiles", "Response time by percentile");
     /// Throughput and response time over time.
-    Time,
+    Time("time", "Throughput and response time, trial by trial");
     /// Median response time, for each number of connections or streams, or each rate.
-    SweepP50,
+    SweepP50("sweep-p50", "Median response time");
     /// Response time at the 99th percentile, for each number of connections or streams, or each rate.
-    SweepP99,
+    SweepP99("sweep-p99", "Response time at the 99th percentile");
     /// Throughput, for each number of connections or streams, or each rate.
-    SweepThroughput,
+    SweepThroughput("sweep-throughput", "Throughput, requests/s");
     /// CPU time per request, for each number of connections or streams, or each rate.
-    SweepCpu,
+    SweepCpu("sweep-cpu", "CPU time of the gateway per request");
     /// Memory, for each number of connections or streams, or each rate.
-    SweepMemory,
+    SweepMemory("sweep-memory", "Resident memory of the gateway");
     /// Response time and rate of each trial of a search.
-    Frontier,
+    Frontier("frontier", "Response time at the 99th percentile by rate");
     /// The highest rates at which contenders meet an objective.
-    Capacity,
+    Capacity("capacity", "Highest rate that holds the objective, requests/s");
     /// Time that features add at the median.
-    Prices,
+    Prices("prices", "What features add to the median response time");
     /// Half-width of the interval of the added median, over measuring time.
-    Precision,
+    Precision("precision", "Half-width of the 95 % interval of the added median, over time");
     /// Response time over the time since the start of a gateway.
-    Starts,
+    Starts("starts", starts::HEADING);
 }
 
 /// The content of a chart.
@@ -109,76 +134,6 @@ const RARITIES: [(f64, &str); 7] = [
 ];
 
 impl Chart {
-    /// Every chart.
-    pub const ALL: [Self; 18] = [
-        Self::Tax,
-        Self::TaxP99,
-        Self::TaxMessage,
-        Self::StreamLife,
-        Self::Cpu,
-        Self::Memory,
-        Self::Percentiles,
-        Self::Time,
-        Self::SweepP50,
-        Self::SweepP99,
-        Self::SweepThroughput,
-        Self::SweepCpu,
-        Self::SweepMemory,
-        Self::Frontier,
-        Self::Capacity,
-        Self::Prices,
-        Self::Precision,
-        Self::Starts,
-    ];
-
-    /// The chart's name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tax => "tax",
-            Self::TaxP99 => "tax-p99",
-            Self::TaxMessage => "tax-message",
-            Self::StreamLife => "stream-life",
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Percentiles => "percentiles",
-            Self::Time => "time",
-            Self::SweepP50 => "sweep-p50",
-            Self::SweepP99 => "sweep-p99",
-            Self::SweepThroughput => "sweep-throughput",
-            Self::SweepCpu => "sweep-cpu",
-            Self::SweepMemory => "sweep-memory",
-            Self::Frontier => "frontier",
-            Self::Capacity => "capacity",
-            Self::Prices => "prices",
-            Self::Precision => "precision",
-            Self::Starts => "starts",
-        }
-    }
-
-    /// The chart's title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Tax => "Added response time at the median",
-            Self::TaxP99 => "Added response time at the 99th percentile",
-            Self::TaxMessage => "Added time per message at the median",
-            Self::StreamLife => "The life of a stream",
-            Self::Cpu => "CPU time of the gateway per request",
-            Self::Memory => "Resident memory of the gateway",
-            Self::Percentiles => "Response time by percentile",
-            Self::Time => "Throughput and response time, trial by trial",
-            Self::SweepP50 => "Median response time",
-            Self::SweepP99 => "Response time at the 99th percentile",
-            Self::SweepThroughput => "Throughput, requests/s",
-            Self::SweepCpu => "CPU time of the gateway per request",
-            Self::SweepMemory => "Resident memory of the gateway",
-            Self::Frontier => "Response time at the 99th percentile by rate",
-            Self::Capacity => "Highest rate that holds the objective, requests/s",
-            Self::Prices => "What features add to the median response time",
-            Self::Precision => "Half-width of the 95 % interval of the added median, over time",
-            Self::Starts => starts::HEADING,
-        }
-    }
-
     /// The title, with the word of the run for a message.
     pub(crate) fn title_of(self, model: &Model) -> String {
         self.title().replace("message", model.message)

@@ -1,9 +1,8 @@
 use super::colour::{DIRECT, shade};
 use super::unit::Unit;
 use super::*;
-use crate::fixture::Reported as _;
+use crate::fixture::*;
 use hoptax_analysis::fixture::features::matrix;
-use hoptax_analysis::fixture::{MadeTrial, Run, open_point, sample, searched_point, via};
 
 #[test]
 fn a_contender_has_one_colour_and_direct_none_of_theirs() {
@@ -34,8 +33,7 @@ fn the_tax_is_drawn_at_both_widths() {
 
 #[test]
 fn without_figures_there_is_no_chart() {
-    let mut run = Run::closed(1);
-    run.push(via("nginx", 0).nothing_completed());
+    let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
     let model = run.model();
     let load = model.loads().next().expect("one");
     assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);

@@ -206,8 +206,7 @@ mod tests {
 
     #[test]
     fn cases_without_responses_are_left_out() {
-        let mut run = Run::steady(2, 100, &[]);
-        run.push(via("dead", 0).nothing_completed());
+        let run = Run::steady(2, 100, &[]).with([via("dead", 0).nothing_completed()]);
         let told = drawn(&run);
         let versions: Vec<&Value> =
             told["data"].as_array().expect("rows").iter().map(|row| &row["version"]).collect();

@@ -55,19 +55,8 @@ fn has_streams(model: &Model) -> bool {
 }
 
 fn headings(has: Has) -> Vec<String> {
-    let mut names: Vec<String> = [
-        "gateway",
-        "load",
-        "loop",
-        "connections",
-        "rate",
-        "http",
-        "requests_per_connection",
-        "trials",
-        "failed",
-    ]
-    .map(String::from)
-    .into();
+    let of_case = "gateway load loop connections rate http requests_per_connection trials failed";
+    let mut names: Vec<String> = of_case.split(' ').map(String::from).collect();
     if has.streams {
         names.insert(STREAMS, "streams".into());
     }
@@ -85,45 +74,27 @@ fn headings(has: Has) -> Vec<String> {
         names.push(format!("{}_verdict", metric.name()));
     }
     for metric in Metric::TAXES {
-        let name = format!("quiet_{}", metric.name());
-        names.extend([
-            name.clone(),
-            format!("{name}_low"),
-            format!("{name}_high"),
-            format!("{name}_verdict"),
-        ]);
+        names.extend(of_four(&format!("quiet_{}", metric.name())));
     }
     names.push("quiet_share_left_out".to_owned());
     for way in ["request", "response"] {
-        let name = format!("added_{way}_us_p50");
-        names.extend([
-            name.clone(),
-            format!("{name}_low"),
-            format!("{name}_high"),
-            format!("{name}_verdict"),
-        ]);
+        names.extend(of_four(&format!("added_{way}_us_p50")));
     }
-    names.extend(of_four(Metric::AddedFirstByteP50));
+    names.extend(of_four(Metric::AddedFirstByteP50.name()));
     if has.messages {
-        names.extend(MESSAGES.map(|name| format!("messages_{name}")));
-        names.extend(Metric::OF_MESSAGES.into_iter().flat_map(of_four));
+        names.extend(MESSAGES.split(' ').map(|name| format!("messages_{name}")));
+        names.extend(Metric::OF_MESSAGES.into_iter().flat_map(|metric| of_four(metric.name())));
     }
     if has.tokens {
         names.extend(TOKENS.map(|name| format!("tokens_{name}")));
         for name in ["tokens_per_second", "streams_per_second"] {
             names.extend(["", "_low", "_high"].map(|end| format!("{name}{end}")));
         }
-        names.extend(Metric::OF_TOKENS.into_iter().flat_map(of_four));
+        names.extend(Metric::OF_TOKENS.into_iter().flat_map(|metric| of_four(metric.name())));
     }
     names.extend(["features", "bare"].map(String::from));
     for metric in Metric::PRICES {
-        let name = format!("price_{}", metric.name());
-        names.extend([
-            name.clone(),
-            format!("{name}_low"),
-            format!("{name}_high"),
-            format!("{name}_verdict"),
-        ]);
+        names.extend(of_four(&format!("price_{}", metric.name())));
     }
     names.extend(
         ["error_share", "causes", "failed_checks", "gateway_rss_bytes_max", "findings"].map(String::from),
@@ -132,30 +103,17 @@ fn headings(has: Has) -> Vec<String> {
     names
 }
 
-/// The columns of a tax: the figure, the two ends of its interval, and the verdict.
-fn of_four(metric: Metric) -> [String; 4] {
-    ["", "_low", "_high", "_verdict"].map(|end| format!("{}{end}", metric.name()))
+/// The columns of a difference: the figure, the two ends of its interval, and the verdict.
+fn of_four(name: &str) -> [String; 4] {
+    ["", "_low", "_high", "_verdict"].map(|end| format!("{name}{end}"))
 }
 
 /// Place of the column of streams, after that of connections.
 const STREAMS: usize = 4;
 
 /// Numbers of messages, with their names in JSON.
-const MESSAGES: [&str; 13] = [
-    "sent",
-    "received",
-    "lost",
-    "repeated",
-    "reordered",
-    "unnumbered",
-    "merged_in_read",
-    "merged_into_one",
-    "comments",
-    "pings",
-    "cut",
-    "refused",
-    "compressed",
-];
+const MESSAGES: &str = "sent received lost repeated reordered unnumbered merged_in_read merged_into_one \
+    comments pings cut refused compressed";
 
 /// Numbers of streams of tokens, with their names in JSON.
 const TOKENS: [&str; 7] = ["ended", "unended", "errors", "left", "other_events", "usage", "usage_tokens"];
@@ -282,7 +240,7 @@ fn of_messages(case: &Case) -> Vec<String> {
         of_arrivals.into_iter().chain(others).map(|count| count.to_string()).collect()
     };
     let counted = case.messages.as_ref().map(|messages| counts(messages.counts));
-    let mut cells: Vec<String> = counted.unwrap_or_else(|| vec![String::new(); MESSAGES.len()]);
+    let mut cells: Vec<String> = counted.unwrap_or_else(|| vec![String::new(); MESSAGES.split(' ').count()]);
     for metric in Metric::OF_MESSAGES {
         cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
     }
@@ -342,8 +300,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use crate::fixture::*;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
 

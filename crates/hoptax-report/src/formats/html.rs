@@ -10,18 +10,13 @@ use crate::charts::{self, ChartError, Width};
 use crate::document;
 use crate::formats::page::Page;
 use crate::model::{Belief, Model};
-use crate::sections::belief;
-use crate::sections::capacity;
-use crate::sections::found_in;
-use crate::sections::precision;
-use crate::sections::quiet;
+use crate::sections::{belief, capacity, found_in, precision, quiet};
 use crate::words::figures;
 use crate::words::format::{Scale, bytes, grouped, number};
-use crate::words::table::{self, Cell};
+use crate::words::table;
 use crate::words::text::{capital, same_holds_for, stage_name};
 use base64::Engine as _;
-use hoptax_analysis::causes;
-use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, headline};
+use hoptax_analysis::{BudgetResult, Case, Finding, Latency, Load, Outcome, TargetFigures, causes, headline};
 use hoptax_format::spec::Retry;
 use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
@@ -251,21 +246,18 @@ fn of_load(model: &Model, load: &Load) -> Result<Value, ChartError> {
 }
 
 fn of_case(model: &Model, case: &Case) -> Value {
-    let cells = |cells: &[Cell]| cells.iter().map(of_cell).collect::<Vec<_>>();
     let tax = case.tax.as_ref();
     let main = table::row(case).map(|row| {
         let mut row = row.to_vec();
         row.insert(1, table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref())));
-        cells(&row)
+        row
     });
-    let percentiles = case.response_time.as_ref().map(|latency| {
-        let row = Statistic::ALL.map(|one| table::time(latency.get(one)));
-        cells(&row)
-    });
+    let latency = case.response_time.as_ref();
+    let percentiles = latency.map(|latency| Statistic::ALL.map(|one| table::time(latency.get(one))));
     let quiet = quiet::row(case).map(|row| {
         let mut row = row.to_vec();
         row.insert(1, quiet::ratio(case));
-        cells(&row)
+        row
     });
     context! {
         quiet,
@@ -278,8 +270,8 @@ fn of_case(model: &Model, case: &Case) -> Value {
         percentiles,
         targets => case.targets.iter().map(of_target).collect::<Vec<_>>(),
         failures => of_failures(case),
-        added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
-            .map(|one| table::added(one.as_ref())))),
+        added => tax.map(|tax| [&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
+            .map(|one| table::added(one.as_ref()))),
         counts => case.counts.as_ref().map(|counts| of_counts(counts, case.load.retry)),
         work => of_work(case),
         connects => of_connects(case),
@@ -291,7 +283,7 @@ fn of_target(target: &TargetFigures) -> Value {
     context! {
         name => &target.name,
         share => Scale::percent().value(target.share),
-        cells => row[1..5].iter().map(of_cell).collect::<Vec<_>>(),
+        cells => &row[1..5],
         counts => [target.scheduled, target.completed, target.ok, target.failed]
             .map(|count| grouped(count as f64)),
     }
@@ -325,10 +317,6 @@ fn of_connects(case: &Case) -> Vec<String> {
         latency(handshake, Statistic::P50),
         latency(handshake, Statistic::P99),
     ]
-}
-
-fn of_cell(cell: &Cell) -> Value {
-    context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
 }
 
 /// Cells about outcomes. The number of retried requests has a cell only if the load point has retries.
@@ -410,8 +398,7 @@ pub(crate) fn words(model: &Model) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, sample, via};
+    use crate::fixture::*;
 
     #[test]
     fn is_complete_without_scripts_and_requests_nothing() {
@@ -422,14 +409,9 @@ mod tests {
         {
             assert!(!text.contains(foreign), "the page holds `{foreign}`");
         }
-        for part in [
-            "<strong>nginx</strong> adds",
-            "<strong>envoy</strong> was not measured",
-            "keepalive 256",
-            "hoptax run made-up.yaml",
-            "<svg ",
-            "<table>",
-        ] {
+        let words = "<strong>nginx</strong> adds|<strong>envoy</strong> was not measured|keepalive 256|\
+                     hoptax run made-up.yaml|<svg |<table>";
+        for part in words.split('|') {
             assert!(text.contains(part), "the page lacks `{part}`");
         }
         assert!(!text.contains("NaN") && page.len() < 2 << 20, "{} bytes", page.len());
@@ -474,13 +456,9 @@ mod tests {
         let trial = via("nginx", 0).target("read", 500, 100).target("<b>", 500, 4000).errors(7);
         run.push(trial.failed_check("status 503", 3).tls(30, 10, 900));
         let page = words(&run.model());
-        for part in [
-            "nginx · read",
-            "nginx · &lt;b&gt;",
-            "were reset before the answer",
-            "check failed: status 503",
-            "900 µs",
-        ] {
+        let words = "nginx · read|nginx · &lt;b&gt;|were reset before the answer|check failed: status 503|\
+                     900 µs";
+        for part in words.split('|') {
             assert!(page.contains(part), "the page lacks `{part}`");
         }
         assert!(!page.contains("<b>"));

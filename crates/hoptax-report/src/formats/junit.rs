@@ -78,8 +78,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, failure, via};
+    use crate::fixture::*;
     use hoptax_plan::{Budget, Metric};
     use hoptax_record::Stage;
 

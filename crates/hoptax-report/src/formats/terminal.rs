@@ -1,25 +1,15 @@
 //! The report on a terminal: a table for each load point, then the sentences, failures and findings.
 
 use crate::failures::FailureGroup;
-use crate::gate;
 use crate::model::{Belief, Model};
-use crate::profiles;
-use crate::sections::belief;
-use crate::sections::busier;
-use crate::sections::capacity;
-use crate::sections::found_in;
-use crate::sections::gateway_pairs;
-use crate::sections::generators;
-use crate::sections::host;
-use crate::sections::precision;
-use crate::sections::quiet;
-use crate::sections::starts;
-use crate::sections::versions;
-use crate::sections::waking;
-use crate::slow;
+use crate::sections::{
+    belief, busier, capacity, found_in, gateway_pairs, generators, host, precision, quiet, starts, versions,
+    waking,
+};
 use crate::words::layout::{self, MARK};
 use crate::words::table;
 use crate::words::text::{capital, same_holds_for, stage_name, words};
+use crate::{gate, profiles, slow};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 use hoptax_record::report::Summary;
 
@@ -32,8 +22,8 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push_str(&page.load(model, load));
     }
     text.push_str(&page.starts(model));
-    text.push_str(&page.versions(model));
-    text.push_str(&page.generators(model));
+    text.push_str(&page.tables(&versions::tables(model)));
+    text.push_str(&page.tables(&generators::tables(model)));
     let pairs = page.pairs(model);
     if !pairs.is_empty() {
         text.push('\n');
@@ -241,38 +231,7 @@ impl Page {
     }
 
     fn pairs(&self, model: &Model) -> String {
-        let Some(table) = gateway_pairs::PairTable::new(model) else { return String::new() };
-        let lines: Vec<layout::Line> =
-            table.rows().iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
-        let mut text = self.title(&table.title());
-        for line in layout::table("gateways", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        text + &self.wrap(&table.note(), "", "")
-    }
-
-    fn versions(&self, model: &Model) -> String {
-        let mut text = String::new();
-        for table in versions::VersionTable::all(model) {
-            let lines: Vec<layout::Line> =
-                table.rows.iter().map(|row| (row.name.clone(), Ok(gateway_pairs::cells(row)))).collect();
-            text.push_str(&format!("\n{}", self.title(&table.title())));
-            for line in layout::table("versions", &gateway_pairs::HEADINGS, &lines, usize::from(self.width)) {
-                text.push_str(&format!("{line}\n"));
-            }
-        }
-        if !text.is_empty() {
-            text.push_str(&self.wrap(&versions::note(), "", ""));
-        }
-        text
-    }
-
-    fn generators(&self, model: &Model) -> String {
-        let table = |lines: &[layout::Line]| {
-            layout::table("generator", &generators::HEADINGS, lines, usize::from(self.width))
-        };
-        generators::terminal(model, |text| self.title(text), table, |text| self.wrap(text, "", ""))
+        gateway_pairs::PairTable::new(model).map_or_else(String::new, |pairs| self.table(&pairs.table()))
     }
 
     fn prices(&self, model: &Model) -> String {
@@ -307,13 +266,24 @@ impl Page {
         tables.iter().map(|table| self.table(table)).collect::<Vec<_>>().join("\n")
     }
 
-    /// A table with its title and its note.
-    fn table(&self, table: &layout::Table) -> String {
+    /// A table with its title.
+    fn titled(&self, table: &layout::Table) -> String {
         let mut text = self.title(&table.title);
         for line in layout::table(table.first, table.headings, &table.rows, usize::from(self.width)) {
             text.push_str(&format!("{line}\n"));
         }
-        text + &self.wrap(&table.note, "", "")
+        text
+    }
+
+    /// A table with its title and its note.
+    fn table(&self, table: &layout::Table) -> String {
+        self.titled(table) + &self.wrap(&table.note, "", "")
+    }
+
+    /// Tables with the same note, which is printed once.
+    fn tables(&self, tables: &[layout::Table]) -> String {
+        let text: String = tables.iter().map(|table| format!("\n{}", self.titled(table))).collect();
+        text + &tables.first().map_or_else(String::new, |table| self.wrap(&table.note, "", ""))
     }
 
     /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a
@@ -415,16 +385,13 @@ fn visible(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use hoptax_analysis::fixture::features::matrix;
-    use hoptax_analysis::fixture::{Run, failure, sample, searched_point, staged_point, via};
 
     #[test]
     fn fits_into_eighty_columns_and_says_everything() {
         let text = terminal(&sample().model(), 80, false);
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-        }
+        fits(&text, 80);
         insta::assert_snapshot!(text);
         assert!(!text.contains('\u{1b}'), "no colours were asked for");
         assert!(!text.contains("NaN"), "{text}");
@@ -455,9 +422,7 @@ mod tests {
         let (model, prices) = (run.model(), matrix(60, 20).model());
         for width in [50, 80] {
             for text in [terminal(&model, width, false), terminal(&prices, width, false)] {
-                for line in text.lines() {
-                    assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
-                }
+                fits(&text, usize::from(width));
             }
         }
     }

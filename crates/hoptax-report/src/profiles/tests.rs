@@ -3,9 +3,7 @@
 use super::*;
 use crate::fixture::Reported as _;
 use crate::formats::html::words;
-use crate::json;
-use crate::markdown;
-use crate::terminal;
+use crate::{json, markdown, terminal};
 use hoptax_analysis::fixture::profiles::profiled;
 use hoptax_analysis::profiles::profiles;
 use serde_json::Value;

@@ -59,8 +59,7 @@ fn label(loads: &[&Load], index: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, open_point, via};
+    use crate::fixture::*;
 
     fn run(slow_us: u64, fast_us: u64) -> Run {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), open_point(200.0, 8, 1)]);

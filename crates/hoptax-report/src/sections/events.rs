@@ -161,13 +161,8 @@ fn row(event: &EventFigures) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
-    use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use crate::fixture::*;
+    use crate::{Model, html, json, markdown, terminal};
     use hoptax_format::record::Cause;
     use hoptax_plan::{Action, Event};
     use hoptax_record::{EventRecord, NewRoute};
@@ -204,23 +199,15 @@ mod tests {
     #[test]
     fn every_format_says_what_clients_saw_around_an_event() {
         let model = model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let texts = [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")];
-        for text in texts.map(one_line) {
-            for word in [
-                "Around the events",
-                "change-route (last)",
-                "6 of 3,306 requests failed (6 were reset before the answer)",
-                "30 ms",
-                "400 µs",
-                "quiet: 1",
-            ] {
+        for text in texts.map(|text| one_line(&text)) {
+            let words = "Around the events|change-route (last)|\
+                         6 of 3,306 requests failed (6 were reset before the answer)|30 ms|400 µs|quiet: 1";
+            for word in words.split('|') {
                 assert!(text.contains(word), "`{word}` is missing: {text}");
             }
         }
-        for line in terminal(&model, 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model, 80, false), 80);
         assert!(html(&model).expect("a page").contains("<h3>a&lt;b, closed loop"));
         let document: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
         let case = document["cases"]

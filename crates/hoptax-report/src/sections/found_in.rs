@@ -66,8 +66,7 @@ pub(crate) fn sentence<'m>(model: &'m Model, first: Option<&'m str>, others: &[&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use crate::fixture::*;
 
     #[test]
     fn every_case_is_listed_once() {

@@ -2,17 +2,15 @@
 //! generator.
 
 use crate::model::Model;
-use crate::words::layout::{Line, MARK};
-use crate::words::table::{self, Cell, in_one_line};
+use crate::words::layout::{Line, MARK, Table};
+use crate::words::table::{self, Cell};
 use crate::words::text::inline;
 use hoptax_analysis::{Case, GeneratorFigures, Load};
-use minijinja::HtmlEscape;
-use std::fmt::Write as _;
 
 pub(crate) const HEADING: &str = "Generators";
 
 /// Headings of the table, after the column with gateway and generator.
-pub(crate) const HEADINGS: [&str; 5] = ["requests/s", "p50", "p99", "added p50", "send lag p99"];
+const HEADINGS: [&str; 5] = ["requests/s", "p50", "p99", "added p50", "send lag p99"];
 
 /// Explains the table.
 fn note() -> String {
@@ -22,31 +20,20 @@ fn note() -> String {
     )
 }
 
-/// The generators of a load point.
-pub(crate) struct GeneratorTable {
-    pub(crate) title: String,
-    /// The gateway and the generator, and the figures.
-    pub(crate) rows: Vec<(String, [Cell; 5])>,
+/// A table for each load point. All have the same note. Empty if there is only one generator.
+pub(crate) fn tables(model: &Model) -> Vec<Table> {
+    let table = |load: &Load| Table {
+        title: format!("{HEADING}: {}", load.label),
+        first: "generator",
+        headings: &HEADINGS,
+        rows: model.at(load).flat_map(rows).collect(),
+        note: note(),
+    };
+    model.loads().map(table).filter(|table| !table.rows.is_empty()).collect()
 }
 
-impl GeneratorTable {
-    /// A table for each load point. Empty if there is only one generator.
-    pub(crate) fn all(model: &Model) -> Vec<Self> {
-        let table = |load: &Load| {
-            let rows = model.at(load).flat_map(rows).collect();
-            Self { title: format!("{HEADING}: {}", load.label), rows }
-        };
-        model.loads().map(table).filter(|table| !table.rows.is_empty()).collect()
-    }
-
-    /// The rows for a terminal.
-    pub(crate) fn lines(&self) -> Vec<Line> {
-        self.rows.iter().map(|(name, cells)| (name.clone(), Ok(cells.to_vec()))).collect()
-    }
-}
-
-fn rows(case: &Case) -> impl Iterator<Item = (String, [Cell; 5])> + '_ {
-    case.generators.iter().map(|one| (format!("{} · {}", case.gateway, one.name), cells(one)))
+fn rows(case: &Case) -> impl Iterator<Item = Line> + '_ {
+    case.generators.iter().map(|one| (format!("{} · {}", case.gateway, one.name), Ok(cells(one).to_vec())))
 }
 
 fn cells(one: &GeneratorFigures) -> [Cell; 5] {
@@ -60,80 +47,24 @@ fn cells(one: &GeneratorFigures) -> [Cell; 5] {
     ]
 }
 
-/// The tables for the terminal. `title` formats a title, `table` lays out the lines, and `wrap` wraps the
-/// note.
-pub(crate) fn terminal(
-    model: &Model,
-    title: impl Fn(&str) -> String,
-    table: impl Fn(&[Line]) -> Vec<String>,
-    wrap: impl Fn(&str) -> String,
-) -> String {
-    let mut text = String::new();
-    for one in GeneratorTable::all(model) {
-        let _ = write!(text, "\n{}", title(&one.title));
-        table(&one.lines()).iter().for_each(|line| text += &format!("{line}\n"));
-    }
-    if text.is_empty() { text } else { text + &wrap(&note()) }
-}
-
 /// The tables as Markdown, with the note below. Empty if there is only one generator.
 pub(crate) fn markdown(model: &Model) -> String {
-    let mut text = String::new();
-    for table in GeneratorTable::all(model) {
-        let headings = HEADINGS.map(|heading| format!(" {heading} |")).concat();
-        let rule = "---:|".repeat(HEADINGS.len());
-        let _ = writeln!(text, "{}\n\n| generator |{headings}\n|---|{rule}", inline(&table.title));
-        for (name, cells) in &table.rows {
-            let cells: String = cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
-            let _ = writeln!(text, "| {} |{cells}", inline(name));
-        }
-        text.push('\n');
-    }
+    let table = |table: &Table| format!("{}\n\n{}\n", inline(&table.title), table.markdown());
+    let text: String = tables(model).iter().map(table).collect();
     if text.is_empty() { text } else { format!("{text}{}\n", note()) }
 }
 
 /// A section of the page. Empty if there is only one generator.
 pub(crate) fn html(model: &Model) -> String {
-    let mut text = String::new();
-    for table in GeneratorTable::all(model) {
-        let headings = HEADINGS.map(|heading| format!("<th scope=\"col\">{heading}</th>")).concat();
-        let rows: String = table.rows.iter().map(html_row).collect();
-        let _ = write!(
-            text,
-            "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th \
-             scope=\"col\" \
-             class=\"words\">generator</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
-             class=\"quiet\">{}</p></section>\n",
-            HtmlEscape(&table.title),
-            note()
-        );
-    }
+    let text: String = tables(model).iter().map(Table::html).collect();
     if text.is_empty() { text } else { format!("<h2 id=\"generators\">{HEADING}</h2>\n{text}") }
-}
-
-fn html_row((name, cells): &(String, [Cell; 5])) -> String {
-    let cell = |cell: &Cell| {
-        let mark = if cell.distinguishable { "" } else { MARK };
-        let interval = match cell.interval.is_empty() {
-            true => String::new(),
-            false => format!("<br><span class=\"quiet\">{}</span>", HtmlEscape(&cell.interval)),
-        };
-        format!("<td>{mark}{}{interval}</td>", HtmlEscape(&cell.value))
-    };
-    let cells: String = cells.iter().map(cell).collect();
-    format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", HtmlEscape(name))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{Run, via};
+    use crate::{Model, html, json, markdown, terminal};
 
     fn model() -> Model {
         let mut run = Run::closed(8);
@@ -150,10 +81,9 @@ mod tests {
     #[test]
     fn every_format_shows_each_generator() {
         let model = model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let markdown = markdown(&model);
         for text in [terminal(&model, 100, false), markdown.clone(), words(&model)] {
-            let text = one_line(text);
+            let text = one_line(&text);
             for word in
                 ["Generators: closed loop, 8 connections", "a<b · bench-2", "+50 µs", "+90", "send lag p99"]
             {
@@ -185,8 +115,6 @@ mod tests {
 
     #[test]
     fn lines_fit_on_a_narrow_terminal() {
-        for line in terminal(&model(), 60, false).lines() {
-            assert!(line.chars().count() <= 60, "{line}");
-        }
+        fits(&terminal(&model(), 60, false), 60);
     }
 }

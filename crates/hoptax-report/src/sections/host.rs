@@ -46,8 +46,7 @@ pub(crate) fn markdown(looks: &HostLooks, safe: impl Fn(&str) -> String) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::sample;
+    use crate::fixture::*;
     use hoptax_record::HostLook;
 
     fn item(name: &str, status: FitnessStatus, seen: &str) -> Fitness {

@@ -1,18 +1,16 @@
 //! The hosts of a run, the network between them, and how much of each tax it is.
 
 use crate::model::Model;
-use crate::sections::host;
-use crate::sections::same_loads;
+use crate::sections::{host, same_loads};
 use crate::words::format::{Scale, number};
 use crate::words::layout::{Line, MARK, Table};
-use crate::words::table::{self, Cell, difference, in_one_line, none};
+use crate::words::table::{self, Cell, difference, none};
 use crate::words::text::{capital, inline, stop};
 use hoptax_analysis::{LegFigures, Load, Split};
 use hoptax_record::report::HostLooks;
 use hoptax_record::{Role, RunHost};
 use hoptax_stats::Estimate;
 use minijinja::context;
-use std::fmt::Write as _;
 
 pub(crate) const HEADING: &str = "Hosts and network";
 
@@ -144,20 +142,8 @@ fn same_way(model: &Model) -> Option<String> {
 /// A list of hosts, and the tables. Empty if the run has only one host.
 pub(crate) fn markdown(model: &Model) -> String {
     let mut text: String = sentences(model).iter().map(|one| format!("- {}\n", inline(one))).collect();
-    for Table { title, first, headings, rows, note } in tables(model) {
-        let heads: String = headings.iter().map(|heading| format!(" {heading} |")).collect();
-        let _ = writeln!(text, "\n**{}**\n\n| {first} |{heads}", inline(&title));
-        let _ = writeln!(text, "|---|{}", "---:|".repeat(headings.len()));
-        for (name, cells) in rows {
-            let cells: Vec<String> = match cells {
-                Ok(cells) => cells.iter().map(in_one_line).collect(),
-                Err(words) => {
-                    std::iter::once(words.to_owned()).chain(vec![String::new(); headings.len() - 1]).collect()
-                }
-            };
-            let _ = writeln!(text, "| {} | {} |", inline(&name), cells.join(" | "));
-        }
-        let _ = writeln!(text, "\n{note}");
+    for table in tables(model) {
+        text += &format!("\n**{}**\n\n{}\n{}\n", inline(&table.title), table.markdown(), table.note);
     }
     text
 }
@@ -178,13 +164,8 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
             remarks => remarks(one),
         }
     };
-    let cell = |cell: &Cell| {
-        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
-    };
     let row = |(name, cells): &Line| {
-        let words = cells.as_ref().err();
-        let cells: Vec<_> = cells.iter().flatten().map(cell).collect();
-        context! { name, words, cells }
+        context! { name, words => cells.as_ref().err(), cells => cells.iter().flatten().collect::<Vec<_>>() }
     };
     let table = |one: &Table| {
         let headings: Vec<&str> = std::iter::once(one.first).chain(one.headings.iter().copied()).collect();
@@ -199,13 +180,9 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::fixture::*;
+    use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::hosts::on_hosts;
-    use hoptax_analysis::fixture::{Run, sample};
     use hoptax_record::{Fitness, FitnessStatus, HostLook, LegLook};
     use serde_json::Value;
 
@@ -223,10 +200,6 @@ mod tests {
         run
     }
 
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
     #[test]
     fn every_format_shows_hosts_legs_and_where_a_tax_comes_from() {
         let model = run().model();
@@ -237,19 +210,9 @@ mod tests {
             (page.replace("&lt;", "<").replace("&gt;", ">"), "+550 µs"),
         ] {
             let text = one_line(&text);
-            for part in [
-                split,
-                "10.0.0.2",
-                "edge.example",
-                "governor (<powersave>)",
-                "150 µs",
-                "client → edge",
-                "within edge",
-                "100 MB",
-                "+320 µs",
-                "+230 µs",
-                "less one within the",
-            ] {
+            let parts = "10.0.0.2|edge.example|governor (<powersave>)|150 µs|client → edge|within edge|\
+                         100 MB|+320 µs|+230 µs|less one within the";
+            for part in parts.split('|').chain([split]) {
                 assert!(text.contains(part), "`{part}` is missing:\n{text}");
             }
         }

@@ -74,10 +74,9 @@ fn line(case: &Case) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{html, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, closed_point, via};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
@@ -92,9 +91,8 @@ mod tests {
         run.push(via("calls", 0).http2(quiet).calls(&[("UNAVAILABLE", 12)], 0));
         run.push(via("a<b", 0).http2(busy).waits_us(1, 2000, 0));
         let model = run.model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            let text = one_line(text).replace("&#x2f;", "/");
+            let text = one_line(&text).replace("&#x2f;", "/");
             for words in [
                 "Streams of HTTP/2",
                 "direct, closed loop, 4 connections × 8 streams, HTTP/2: at most 8 streams on a connection \
@@ -107,9 +105,7 @@ mod tests {
             }
         }
         assert!(html(&model).expect("a page").contains("<li>a&lt;b, closed loop"));
-        for line in terminal(&model, 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model, 80, false), 80);
     }
 
     #[test]

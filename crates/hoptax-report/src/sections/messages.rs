@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::words::figures::figure;
 use crate::words::format::{Scale, grouped};
 use crate::words::layout::{Line, MARK, Table};
-use crate::words::table::{Cell, added, in_one_line, none, time};
+use crate::words::table::{Cell, added, none, time};
 use crate::words::text::{capital, inline, with_interval};
 use hoptax_analysis::{Case, Latency, Load};
 use hoptax_format::messages::MessageCounts;
@@ -28,87 +28,21 @@ const TIMES: [&str; 4] = ["p50", "p99", "added p50", "added p99"];
 
 const ABOUT_COUNTS: &str = "Same read: messages that were due at different times, but arrived together.";
 
-/// Times of messages: their name, their meaning and their taxes.
-struct Kind {
-    times: Times,
-    name: &'static str,
-    meaning: &'static str,
-    p50: Metric,
-    p99: Option<Metric>,
-}
+/// Times of messages: their name and their meaning.
+type Kind = (Times, &'static str, &'static str);
 
 /// Times of messages in the order of the rows.
 static KINDS: [Kind; 10] = [
-    Kind {
-        times: Times::Message,
-        name: "response time",
-        meaning: "from when the client's message was due until its answer arrived",
-        p50: Metric::AddedMessageP50,
-        p99: Some(Metric::AddedMessageP99),
-    },
-    Kind {
-        times: Times::Headers,
-        name: "headers",
-        meaning: "from sending the request until the head of the response arrived",
-        p50: Metric::AddedHeadersP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstByte,
-        name: "first byte",
-        meaning: "of the response, since the request was sent",
-        p50: Metric::AddedFirstByteP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstEvent,
-        name: "first event",
-        meaning: "with content or without, since the request was sent",
-        p50: Metric::AddedFirstEventP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstMessage,
-        name: "first message",
-        meaning: "since the request was sent",
-        p50: Metric::AddedFirstMessageP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::FirstAge,
-        name: "age of the first message",
-        meaning: "since it was due",
-        p50: Metric::AddedFirstAgeP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::Age,
-        name: "age",
-        meaning: "since the server's message was due",
-        p50: Metric::AddedAgeP50,
-        p99: Some(Metric::AddedAgeP99),
-    },
-    Kind {
-        times: Times::Gap,
-        name: "gap",
-        meaning: "since the message before it arrived",
-        p50: Metric::AddedGapP50,
-        p99: Some(Metric::AddedGapP99),
-    },
-    Kind {
-        times: Times::TokenTime,
-        name: "time per message",
-        meaning: "from the first one to the last of a stream ÷ (messages − 1)",
-        p50: Metric::AddedTokenTimeP50,
-        p99: None,
-    },
-    Kind {
-        times: Times::Reach,
-        name: "reach",
-        meaning: "from when a message was due until the last connection had it",
-        p50: Metric::AddedReachP50,
-        p99: None,
-    },
+    (Times::Message, "response time", "from when the client's message was due until its answer arrived"),
+    (Times::Headers, "headers", "from sending the request until the head of the response arrived"),
+    (Times::FirstByte, "first byte", "of the response, since the request was sent"),
+    (Times::FirstEvent, "first event", "with content or without, since the request was sent"),
+    (Times::FirstMessage, "first message", "since the request was sent"),
+    (Times::FirstAge, "age of the first message", "since it was due"),
+    (Times::Age, "age", "since the server's message was due"),
+    (Times::Gap, "gap", "since the message before it arrived"),
+    (Times::TokenTime, "time per message", "from the first one to the last of a stream ÷ (messages − 1)"),
+    (Times::Reach, "reach", "from when a message was due until the last connection had it"),
 ];
 
 /// A text about messages, with the word of the run.
@@ -194,9 +128,9 @@ fn times_table(model: &Model, load: &Load) -> Table {
     let is_marked = rows.iter().flat_map(|(_, cells)| cells).flatten().any(|cell| !cell.distinguishable);
     let doubt = if is_marked { format!(" {MARK}: not distinguishable.") } else { String::new() };
     let of_streams = || model.at(load).filter(|case| case.messages.is_some());
-    let has = |kind: &&Kind| of_streams().any(|case| times_of(case, kind.times).is_some());
+    let has = |(times, ..): &&Kind| of_streams().any(|case| times_of(case, *times).is_some());
     let named =
-        |kind: &Kind| format!("{}: {}.", capital(&about(model, kind.name)), about(model, kind.meaning));
+        |(_, name, meaning): &Kind| format!("{}: {}.", capital(&about(model, name)), about(model, meaning));
     let meanings = KINDS.iter().filter(has).map(named).collect::<Vec<_>>().join(" ");
     Table {
         title: format!("{}: {}", about(model, "Times of messages"), load.label),
@@ -214,21 +148,21 @@ fn times_of(case: &Case, times: Times) -> Option<&Latency> {
 
 /// The rows of a case: one for each kind of times that were recorded. None without streams.
 fn times_rows<'m>(model: &'m Model, case: &'m Case) -> impl Iterator<Item = Line> + 'm {
-    let tax = move |metric: Metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
+    let tax = move |times: Times, quantile: f64| {
+        let is_of = |one: &Metric| one.times() == Some(times) && one.quantile() == Some(quantile);
+        let of = |metric| added(case.tax.as_ref().and_then(|tax| tax.get(metric)));
+        Metric::further().find(is_of).map_or_else(none, of)
+    };
     let is_one = model.message != "message" && has_equal_first_bytes(case);
-    KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |kind| {
-        let figures = times_of(case, kind.times)?;
-        let name = match kind.times {
+    KINDS.iter().filter(move |_| case.messages.is_some()).filter_map(move |&(times, name, _)| {
+        let figures = times_of(case, times)?;
+        let name = match times {
             Times::FirstByte if is_one => return None,
             Times::Headers if is_one => "headers and first byte",
-            _ => kind.name,
+            _ => name,
         };
-        let cells = vec![
-            time(figures.p50.as_ref()),
-            time(figures.p99.as_ref()),
-            tax(kind.p50),
-            kind.p99.map_or_else(none, tax),
-        ];
+        let [p50, p99] = [&figures.p50, &figures.p99].map(|one| time(one.as_ref()));
+        let cells = vec![p50, p99, tax(times, 0.5), tax(times, 0.99)];
         Some((format!("{} · {}", case.gateway, about(model, name)), Ok(cells)))
     })
 }
@@ -244,24 +178,15 @@ fn has_equal_first_bytes(case: &Case) -> bool {
 
 /// The tables as Markdown. Empty without streams.
 pub(crate) fn markdown(model: &Model) -> String {
-    let mut text = String::new();
-    for Table { title, first, headings, rows, note } in tables(model) {
-        let heads: String = headings.iter().map(|heading| format!(" {heading} |")).collect();
-        let _ = writeln!(text, "**{}**\n\n| {first} |{heads}", inline(&title));
-        let _ = writeln!(text, "|---|{}", "---:|".repeat(headings.len()));
-        for (name, cells) in &rows {
-            let cells: String =
-                cells.iter().flatten().map(|cell| format!(" {} |", in_one_line(cell))).collect();
-            let _ = writeln!(text, "| {} |{cells}", inline(name));
-        }
-        let _ = writeln!(text, "\n{}\n", inline(&note));
-    }
-    text
+    let section = |table: &Table| {
+        format!("**{}**\n\n{}\n{}\n\n", inline(&table.title), table.markdown(), inline(&table.note))
+    };
+    tables(model).iter().map(section).collect()
 }
 
 /// A section of the page. Empty without streams.
 pub(crate) fn html(model: &Model) -> Result<String, ChartError> {
-    let sections: String = tables(model).iter().map(html_table).collect();
+    let sections: String = tables(model).iter().map(Table::html).collect();
     if sections.is_empty() {
         return Ok(sections);
     }
@@ -285,39 +210,11 @@ fn lives(model: &Model) -> Result<String, ChartError> {
     Ok(sections)
 }
 
-fn html_table(table: &Table) -> String {
-    let Table { title, first, headings, rows, note } = table;
-    let heading = |heading: &&str| format!("<th scope=\"col\">{heading}</th>");
-    let headings: String = headings.iter().map(heading).collect();
-    let rows: String = rows.iter().map(html_row).collect();
-    format!(
-        "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" \
-         class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n<p \
-         class=\"quiet\">{}</p></section>\n",
-        HtmlEscape(title),
-        HtmlEscape(note),
-    )
-}
-
-fn html_row((name, cells): &Line) -> String {
-    let cell = |cell: &Cell| {
-        let mark = if cell.distinguishable { "" } else { MARK };
-        let interval = match cell.interval.is_empty() {
-            true => String::new(),
-            false => format!("<br><span class=\"quiet\">{}</span>", HtmlEscape(&cell.interval)),
-        };
-        format!("<td>{mark}{}{interval}</td>", HtmlEscape(&cell.value))
-    };
-    let cells: String = cells.iter().flatten().map(cell).collect();
-    format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", HtmlEscape(name))
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
-    use hoptax_analysis::fixture::{Run, via};
     use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 
     /// A gateway that adds 50 µs to each message, and delivers this many of each trial out of order.
@@ -340,22 +237,12 @@ mod tests {
     #[test]
     fn every_format_has_counts_and_times() {
         let model = model();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [terminal(&model, 100, false), markdown(&model), words(&model)] {
-            let text = one_line(text);
-            for word in [
-                "Messages of streams: closed loop, 4 connections",
-                "out of order",
-                "40,000",
-                "28",
-                "CPU/message",
-                "Times of messages",
-                "a<b · response time",
-                "a<b · gap",
-                "+50",
-                "a<b · first byte",
-                "Gap: since the message before it arrived.",
-            ] {
+            let text = one_line(&text);
+            let words = "Messages of streams: closed loop, 4 connections|out of order|40,000|28|CPU/message|\
+                         Times of messages|a<b · response time|a<b · gap|+50|a<b · first byte|\
+                         Gap: since the message before it arrived.";
+            for word in words.split('|') {
                 let escaped = word.replace('<', "&lt;");
                 assert!(text.contains(word) || text.contains(&escaped), "{word} is missing: {text}");
             }
@@ -420,18 +307,11 @@ mod tests {
         }
         let model = run.model();
         let text = markdown(&model);
-        for words in [
-            "Tokens of streams: closed loop",
-            "CPU/token",
-            "| a · headers and first byte |",
-            "| a · first event |",
-            "| a · first content |",
-            "| a · age of the first token |",
-            "| a · time per token |",
-            "First content: since the request was sent.",
-            " tokens/s; ",
-            "extra tokens per stream 2 (",
-        ] {
+        let words = "Tokens of streams: closed loop#CPU/token#| a · headers and first byte |#\
+                     | a · first event |#| a · first content |#| a · age of the first token |#\
+                     | a · time per token |#First content: since the request was sent.# tokens/s; #\
+                     extra tokens per stream 2 (";
+        for words in words.split('#') {
             assert!(text.contains(words), "{words}: {text}");
         }
         for word in ["Messages of", "first message", "· first token", "· first byte"] {
@@ -525,8 +405,6 @@ mod tests {
 
     #[test]
     fn lines_fit_on_a_narrow_terminal() {
-        for line in terminal(&model(), 60, false).lines() {
-            assert!(line.chars().count() <= 60, "{line}");
-        }
+        fits(&terminal(&model(), 60, false), 60);
     }
 }

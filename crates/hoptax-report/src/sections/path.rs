@@ -83,13 +83,9 @@ fn added(difference: &Difference) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Model;
-    use crate::fixture::Reported as _;
+    use crate::fixture::*;
     use crate::formats::html::words;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{Run, via};
+    use crate::{Model, html, markdown, terminal};
 
     fn model() -> Model {
         let mut run = Run::closed(1);
@@ -107,10 +103,9 @@ mod tests {
         // On the request path, the gateway takes 65 µs and direct 20 µs. On the response path, the gateway
         // adds about 3 µs, but the two direct trials differ by 10 µs.
         let words = ["request path +45 µs", "response path +", "not distinguishable", "upstream's own time"];
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
-            let text = one_line(text);
+            let text = one_line(&text);
             for word in words {
                 assert!(text.contains(word), "{word} is missing: {text}");
             }
@@ -122,9 +117,7 @@ mod tests {
     fn labels_are_escaped_and_lines_fit() {
         let page = html(&model()).expect("a page");
         assert!(page.contains("<li>a&lt;b, closed loop"), "{page}");
-        for line in terminal(&model(), 80, false).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        fits(&terminal(&model(), 80, false), 80);
     }
 
     #[test]

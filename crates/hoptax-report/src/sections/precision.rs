@@ -86,11 +86,8 @@ fn row(model: &Model, load: &Load, rounds: u32) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{Run, closed_point, via};
+    use crate::fixture::*;
+    use crate::{html, markdown, terminal};
 
     /// Rounds of 3 s, in which each trial's time depends on the round.
     fn run(rounds: u32, gateways: usize, loads: u32) -> Run {
@@ -109,10 +106,6 @@ mod tests {
             }
         }
         run
-    }
-
-    fn one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

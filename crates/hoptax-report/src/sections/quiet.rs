@@ -51,11 +51,8 @@ pub(crate) fn line(model: &Model) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::markdown;
-    use crate::terminal;
-    use hoptax_analysis::fixture::{MadeTrial, Run, via};
+    use crate::fixture::*;
+    use crate::{html, markdown, terminal};
 
     /// Three rounds of ten windows. The gateway's fifth window is slow. In this window, the hypervisor takes
     /// `stolen_ms` milliseconds of CPU time.

@@ -2,19 +2,17 @@
 //! version.
 
 use crate::model::Model;
-use crate::sections::gateway_pairs::{HEADINGS, Row};
-use crate::words::layout::MARK;
-use crate::words::table::in_one_line;
+use crate::sections::gateway_pairs::{self, HEADINGS, Row};
+use crate::words::layout::{MARK, Table};
 use crate::words::text::inline;
 use hoptax_analysis::{GatewayPair, Versions};
 use hoptax_plan::Metric;
-use std::fmt::Write as _;
 
 /// Title of the section.
 pub(crate) const TITLE: &str = "Versions";
 
 /// Explains the verdicts.
-pub(crate) fn note() -> String {
+fn note() -> String {
     format!(
         "Each row: a version minus the version before it, in the same rounds. {MARK}: not distinguishable. \
          Verdicts account for the number of versions."
@@ -22,20 +20,20 @@ pub(crate) fn note() -> String {
 }
 
 /// The changes of one gateway at one load point.
-pub(crate) struct VersionTable<'m> {
+struct VersionTable<'m> {
     versions: &'m Versions,
-    pub(crate) rows: Vec<Row>,
+    rows: Vec<Row>,
 }
 
 impl<'m> VersionTable<'m> {
     /// The tables of a run. A gateway has no table if at most one of its versions was measured.
-    pub(crate) fn all(model: &'m Model) -> Vec<Self> {
+    fn all(model: &'m Model) -> Vec<Self> {
         let table = |versions: &'m Versions| Self { versions, rows: rows(&versions.changes) };
         model.versions.iter().map(table).filter(|table| !table.rows.is_empty()).collect()
     }
 
     /// The title with the load point: `Versions of nginx: closed loop, 32 connections`.
-    pub(crate) fn title(&self) -> String {
+    fn title(&self) -> String {
         format!("{TITLE} of {}: {}", self.versions.name, self.versions.load.label)
     }
 }
@@ -51,36 +49,28 @@ fn rows(changes: &[GatewayPair]) -> Vec<Row> {
     same_versions.filter_map(row).collect()
 }
 
+/// The tables for a terminal. All have the same note.
+pub(crate) fn tables(model: &Model) -> Vec<Table> {
+    let table = |one: &VersionTable<'_>| gateway_pairs::table(one.title(), "versions", &one.rows, note());
+    VersionTable::all(model).iter().map(table).collect()
+}
+
 /// The tables as Markdown, with the note below. Empty if there are none.
 pub(crate) fn markdown(model: &Model) -> String {
-    let mut text = String::new();
-    for table in VersionTable::all(model) {
-        let headings = HEADINGS.map(|heading| format!(" {heading} |")).concat();
-        let _ = writeln!(text, "{}\n\n| versions |{headings}\n|---|---|---:|---:|", inline(&table.title()));
-        for row in &table.rows {
-            let cells: String = row.cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
-            let _ = writeln!(text, "| {} | {} |{cells}", inline(&row.name), row.verdict);
-        }
-        text.push('\n');
-    }
+    let table = |one: &VersionTable<'_>| {
+        format!("{}\n\n{}\n", inline(&one.title()), gateway_pairs::markdown_rows("versions", &one.rows))
+    };
+    let text: String = VersionTable::all(model).iter().map(table).collect();
     if text.is_empty() { text } else { format!("{text}{}\n", note()) }
 }
 
 /// The values that the page's template needs. `None` if there are no tables.
 pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
     use minijinja::context;
-    let row = |row: &Row| {
-        let cell = |cell: &crate::words::table::Cell| {
-            context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
-        };
-        let cells: Vec<minijinja::Value> = row.cells.iter().map(cell).collect();
-        context! { name => &row.name, cells, verdict => &row.verdict }
+    let table = |table: &VersionTable<'_>| {
+        context! { title => table.title(), load => table.versions.load.index, rows => &table.rows }
     };
-    let table = |table: VersionTable<'_>| {
-        let rows: Vec<minijinja::Value> = table.rows.iter().map(row).collect();
-        context! { title => table.title(), load => table.versions.load.index, rows }
-    };
-    let tables: Vec<minijinja::Value> = VersionTable::all(model).into_iter().map(table).collect();
+    let tables: Vec<minijinja::Value> = VersionTable::all(model).iter().map(table).collect();
     (!tables.is_empty())
         .then(|| context! { title => TITLE, note => note(), headings => HEADINGS.to_vec(), tables })
 }
@@ -88,10 +78,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::html;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{html, json, markdown, terminal};
     use hoptax_analysis::fixture::{Run, features, via};
     use hoptax_plan::{GatewayKind, GitBuild, PackDriver, ProgramSource, ProgramVersion};
 
@@ -133,13 +120,9 @@ mod tests {
         );
         for text in [terminal(&model, 100, false), markdown(&model)] {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for words in [
-                "Versions of nginx: closed loop, 8 connections",
-                "proxy-main against proxy-v2",
-                "proxy-v2 against proxy-v1",
-                "slower",
-                "a version minus the version before it",
-            ] {
+            let words = "Versions of nginx: closed loop, 8 connections|proxy-main against proxy-v2|\
+                         proxy-v2 against proxy-v1|slower|a version minus the version before it";
+            for words in words.split('|') {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
         }

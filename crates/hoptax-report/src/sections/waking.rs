@@ -47,8 +47,7 @@ fn cpu(case: &Case) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, open_point, via};
+    use crate::fixture::*;
 
     /// Five rounds at a rate and in a closed loop, with these CPU times of nginx per 1000 requests.
     fn run(open_us: u64, closed_us: u64) -> Run {

@@ -137,8 +137,7 @@ pub(super) fn markdown(model: &Model) -> Vec<(String, String)> {
 /// Values for the page: each table, and the picture of its slowest requests.
 pub(super) fn html(model: &Model) -> Vec<Value> {
     let of_table = |(table, one): (SlowTable, &SlowFigures)| {
-        let cell = |cell: &Cell| context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable };
-        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells => cells.iter().map(cell).collect::<Vec<_>>() };
+        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells };
         context! {
             title => &table.title,
             sentence => &table.sentence,

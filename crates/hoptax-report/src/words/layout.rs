@@ -5,7 +5,9 @@
 //! interval are on one line. In the second layout, the interval is below the figure. In the third layout, the
 //! columns are split into blocks, and each block repeats the gateways' names.
 
-use crate::words::table::Cell;
+use crate::words::table::{Cell, in_one_line};
+use crate::words::text::inline;
+use minijinja::HtmlEscape;
 
 /// Marks a tax that is not distinguishable from noise.
 pub(crate) const MARK: &str = "~";
@@ -22,6 +24,51 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Line>,
     /// Explains the figures.
     pub(crate) note: String,
+}
+
+impl Table {
+    /// The head and the rows as Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let headings: String = self.headings.iter().map(|heading| format!(" {heading} |")).collect();
+        let rule = "---:|".repeat(self.headings.len());
+        let row = |(name, cells): &Line| {
+            let cells: String = match cells {
+                Ok(cells) => cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect(),
+                Err(words) => format!(" {words} |{}", "  |".repeat(self.headings.len() - 1)),
+            };
+            format!("| {} |{cells}\n", inline(name))
+        };
+        let rows: String = self.rows.iter().map(row).collect();
+        format!("| {} |{headings}\n|---|{rule}\n{rows}", self.first)
+    }
+
+    /// A section of the page.
+    pub(crate) fn html(&self) -> String {
+        let Self { title, first, headings, rows, note } = self;
+        let heading = |heading: &&str| format!("<th scope=\"col\">{heading}</th>");
+        let headings: String = headings.iter().map(heading).collect();
+        let rows: String = rows.iter().map(html_row).collect();
+        format!(
+            "<section class=\"card\"><h3>{}</h3>\n<div class=\"scroll\"><table>\n<thead><tr><th \
+             scope=\"col\" class=\"words\">{first}</th>{headings}</tr></thead>\n<tbody>{rows}</tbody>\
+             </table></div>\n<p class=\"quiet\">{}</p></section>\n",
+            HtmlEscape(title),
+            HtmlEscape(note),
+        )
+    }
+}
+
+fn html_row((name, cells): &Line) -> String {
+    let cell = |cell: &Cell| {
+        let mark = if cell.distinguishable { "" } else { MARK };
+        let interval = match cell.interval.is_empty() {
+            true => String::new(),
+            false => format!("<br><span class=\"quiet\">{}</span>", HtmlEscape(&cell.interval)),
+        };
+        format!("<td>{mark}{}{interval}</td>", HtmlEscape(&cell.value))
+    };
+    let cells: String = cells.iter().flatten().map(cell).collect();
+    format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", HtmlEscape(name))
 }
 
 /// Numbers of spaces between columns, in the order in which they are tried.

@@ -87,8 +87,7 @@ fn common(load: &Load, axis: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Reported as _;
-    use hoptax_analysis::fixture::{Run, closed_point, open_point};
+    use crate::fixture::*;
     use hoptax_plan::LoadPoint;
 
     #[test]

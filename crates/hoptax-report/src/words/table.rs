@@ -5,7 +5,7 @@ use hoptax_analysis::{Case, Difference, TargetFigures};
 use hoptax_stats::Estimate;
 
 /// A figure with its interval.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Cell {
     /// The value with its unit. A dash if the figure is missing.
     pub(crate) value: String,

@@ -4,6 +4,7 @@
 //! Therefore neither the generator nor the sampler has to wait for a gateway that reloads slowly.
 
 use super::traffic::RouteAsker;
+use super::trial::nanoseconds;
 use hoptax_format::clock;
 use hoptax_format::record::LoadRecord;
 use hoptax_lab::features::Change;
@@ -142,10 +143,6 @@ pub(super) fn records(results: Vec<EventResult>, load: Option<&LoadRecord>) -> V
     results.into_iter().map(record).collect()
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,11 +183,9 @@ mod tests {
         let started = clock::now();
         sender.send(started).expect("heard");
         let happened = runner.run(&begun);
-        let logged = log.lock().expect("not poisoned").join("; ");
-        assert_eq!(
-            logged,
-            "gateway: restart-gateway; upstream: restart-upstream (instance 0, away for 0s); gateway: reload"
-        );
+        let restarted = "upstream: restart-upstream (instance 0, away for 0s)";
+        let expected = ["gateway: restart-gateway", restarted, "gateway: reload"];
+        assert_eq!(*log.lock().expect("not poisoned"), expected);
         for one in &happened {
             let begun = one.begun_ns.expect("begun");
             assert!(begun >= started + nanoseconds(one.event.at), "{one:?} was early");

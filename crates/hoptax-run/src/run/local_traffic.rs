@@ -98,7 +98,7 @@ impl LocalTraffic {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {
-                return failed(format!("cannot start the generator: {error}"), String::new());
+                return Failure::new(Stage::Trial, format!("cannot start the generator: {error}")).into();
             }
         };
         let generator = Watched { pid: child.id(), include_root: true };
@@ -110,7 +110,7 @@ impl LocalTraffic {
                 let usage = sampled.usage(record.started_ns, record.started_ns + record.measured_ns);
                 Loaded { record: Some(record), usage, ..Loaded::default() }
             }
-            Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
+            Err(failure) => failure.into(),
         }
     }
 
@@ -244,7 +244,7 @@ impl SwitchTracing for PerfSwitches {
 }
 
 fn not_profiled(error: ProfileError) -> Failure {
-    Failure { stage: Stage::Trial, message: error.to_string(), detail: String::new() }
+    Failure::new(Stage::Trial, error.to_string())
 }
 
 /// Sends the spec to the generator, follows its phases, and waits for its record, but not longer than the
@@ -366,10 +366,6 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
-}
-
-fn failed(message: String, detail: String) -> Loaded {
-    Loaded { failed: Some(Failure { stage: Stage::Trial, message, detail }), ..Loaded::default() }
 }
 
 #[cfg(test)]

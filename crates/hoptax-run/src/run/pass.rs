@@ -1,6 +1,7 @@
 //! Order, load and record of profiling passes. All functions are pure.
 
 use super::traffic::{Recorded, Usage};
+use super::trial::nanoseconds;
 use hoptax_format::clock::MILLISECOND;
 use hoptax_format::random::Random;
 use hoptax_format::record::{LoadRecord, WINDOW_NS};
@@ -8,16 +9,16 @@ use hoptax_format::spec::{LoadSpec, Rate, Shape};
 use hoptax_host::profile::Span;
 use hoptax_lab::Profiling;
 use hoptax_plan::{CpuProfile, Plan};
-use hoptax_record::profile::{Callers, PassKind, PassRecord, Slice};
-use hoptax_record::{Failure, RoleUsage, Stage};
-use std::collections::BTreeMap;
+use hoptax_record::profile::{PassKind, PassRecord, Slice};
+use hoptax_record::{Failure, RoleUsage};
+use std::time::Duration;
 
 /// Number of windows in a slice. With 499 samples per second, a gateway that uses a third of a CPU has about
 /// 80 samples in half a second.
 const WINDOWS: usize = 5;
 
 /// Shortest warm-up of a pass. It hides the start of the profiler.
-pub(super) const WARMUP_NS: u64 = 500 * MILLISECOND;
+const WARMUP_NS: u64 = 500 * MILLISECOND;
 
 /// Waiting threads are profiled once in this number of rounds. Users ask about them less often, and recording
 /// switches costs more than recording samples.
@@ -60,11 +61,11 @@ pub(super) fn order(plan: &Plan, asked: CpuProfile, seed: u64) -> Vec<Turn> {
 }
 
 /// Changes the load of a trial to that of a pass. A load with stages keeps its duration.
-pub(super) fn fit(spec: &mut LoadSpec, asked: CpuProfile) {
+pub(super) fn fit(spec: &mut LoadSpec, duration: Duration) {
     spec.requests = None;
     spec.warmup_ns = spec.warmup_ns.max(WARMUP_NS);
     if !matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. }) {
-        spec.duration_ns = u64::try_from(asked.duration.as_nanos()).unwrap_or(u64::MAX);
+        spec.duration_ns = nanoseconds(duration);
     }
 }
 
@@ -123,40 +124,9 @@ pub(super) fn failed(turn: Turn, label: &str, failure: Failure) -> PassRecord {
     PassRecord { failed: Some(failure), ..blank(turn, label) }
 }
 
-/// The failure of a gateway without a process.
-pub(super) fn no_process() -> Failure {
-    failure("hoptax does not know its process; write `pid: …` in the plan to profile it")
-}
-
-/// The failure of a load without a record.
-pub(super) fn no_load() -> Failure {
-    failure("the generator recorded nothing while the gateway was profiled")
-}
-
-fn failure(message: &str) -> Failure {
-    Failure { stage: Stage::Trial, message: message.to_owned(), detail: String::new() }
-}
-
 fn blank(turn: Turn, label: &str) -> PassRecord {
-    PassRecord {
-        sequence: 0,
-        round: turn.round,
-        contender: label.to_owned(),
-        load: turn.load as u32,
-        kind: turn.kind,
-        callers: Callers::default(),
-        profiler: String::new(),
-        sees_kernel: false,
-        lost: 0,
-        samples: 0,
-        symbols: None,
-        host: None,
-        hosts: BTreeMap::new(),
-        failed: None,
-        frames: Vec::new(),
-        stacks: Vec::new(),
-        slices: Vec::new(),
-    }
+    let Turn { round, load, kind, .. } = turn;
+    PassRecord { round, contender: label.to_owned(), load: load as u32, kind, ..PassRecord::default() }
 }
 
 #[cfg(test)]
@@ -170,7 +140,6 @@ mod tests {
     use super::*;
     use hoptax_plan::LoadPoint;
     use std::collections::BTreeSet;
-    use std::time::Duration;
 
     fn plan() -> Plan {
         let mut plan = hoptax_lab::fake::plan(Vec::new(), 50);

@@ -2,10 +2,9 @@
 
 use super::traffic::TrialUpdate;
 use crate::schedule::Slot;
-use hoptax_record::RunRecord;
 use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Failure, TrialRecord};
+use hoptax_record::{Failure, RunRecord, TrialRecord};
 use std::time::Duration;
 
 /// Observer of a run. All methods do nothing by default.

@@ -1,15 +1,13 @@
-//! Order and load of the passes that explain slow requests. All functions are pure.
+//! Order of the passes that explain slow requests. All functions are pure.
 
-use super::pass::WARMUP_NS;
 use hoptax_format::random::Random;
 use hoptax_format::record::{LoadRecord, WINDOW_NS};
-use hoptax_format::spec::{LoadSpec, Rate, Shape};
 use hoptax_plan::{Plan, TailPasses};
 use hoptax_record::tail::SwitchTrace;
 use hoptax_record::{Failure, HostUsage, Stage};
 
 /// Number of requests of a pass whose moments are kept: 10 s at 20,000 requests per second.
-const MOST_MOMENTS: u32 = 200_000;
+pub(super) const MOST_MOMENTS: u32 = 200_000;
 
 /// Largest share of switches that a pass may lose.
 const MOST_LOST: f64 = 0.01;
@@ -45,16 +43,6 @@ pub(super) fn order(plan: &Plan, asked: TailPasses, seed: u64) -> Vec<TailTurn> 
     turns
 }
 
-/// Changes the load of a trial to that of a pass. A load with stages keeps its duration.
-pub(super) fn fit(spec: &mut LoadSpec, asked: TailPasses) {
-    spec.requests = None;
-    spec.warmup_ns = spec.warmup_ns.max(WARMUP_NS);
-    spec.moments = Some(MOST_MOMENTS);
-    if !matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. }) {
-        spec.duration_ns = u64::try_from(asked.duration.as_nanos()).unwrap_or(u64::MAX);
-    }
-}
-
 /// The times in which the hypervisor took CPU time: windows with steal or a stall, ns.
 pub(super) fn disturbed(record: Option<&LoadRecord>, host: &HostUsage) -> Vec<(u64, u64)> {
     let Some(record) = record else { return Vec::new() };
@@ -69,33 +57,11 @@ pub(super) fn disturbed(record: Option<&LoadRecord>, host: &HostUsage) -> Vec<(u
     disturbed.map(|(index, _)| (begin(index), begin(index + 1))).collect()
 }
 
-/// The failure of a gateway without a process.
-pub(super) fn no_process() -> Failure {
-    failure("hoptax does not know its process; write `pid: …` in the plan to explain its slow requests")
-}
-
-/// The failure of a load without a record.
-pub(super) fn no_moments() -> Failure {
-    failure("the generator recorded no moments")
-}
-
-/// The failure of a gateway that removes the upstream's time stamps.
-pub(super) fn no_stamps() -> Failure {
-    failure("no response carried the upstream's time stamps; the gateway may remove the header hoptax-stamp")
-}
-
-/// Whether so many switches were lost that who had the CPUs is not known.
-pub(super) fn has_lost_too_much(trace: &SwitchTrace) -> bool {
-    trace.lost as f64 > MOST_LOST * trace.events.len() as f64
-}
-
-/// The failure of a pass that lost this number of switches.
-pub(super) fn too_many_lost(lost: u64) -> Failure {
-    failure(&format!("perf lost {lost} switches, because the machine was too busy; stop other programs"))
-}
-
-fn failure(message: &str) -> Failure {
-    Failure { stage: Stage::Trial, message: message.to_owned(), detail: String::new() }
+/// A failure if so many switches were lost that who had the CPUs is not known.
+pub(super) fn lost_too_much(trace: &SwitchTrace) -> Option<Failure> {
+    let lost = trace.lost;
+    let message = format!("perf lost {lost} switches, because the machine was too busy; stop other programs");
+    (lost as f64 > MOST_LOST * trace.events.len() as f64).then(|| Failure::new(Stage::Trial, message))
 }
 
 #[cfg(test)]
@@ -128,7 +94,8 @@ mod tests {
         let event =
             hoptax_record::tail::SwitchEvent { at_ns: 1, cpu: 0, what: hoptax_record::tail::Switch::Beat };
         let trace = |lost| SwitchTrace { lost, events: vec![event; 500], ..SwitchTrace::default() };
-        assert_eq!([0, 5, 6].map(|lost| has_lost_too_much(&trace(lost))), [false, false, true]);
-        assert!(too_many_lost(6).message.contains("lost 6 switches"));
+        let [none, few, many] = [0, 5, 6].map(|lost| lost_too_much(&trace(lost)));
+        assert_eq!((none, few), (None, None));
+        assert!(many.expect("too many").message.contains("lost 6 switches"));
     }
 }

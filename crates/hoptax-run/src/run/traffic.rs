@@ -99,8 +99,7 @@ pub trait Traffic {
         profiling: &Profiling,
     ) -> Result<Box<dyn StackRecording>, Failure> {
         let _ = (gateway, kind, profiling);
-        let message = "stacks cannot be recorded here".to_owned();
-        Err(Failure { stage: Stage::Trial, message, detail: String::new() })
+        Err(Failure::new(Stage::Trial, "stacks cannot be recorded here"))
     }
 
     /// Starts recording which thread has which CPU, on all CPUs of this machine.
@@ -109,8 +108,8 @@ pub trait Traffic {
     /// If that cannot be recorded here.
     fn record_switches(&mut self, roles: &WatchedRoles) -> Result<Box<dyn SwitchTracing>, Failure> {
         let _ = roles;
-        let message = "switches of threads can be recorded only if all roles are on this machine".to_owned();
-        Err(Failure { stage: Stage::Trial, message, detail: String::new() })
+        let message = "switches of threads can be recorded only if all roles are on this machine";
+        Err(Failure::new(Stage::Trial, message))
     }
 
     /// Sends the load of one trial, and samples the processes in `watched` at the same time. `from` is the
@@ -303,6 +302,12 @@ pub struct Loaded {
     pub generators: Vec<GeneratorTrial>,
     /// Why the trial failed. Absent if the trial succeeded.
     pub failed: Option<Failure>,
+}
+
+impl From<Failure> for Loaded {
+    fn from(failure: Failure) -> Self {
+        Self { failed: Some(failure), ..Self::default() }
+    }
 }
 
 /// Processes that are sampled during a trial, in addition to the generator.

@@ -8,10 +8,9 @@ use hoptax_format::random::Random;
 use hoptax_format::record::{Cause, LoadRecord};
 use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
-use hoptax_plan::{LoadPoint, PathSplit, Plan, Upstream, units};
-use hoptax_record::{CpuRoundTrip, Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
+use hoptax_plan::{LlmFailureKind, LoadPoint, PathSplit, Plan, Upstream, UpstreamLlm, units};
+use hoptax_record::{CpuRoundTrip, Failure, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use hoptax_servers::ledger::Ledger;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Mixed into the seed, so that the arrivals do not use the same random numbers as other random choices. The
@@ -178,17 +177,14 @@ pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &
 }
 
 /// Adds CPU time and memory of a gateway that runs elsewhere to the record, if somebody monitors it for
-/// hoptax.
-///
-/// # Errors
-/// If they are not known. The trial itself is good.
+/// hoptax. Fails if they are not known. The trial itself is good.
 pub(super) fn note_used_elsewhere(trial: &mut TrialRecord, service: &dyn Service) -> Result<(), Failure> {
     let Some(record) = &trial.load_record else { return Ok(()) };
     match service.used(record.started_ns, record.started_ns + record.measured_ns) {
         Some(Ok(usage)) => trial.gateway = Some(usage),
         Some(Err(reason)) => {
             let message = format!("its CPU time and memory in this trial are not known: {reason}");
-            return Err(Failure { stage: Stage::Trial, message, detail: String::new() });
+            return Err(Failure::new(Stage::Trial, message));
         }
         None => {}
     }
@@ -207,29 +203,43 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         sequence: number as u32,
         contender: label.to_owned(),
         load: slot.load as u32,
-        start: 0,
         direct: match slot.contender {
             Contender::Direct(which) => Some(which),
             Contender::Gateway(_) => None,
         },
         step: slot.step,
-        failed: None,
-        load_record: None,
-        generator: None,
-        generators: Vec::new(),
-        gateway: None,
-        upstream: None,
-        host: HostUsage::default(),
-        ledger: None,
-        upstream_clock: None,
-        network: None,
-        hosts: BTreeMap::new(),
-        gateway_log_bytes: None,
-        gateway_counters: BTreeMap::new(),
-        events: Vec::new(),
-        cpu_round_trips: Vec::new(),
-        set_aside: None,
+        ..TrialRecord::default()
     }
+}
+
+/// Longest time after a load in which the upstream may still send tokens to a gateway whose clients have
+/// left. Zero if no client leaves a stream of tokens.
+pub(super) fn longest_rest(plan: &Plan) -> Duration {
+    /// Streams begin and end a little later via a gateway.
+    const LATER: Duration = Duration::from_secs(1);
+    const MOST: Duration = Duration::from_secs(10);
+    let mut tokens = plan.targets.iter().filter_map(|target| target.stream?.tokens);
+    match &plan.upstream {
+        Upstream::BuiltIn(upstream) if tokens.any(|tokens| tokens.leave.is_some()) => {
+            let before = |model: &UpstreamLlm| upstream.delay.mean().saturating_add(model.first_token.mean());
+            let length = |model: &UpstreamLlm| before(model).saturating_add(model.length(model.tokens));
+            upstream.llm.as_ref().map_or(Duration::ZERO, length).saturating_add(LATER).min(MOST)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// True if streams of tokens that began between two readings of the upstream's ledger have not ended.
+pub(super) fn is_sending_tokens(
+    before: Option<&anyhow::Result<Ledger>>,
+    after: Option<&anyhow::Result<Ledger>>,
+) -> bool {
+    let (Some(Ok(before)), Some(Ok(after))) = (before, after) else { return false };
+    after.since(before).llm.is_some_and(|llm| {
+        let broken = |kind: LlmFailureKind| llm.failures.get(kind.name()).copied().unwrap_or(0);
+        let broken = broken(LlmFailureKind::Cut) + broken(LlmFailureKind::ErrorEvent);
+        llm.streams > llm.ended + llm.left + broken
+    })
 }
 
 /// The upstream's counts between two readings of its ledger. `None` if the upstream has no ledger.
@@ -247,6 +257,6 @@ pub(super) fn ledger_delta(
     Ok(Some(after.map_err(unreadable)?.since(&before)))
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

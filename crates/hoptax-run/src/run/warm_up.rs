@@ -123,12 +123,8 @@ impl WarmingUp {
         };
         let record = WarmUp {
             before_trial: trial as u32,
-            start: 0,
             load: if deaths.is_empty() { load_of(plan, limits, gateway) } else { WarmUpLoad::Plan },
-            settled: false,
-            generates_code: false,
-            faster_by: None,
-            bursts: Vec::new(),
+            ..WarmUp::default()
         };
         let load = heaviest(points())?;
         let is_http2 = |point: &LoadPoint| point.http == HttpVersion::Http2;
@@ -387,15 +383,7 @@ mod tests {
 
     /// A warm-up with these bursts.
     fn warming(bursts: &[Burst]) -> WarmingUp {
-        let record = WarmUp {
-            before_trial: 0,
-            start: 0,
-            load: WarmUpLoad::Highest,
-            settled: false,
-            generates_code: false,
-            faster_by: None,
-            bursts: bursts.to_vec(),
-        };
+        let record = WarmUp { bursts: bursts.to_vec(), ..WarmUp::default() };
         WarmingUp {
             limit: Duration::from_secs(60),
             load: 0,
@@ -438,10 +426,7 @@ mod tests {
     #[test]
     fn the_highest_load_has_the_most_requests_in_flight() {
         let chosen = |load: &str| {
-            let text = format!("gateways: []\nload: [{load}]\n");
-            let context =
-                hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context).expect("a plan");
+            let plan = hoptax_lab::fake::parsed(&format!("gateways: []\nload: [{load}]\n"));
             let limits = UntilSettled { at_most: Duration::from_secs(1), overload_external: false };
             let warming = WarmingUp::new(&plan, limits, None, 0, &[]).expect("a load point");
             (warming.load, warming.connections, warming.streams)

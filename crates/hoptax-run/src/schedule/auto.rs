@@ -255,14 +255,9 @@ mod tests {
     #[test]
     fn a_load_point_that_is_known_leaves_its_time_to_the_others() {
         let fixture = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(1, 1)]);
-        let mut plan = fixture.record.plan.clone();
         let at_most = Duration::from_secs(180);
-        plan.trials = Trials::Auto(AutoTrials { at_most, least: 10, most: 10_000, ..AUTO });
-        plan.gateways = vec![hoptax_plan::Gateway {
-            label: "nginx".into(),
-            kind: hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4),
-        }];
-        let mut director = director(&plan, 7);
+        let auto = AutoTrials { at_most, least: 10, most: 10_000, ..AUTO };
+        let mut director = director(&plan_of(&fixture, auto), 7);
         let (mut last, mut given, mut by_load) = (None, 0, [0, 0]);
         while let Some(slot) = director.next(last.as_ref()) {
             given += 1;
@@ -273,8 +268,7 @@ mod tests {
                 Contender::Gateway(_) if slot.load == 0 => 150 + 100 * u64::from(slot.round % 2),
                 Contender::Gateway(_) => 150,
             };
-            let label = if matches!(slot.contender, Contender::Direct(_)) { DIRECT } else { "nginx" };
-            last = Some(via(label, slot.round).at_load(slot.load as u32).all_at_us(time).0);
+            last = Some(via(label_of(&slot), slot.round).at_load(slot.load as u32).all_at_us(time).0);
             if given > 120 {
                 assert!(director.planned() >= 174, "{} planned after {given}", director.planned());
             }
@@ -282,6 +276,17 @@ mod tests {
         assert_eq!((given, director.planned()), (180, 180), "all the time is used");
         assert!(by_load[1] < 60 && by_load[0] > 120, "{by_load:?}");
         assert_eq!(director.stopped(), Some(Stopped::Budget));
+    }
+
+    /// The fixture's plan with one gateway.
+    fn plan_of(fixture: &Run, auto: AutoTrials) -> Plan {
+        let kind = hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4);
+        let gateways = vec![hoptax_plan::Gateway { label: "nginx".into(), kind }];
+        Plan { trials: Trials::Auto(auto), gateways, ..fixture.record.plan.clone() }
+    }
+
+    fn label_of(slot: &Slot) -> &'static str {
+        if matches!(slot.contender, Contender::Direct(_)) { DIRECT } else { "nginx" }
     }
 
     /// Runs the schedule for one gateway and one load point: three trials of one second per round. Returns
@@ -318,14 +323,7 @@ mod tests {
         processes: u32,
         trial: impl Fn(&str, u32) -> MadeTrial,
     ) -> (Vec<u32>, Option<Stopped>) {
-        let fixture = Run::closed(1);
-        let mut plan = fixture.record.plan.clone();
-        plan.trials = Trials::Auto(auto);
-        plan.gateways = vec![hoptax_plan::Gateway {
-            label: "nginx".into(),
-            kind: hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4),
-        }];
-        let mut director = director(&plan, 7);
+        let mut director = director(&plan_of(&Run::closed(1), auto), 7);
         director.spread_over(processes);
         assert!(director.planned() >= 3 * auto.least as usize);
         let (mut last, mut given, mut restarts) = (None, 0, Vec::new());
@@ -333,8 +331,7 @@ mod tests {
             given += 1;
             restarts.resize(slot.round as usize + 1, director.restarts());
             director.set_elapsed(Duration::from_secs(given as u64));
-            let label = if matches!(slot.contender, Contender::Direct(_)) { DIRECT } else { "nginx" };
-            last = Some(trial(label, slot.round).0);
+            last = Some(trial(label_of(&slot), slot.round).0);
         }
         assert_eq!(director.planned(), given, "all planned trials ran");
         assert_eq!(given % 3, 0, "whole rounds");

@@ -235,19 +235,17 @@ fn time_until(rate: &Rate, requests: f64) -> f64 {
 mod tests {
     use super::*;
     use hoptax_format::spec::Stage;
+    use hoptax_lab::fake::parsed;
 
     #[test]
     fn the_estimate_adds_up() {
-        let context =
-            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let seconds_of = |rounds: u32, rest: &str| {
             let text = format!(
                 "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ \
                  loop: open, rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: \
                  1s\ntrials: {rounds}\n{rest}"
             );
-            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
-                .unwrap_or_else(|errors| panic!("{errors}"));
+            let plan = parsed(&text);
             estimate(&plan).as_secs_f64()
         };
         let seconds = |rest: &str| seconds_of(3, rest);
@@ -266,15 +264,12 @@ mod tests {
 
     #[test]
     fn trials_auto_has_a_longest_time() {
-        let context =
-            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let longest = |trials: &str| {
             let text = format!(
                 "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: \
                 {trials}\n"
             );
-            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
-                .unwrap_or_else(|errors| panic!("{errors}"));
+            let plan = parsed(&text);
             estimate_at_most(&plan).map(|longest| (longest, estimate(&plan)))
         };
         assert_eq!(longest("5"), None);
@@ -287,14 +282,11 @@ mod tests {
 
     #[test]
     fn gateways_that_generate_code_take_longer() {
-        let context =
-            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let longer = |rest: &str| {
             let text = format!(
                 "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\n{rest}"
             );
-            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
-                .unwrap_or_else(|errors| panic!("{errors}"));
+            let plan = parsed(&text);
             longer_with_generated_code(&plan, 2).as_secs_f64()
         };
         // Each of two gateways is warmed up for 25 s longer. Eight rounds are enough for three restarts.

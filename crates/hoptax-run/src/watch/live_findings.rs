@@ -7,8 +7,7 @@
 
 use super::cases::HalfWidth;
 use hoptax_analysis::{Analysis, Finding, analyse};
-use hoptax_record::RunRecord;
-use hoptax_record::{AsideRules, TrialRecord, mark_aside};
+use hoptax_record::{AsideRules, RunRecord, TrialRecord, mark_aside};
 
 /// Findings about too little data. They are not shown during a run, because more data follows.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];

@@ -7,9 +7,8 @@ use crate::schedule::Slot;
 use hoptax_format::clock;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::Plan;
-use hoptax_record::RunRecord;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Failure, TrialRecord};
+use hoptax_record::{Failure, RunRecord, TrialRecord};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

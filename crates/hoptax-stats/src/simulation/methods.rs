@@ -1,8 +1,7 @@
 //! Methods for computing intervals that hoptax does not use. The simulation compares them with the method
 //! that hoptax uses.
 
-use super::super::Draws;
-use super::super::two_sided_95;
+use super::super::{Draws, two_sided_95};
 
 pub(super) struct Figure<'a> {
     rounds: usize,

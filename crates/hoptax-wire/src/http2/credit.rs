@@ -13,8 +13,9 @@ const FRAMES_PER_SEND: u32 = 3;
 /// Each time that we send this number of bytes, we accept one more frame: the peer can answer each of its
 /// reads with a WINDOW_UPDATE.
 const BYTES_PER_FRAME: usize = 256;
-/// Maximum number of streams that a client may reset. Each request that completes allows four more resets.
-/// Floods of resets therefore exceed the limit, and clients whose requests often time out do not.
+/// Maximum number of streams that a client may reset. Each request that completes allows four more resets,
+/// and data that we send allow one more. Floods of resets therefore exceed the limit, and clients whose
+/// requests often time out, or that leave long responses, do not.
 const RESETS: u32 = 1000;
 const RESETS_PER_REQUEST: u32 = 4;
 /// Maximum number of CONTINUATION frames in a block. Four hold 64 KiB.
@@ -50,6 +51,7 @@ impl Credit {
         const MOST: u32 = 1 << 30;
         let more = (bytes / BYTES_PER_FRAME) as u32 + FRAMES_PER_SEND;
         self.frames = self.frames.saturating_add(more).min(MOST);
+        self.resets = (self.resets + u32::from(bytes > 0)).min(RESETS);
     }
 
     /// The client has reset a stream.

@@ -2,6 +2,7 @@
 
 use super::close;
 use super::frame::{Frame, LONGEST_CONTROL, LONGEST_HEAD, Opcode, mask};
+use super::utf8::Utf8;
 use std::ops::Range;
 
 /// Side of a connection.
@@ -37,12 +38,18 @@ pub enum Fault {
     /// A close frame has one byte, or a status code that no endpoint may send.
     #[error("a close frame has an invalid status code")]
     CloseCode,
+    /// A text, or the reason of a close frame, is not UTF-8.
+    #[error("a text is not UTF-8")]
+    Text,
 }
 
 impl Fault {
     /// The status code of the close frame that answers the fault.
     pub fn code(self) -> u16 {
-        close::PROTOCOL_ERROR
+        match self {
+            Self::Text => close::INVALID_DATA,
+            _ => close::PROTOCOL_ERROR,
+        }
     }
 }
 
@@ -73,7 +80,7 @@ pub enum Step {
     Control(Opcode),
 }
 
-/// Decodes what one side sends.
+/// Decodes what one side sends. Checks text only if it is neither masked nor compressed.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     /// The side that sends.
@@ -90,6 +97,8 @@ pub struct Decoder {
     latest: Option<([u8; 4], u64)>,
     /// True between the first and the last frame of a message.
     in_message: bool,
+    /// Present in a message whose text is checked.
+    text: Option<Utf8>,
 }
 
 impl Decoder {
@@ -104,6 +113,7 @@ impl Decoder {
             read: 0,
             latest: None,
             in_message: false,
+            text: None,
         }
     }
 
@@ -142,10 +152,16 @@ impl Decoder {
                 let Some(frame) = self.head(input, &mut at)? else { return Ok((at, Step::NeedMore)) };
                 (self.read, self.kept_length) = (0, 0);
                 if !frame.opcode.is_control() {
-                    let Frame { opcode, fin, compressed, length, .. } = frame;
+                    let Frame { opcode, fin, compressed, length, mask } = frame;
                     self.in_message = !fin || length > 0;
+                    if opcode != Opcode::Continuation {
+                        let is_checked = opcode == Opcode::Text && !compressed && mask.is_none();
+                        self.text = is_checked.then(Utf8::default);
+                    }
                     if length > 0 {
                         self.frame = Some(frame);
+                    } else {
+                        self.check_text(&[], fin)?;
                     }
                     return Ok((at, Step::Begin { opcode, fin, compressed, length }));
                 }
@@ -169,7 +185,15 @@ impl Decoder {
             (self.frame, self.read) = (None, 0);
             self.in_message = !frame.fin;
         }
-        Ok((data.end, Step::Data { data, end: is_whole && frame.fin }))
+        let end = is_whole && frame.fin;
+        self.check_text(&input[data.clone()], end)?;
+        Ok((data.end, Step::Data { data, end }))
+    }
+
+    /// Checks the next part of a text. `end` is true for the last part.
+    fn check_text(&mut self, part: &[u8], end: bool) -> Result<(), Fault> {
+        let Some(text) = &mut self.text else { return Ok(()) };
+        if text.read(part) && (text.is_whole() || !end) { Ok(()) } else { Err(Fault::Text) }
     }
 
     fn control_part(
@@ -191,8 +215,8 @@ impl Decoder {
         }
         // The payload stays until the next frame begins.
         (self.frame, self.read) = (None, DONE);
-        if frame.opcode == Opcode::Close && !may_be_closed_with(self.control()) {
-            return Err(Fault::CloseCode);
+        if frame.opcode == Opcode::Close {
+            check_close(self.control())?;
         }
         Ok((data.end, Step::Control(frame.opcode)))
     }
@@ -262,12 +286,17 @@ fn head_length(start: &[u8]) -> Option<usize> {
     Some(length + if second & 0x80 != 0 { 4 } else { 0 })
 }
 
-/// True if an endpoint may send a close frame with this payload (RFC 6455, sections 5.5.1 and 7.4).
-fn may_be_closed_with(payload: &[u8]) -> bool {
-    match payload.first_chunk() {
-        None => payload.is_empty(),
-        Some(code) => matches!(u16::from_be_bytes(*code), 1000..=1003 | 1007..=1014 | 3000..=4999),
+/// Checks that an endpoint may send a close frame with this payload (RFC 6455, sections 5.5.1 and 7.4).
+fn check_close(payload: &[u8]) -> Result<(), Fault> {
+    let (code, reason) = match payload.split_first_chunk() {
+        Some((code, reason)) => (u16::from_be_bytes(*code), reason),
+        None if payload.is_empty() => return Ok(()),
+        None => return Err(Fault::CloseCode),
+    };
+    if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+        return Err(Fault::CloseCode);
     }
+    if std::str::from_utf8(reason).is_ok() { Ok(()) } else { Err(Fault::Text) }
 }
 
 #[cfg(test)]
@@ -319,7 +348,7 @@ mod tests {
     fn every_split_gives_the_same_messages() {
         for (from, key) in [(Side::Client, Some([1, 2, 3, 4])), (Side::Server, None)] {
             let mut bytes = Vec::new();
-            write_frame(&mut bytes, Opcode::Text, key, b"Hello");
+            write_frame(&mut bytes, Opcode::Text, key, "grüße".as_bytes());
             let part = |fin, opcode, length| Frame { fin, compressed: false, opcode, mask: None, length };
             if from == Side::Server {
                 part(false, Opcode::Binary, 3).write(&mut bytes);
@@ -335,7 +364,7 @@ mod tests {
             write_frame(&mut bytes, Opcode::Close, key, &1000_u16.to_be_bytes());
             let whole = read(from, &[&bytes]).expect("well-formed");
             assert_eq!(whole.len(), if from == Side::Server { 7 } else { 5 });
-            assert_eq!(whole[0], (Opcode::Text, b"Hello".to_vec()));
+            assert_eq!(whole[0], (Opcode::Text, "grüße".as_bytes().to_vec()));
             if from == Side::Server {
                 assert_eq!(whole[1], (Opcode::Ping, b"in between".to_vec()));
                 assert_eq!(whole[2], (Opcode::Binary, b"abcde".to_vec()));
@@ -365,6 +394,11 @@ mod tests {
             (&[0x88, 1, 3], Fault::CloseCode),
             (&[0x88, 2, 0x03, 0xed], Fault::CloseCode),
             (&[0x88, 2, 0x13, 0x88], Fault::CloseCode),
+            (&[0x88, 3, 0x03, 0xe8, 0xff], Fault::Text),
+            (&[0x81, 1, 0xff], Fault::Text),
+            (&[0x81, 1, 0xc3], Fault::Text),
+            (&[0x01, 1, 0xc3, 0x80, 0x00], Fault::Text),
+            (&[0x01, 1, 0xc3, 0x00, 1, b'a'], Fault::Text),
         ] {
             assert_eq!(read(Side::Server, &[bytes]), Err(fault), "{bytes:x?}");
         }
@@ -376,6 +410,8 @@ mod tests {
         let mut decoder = Decoder::new(Side::Server, true);
         let begin = Step::Begin { opcode: Opcode::Text, fin: true, compressed: true, length: 1 };
         assert_eq!(decoder.advance(&[0xc1, 0x01]), Ok((2, begin)));
+        let data = Step::Data { data: 0..1, end: true };
+        assert_eq!(decoder.advance(&[0xff]), Ok((1, data)), "compressed text is not checked");
         let mut decoder = Decoder::new(Side::Server, true);
         assert_eq!(decoder.advance(&[0xc9, 0x00]), Err(Fault::ReservedBit), "a control frame");
     }

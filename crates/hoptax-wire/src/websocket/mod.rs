@@ -3,6 +3,7 @@
 
 mod frame;
 mod message;
+mod utf8;
 
 pub use frame::{Frame, LONGEST_CONTROL, Opcode, mask, write_frame};
 pub use message::{Decoder, Fault, Side, Step};

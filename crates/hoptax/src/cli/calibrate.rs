@@ -195,10 +195,8 @@ impl Measured {
     }
 }
 
-/// The complete runs in a directory, oldest first.
-///
-/// # Errors
-/// If a run cannot be read, or the runs are of several plans or machines.
+/// The complete runs in a directory, oldest first. Fails if a run cannot be read, or the runs are of several
+/// plans or machines.
 fn earlier(directory: &Path) -> anyhow::Result<Measured> {
     let unreadable = |error| BadInput(format!("--from: cannot read {}: {error}", directory.display()));
     let entries = std::fs::read_dir(directory).map_err(unreadable)?;
@@ -234,8 +232,7 @@ fn is_alike(one: &RunRecord, other: &RunRecord) -> bool {
         && Machine::of(&one.environment) == Machine::of(&other.environment)
 }
 
-/// # Errors
-/// If a gateway of the plan is not installed.
+/// Fails if a gateway of the plan is not installed.
 fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
     let found = Inspection::here(plan, packs, false);
     let one = |(name, ways): (&str, &[String])| format!("  {name}\n    {}", ways.join("\n    "));
@@ -335,12 +332,7 @@ fn result(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Context, parse};
-
-    fn plan(text: &str) -> Plan {
-        let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
-        parse("plan.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
-    }
+    use hoptax_lab::fake::parsed as plan;
 
     #[test]
     fn runs_share_the_time_that_is_left() {

@@ -469,79 +469,62 @@ fn describe_upstream(upstream: &Upstream) -> String {
     }
 }
 
-impl fmt::Display for Preview {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let contenders = self.contenders.len();
+impl Preview {
+    /// The lines of the output, each with its head. A head stands for all lines that follow each other.
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let contenders = plural(self.contenders.len() as u64, "contender");
         let load_points = plural(self.in_rounds as u64, "load point");
-        writeln!(f, "plan {}\n", self.name)?;
-        writeln!(f, "upstream     {}", self.upstream)?;
-        for (number, RolePreview { role, host, how }) in self.roles.iter().enumerate() {
-            let begin = if number == 0 { "hosts" } else { "" };
-            writeln!(f, "{begin:<13}{role} on {host}: {how}")?;
-        }
+        let mut lines = vec![("upstream", self.upstream.clone())];
+        let place = |one: &RolePreview| ("hosts", format!("{} on {}: {}", one.role, one.host, one.how));
+        lines.extend(self.roles.iter().map(place));
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
-        for (index, ContenderPreview { label, what }) in self.contenders.iter().enumerate() {
-            let head = if index == 0 { "contenders" } else { "" };
-            writeln!(f, "{head:<12} {label:<width$}  {what}")?;
-        }
-        writeln!(f, "{:<12} {}", "target", self.requested)?;
-        for (index, load) in self.load.iter().enumerate() {
-            writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
-        }
+        let what = |one: &ContenderPreview| ("contenders", format!("{:<width$}  {}", one.label, one.what));
+        lines.extend(self.contenders.iter().map(what));
+        lines.push(("target", self.requested.clone()));
+        lines.extend(self.load.iter().map(|load| ("load", load.words.clone())));
         if self.cases > 0 {
-            writeln!(
-                f,
-                "cases        {} × {load_points} = {}",
-                plural(contenders as u64, "contender"),
-                self.cases
-            )?;
-            let (each, fewest) = (contenders + 1, self.trials);
-            match self.most_rounds {
-                None => writeln!(
-                    f,
-                    "trials       {} × {load_points} × {each} (direct twice) = {fewest}",
-                    self.rounds_text
-                )?,
-                Some(_) => {
-                    let about =
-                        if self.is_timed { format!(" (about {})", self.rounds) } else { String::new() };
-                    writeln!(
-                        f,
-                        "rounds       {}{about}, until the taxes are precise enough",
-                        self.rounds_text
-                    )?;
-                    let of_round = fewest / u64::from(self.rounds.max(1));
-                    writeln!(
-                        f,
-                        "trials       {load_points} × {each} (direct twice) = {of_round} in each round"
-                    )?;
-                }
+            lines.push(("cases", format!("{contenders} × {load_points} = {}", self.cases)));
+            let of_round = format!("{load_points} × {} (direct twice)", self.contenders.len() + 1);
+            let (rounds, trials) = (&self.rounds_text, self.trials);
+            if self.most_rounds.is_none() {
+                lines.push(("trials", format!("{rounds} × {of_round} = {trials}")));
+            } else {
+                let about = if self.is_timed { format!(" (about {})", self.rounds) } else { String::new() };
+                lines.push(("rounds", format!("{rounds}{about}, until the taxes are precise enough")));
+                let each = trials / u64::from(self.rounds.max(1));
+                lines.push(("trials", format!("{of_round} = {each} in each round")));
             }
         }
-        if let Some(start) = &self.start {
-            writeln!(f, "starts       {}", start.words)?;
-        }
+        lines.extend(self.start.iter().map(|start| ("starts", start.words.clone())));
         for search in &self.searches {
-            let what = search.objectives.join("; ");
-            writeln!(f, "search       {}: {what}", plural(contenders as u64, "contender"))?;
+            lines.push(("search", format!("{contenders}: {}", search.objectives.join("; "))));
             let (fewest, most) = (search.fewest_trials, search.most_trials);
-            writeln!(f, "             {fewest} to {most} trials for each contender, after the rounds")?;
+            lines.push(("", format!("{fewest} to {most} trials for each contender, after the rounds")));
         }
-        let seed = self
-            .seed
-            .map_or("with a random seed, which is recorded".to_owned(), |seed| format!("with seed {seed}"));
+        let random = "with a random seed, which is recorded".to_owned();
+        let seed = self.seed.map_or(random, |seed| format!("with seed {seed}"));
         let direct = match self.start {
             Some(_) => "direct gets the same traffic",
             None => "direct before and after the gateways",
         };
-        writeln!(f, "order        shuffled in each round {seed}; {direct}")?;
-        writeln!(f, "warm-up      {}", self.warm_up)?;
-        match self.at_most_s.filter(|longest| *longest > self.expected_s) {
-            None => writeln!(f, "takes about  {}", show_minutes(self.at_most_s.unwrap_or(self.expected_s)))?,
-            Some(longest) => {
-                let (shortest, longest) = (show_minutes(self.expected_s), show_minutes(longest));
-                writeln!(f, "takes about  {shortest} to {longest}")?;
-            }
+        lines.push(("order", format!("shuffled in each round {seed}; {direct}")));
+        lines.push(("warm-up", self.warm_up.clone()));
+        let takes = match self.at_most_s.filter(|longest| *longest > self.expected_s) {
+            None => show_minutes(self.at_most_s.unwrap_or(self.expected_s)),
+            Some(longest) => format!("{} to {}", show_minutes(self.expected_s), show_minutes(longest)),
+        };
+        lines.push(("takes about", takes));
+        lines
+    }
+}
+
+impl fmt::Display for Preview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan {}\n", self.name)?;
+        let mut before = "";
+        for (head, text) in self.lines() {
+            writeln!(f, "{:<13}{text}", if head == before { "" } else { head })?;
+            before = head;
         }
         for note in &self.replaced {
             writeln!(f, "\nnote: {note}")?;

@@ -1,9 +1,8 @@
 //! `hoptax compare`.
 
 use super::exit::{BadInput, Exit};
-use super::help;
 use super::output::{columns, print, write_file};
-use super::run_ref;
+use super::{help, run_ref};
 use hoptax_analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use hoptax_plan::units;
 use hoptax_report::{Measured, NotCompared, compared, comparison};
@@ -102,10 +101,8 @@ impl Args {
     }
 }
 
-/// Reads a run directory, and prints a note for each unreadable line.
-///
-/// # Errors
-/// [`BadInput`] if the path is not a run directory.
+/// Reads a run directory, and prints a note for each unreadable line. Fails with [`BadInput`] if the path is
+/// not a run directory.
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let measured = Measured::read(path).map_err(|error| BadInput(error.to_string()))?;
     for line in &measured.run.unreadable {

@@ -6,7 +6,8 @@ use hoptax_analysis::checks::{Rule, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-const WIDTH: usize = 80;
+/// Width of texts for terminals, in columns.
+pub(super) const WIDTH: usize = 80;
 
 /// Explain findings: when each is raised, why it matters, what to do
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,7 @@ fn unknown(code: &str) -> String {
 }
 
 fn in_short(rule: &Rule) -> String {
-    let mut text = format!("{} ({})\n", rule.code, rule.severity);
-    wrap(&mut text, &rule.when);
-    text
+    format!("{} ({})\n{}", rule.code, rule.severity, indented(&rule.when))
 }
 
 fn explained(rule: &Rule) -> String {
@@ -64,26 +63,30 @@ fn explained(rule: &Rule) -> String {
     for (title, words) in
         [("Raised when", rule.when.as_str()), ("Why it matters", rule.seen), ("What to do", rule.advice)]
     {
-        let _ = writeln!(text, "\n{title}");
-        wrap(&mut text, words);
+        let _ = write!(text, "\n{title}\n{}", indented(words));
     }
     text
 }
 
-/// Appends a paragraph, wrapped and indented by two spaces.
-fn wrap(text: &mut String, paragraph: &str) {
-    let mut column = 0;
-    for word in paragraph.split_whitespace() {
-        let length = word.chars().count();
-        if column == 0 || column + 1 + length > WIDTH {
-            let _ = write!(text, "{}  {word}", if column == 0 { "" } else { "\n" });
-            column = 2 + length;
-        } else {
-            let _ = write!(text, " {word}");
-            column += 1 + length;
+/// A paragraph, wrapped and indented by two spaces.
+fn indented(paragraph: &str) -> String {
+    wrapped(paragraph, WIDTH - 2).iter().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line
+/// of its own.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + word.chars().count() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
         }
     }
-    text.push('\n');
+    lines
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use super::compare::{Format, differences, read};
 use super::exit::{BadInput, Exit, OnInconclusive};
-use super::help;
 use super::output::{columns, print};
-use super::run_ref;
+use super::{help, run_ref};
 use anyhow::Context;
 use hoptax_analysis::compare::obstacles;
 use hoptax_analysis::{Baseline, judge, not_everywhere};

@@ -27,27 +27,21 @@ pub(crate) struct PlanSource {
 }
 
 impl PlanSource {
-    /// Reads the plan, and returns it with its text.
-    ///
-    /// # Errors
-    /// [`BadInput`] if there is no such file, or if the plan has mistakes.
+    /// Reads the plan, and returns it with its text. Fails with [`BadInput`] if there is no such file, or if
+    /// the plan has mistakes.
     pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
         let known = self.packs()?.infos();
         Ok(plan::load(&self.plan, &self.sets, cpus(), known).map_err(BadInput::from)?)
     }
 
-    /// The packs that the plan can use.
-    ///
-    /// # Errors
-    /// [`BadInput`] if the directory of `--packs` cannot be read, or a pack in it is wrong.
+    /// The packs that the plan can use. Fails with [`BadInput`] if the directory of `--packs` cannot be read,
+    /// or a pack in it is wrong.
     pub(crate) fn packs(&self) -> anyhow::Result<PackSet> {
         Ok(PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?)
     }
 }
 
-/// The plan that `hoptax init` writes, with its text. It measures gateways that hoptax contains.
-///
-/// # Errors
+/// The plan that `hoptax init` writes, with its text. It measures gateways that hoptax contains. Fails with
 /// [`BadInput`] if a change of `--set` is wrong.
 #[cfg(target_os = "linux")]
 pub(crate) fn template(sets: &[String], packs: &PackSet) -> anyhow::Result<(Plan, String)> {
@@ -74,9 +68,7 @@ impl Only {
     }
 
     /// Removes all gateways that `--only` does not name from the plan, and the budgets that refer to them.
-    ///
-    /// # Errors
-    /// [`BadInput`] if `--only` names a label that no gateway of the plan has.
+    /// Fails with [`BadInput`] if `--only` names a label that no gateway of the plan has.
     pub(crate) fn apply(&self, plan: &mut Plan) -> Result<(), BadInput> {
         if self.only.is_empty() {
             return Ok(());
@@ -126,10 +118,7 @@ pub(crate) fn replace_missing(plan: &mut Plan, _packs: &PackSet) -> Vec<String> 
 }
 
 /// Leaves out the load points whose connections do not fit into this machine's limits. Returns a line for
-/// each of them.
-///
-/// # Errors
-/// [`BadInput`] if no load point fits.
+/// each of them. Fails with [`BadInput`] if no load point fits.
 #[cfg(target_os = "linux")]
 pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     match plan.is_local() {
@@ -140,10 +129,7 @@ pub(crate) fn fits(plan: &mut Plan, packs: &PackSet) -> anyhow::Result<Vec<Strin
 }
 
 /// Leaves out the load points whose connections do not fit into these limits. Returns a line for each of
-/// them.
-///
-/// # Errors
-/// [`BadInput`] if no load point fits.
+/// them. Fails with [`BadInput`] if no load point fits.
 #[cfg(target_os = "linux")]
 pub(crate) fn fits_into(
     plan: &mut Plan,

@@ -112,12 +112,10 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Context, parse};
+    use hoptax_lab::fake::parsed;
 
     fn plan(more: &str) -> Plan {
-        let text = format!("gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1 }}]\n{more}");
-        let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
-        parse("plan.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
+        parsed(&format!("gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1 }}]\n{more}"))
     }
 
     #[test]

@@ -18,11 +18,9 @@ pub(super) struct ResultsDir {
 }
 
 impl ResultsDir {
-    /// The directory that the user typed. Absent if the user typed none.
-    ///
-    /// # Errors
-    /// [`BadInput`] if the user typed both forms. clap cannot check this, because DIR precedes a sub-verb and
-    /// `--root` can follow the sub-verb.
+    /// The directory that the user typed. Absent if the user typed none. Fails with [`BadInput`] if the user
+    /// typed both forms. clap cannot check this, because DIR precedes a sub-verb and `--root` can follow the
+    /// sub-verb.
     pub(super) fn typed(&self) -> Result<Option<PathBuf>, BadInput> {
         match (&self.dir, &self.root) {
             (Some(dir), Some(root)) => Err(BadInput(format!(
@@ -34,19 +32,14 @@ impl ResultsDir {
         }
     }
 
-    /// The directory that the user typed, or `results` if the user typed none.
-    ///
-    /// # Errors
-    /// [`BadInput`] if the user typed both forms, or if there is no such directory.
+    /// The directory that the user typed, or `results` if the user typed none. Fails with [`BadInput`] if the
+    /// user typed both forms, or if there is no such directory.
     pub(super) fn existing(&self) -> Result<PathBuf, BadInput> {
         existing(self.typed()?.unwrap_or_else(|| DEFAULT.into()))
     }
 }
 
-/// Returns `root` if it is a directory.
-///
-/// # Errors
-/// [`BadInput`] if `root` is not a directory.
+/// Returns `root` if it is a directory. Fails with [`BadInput`] if `root` is not a directory.
 pub(super) fn existing(root: PathBuf) -> Result<PathBuf, BadInput> {
     if root.is_dir() {
         return Ok(root);

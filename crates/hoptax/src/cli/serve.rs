@@ -81,10 +81,7 @@ impl StopSignals {
     }
 }
 
-/// The running program. The server runs it to draw reports.
-///
-/// # Errors
-/// If the system does not say where it is.
+/// The running program. The server runs it to draw reports. Fails if the system does not say where it is.
 pub(super) fn own_program() -> anyhow::Result<PathBuf> {
     // This path refers to the running program even if its file is replaced.
     #[cfg(target_os = "linux")]
@@ -93,9 +90,7 @@ pub(super) fn own_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find the program of hoptax")
 }
 
-/// The token that clients must send. It is read from `file`. Without `file`, it is random.
-///
-/// # Errors
+/// The token that clients must send. It is read from `file`. Without `file`, it is random. Fails with
 /// [`BadInput`] if `file` cannot be read or contains no valid token.
 pub(super) fn token(file: Option<&Path>) -> anyhow::Result<String> {
     match file {

@@ -103,19 +103,8 @@ fn lines_and_columns_of_files_reach_the_server_without_a_byte_order_mark() {
     let three = scratch.file("three.txt", "1\n2\n3\n").display().to_string();
     let address = origin.address.to_string();
     let third = format!("x-third: {{{{line {three}}}}}");
-    let output = load(&[
-        "http://a.test/bytes?3",
-        "-n",
-        "1",
-        "-c",
-        "1",
-        "--connect-to",
-        &address,
-        "-H",
-        &user,
-        "-H",
-        &third,
-    ]);
+    let few = ["http://a.test/bytes?3", "-n", "1", "-c", "1", "--connect-to", &address];
+    let output = load(&[&few[..], &["-H", &user, "-H", &third]].concat());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("so the same lines do not stay together"), "{text}");
     assert!(text.contains("has 3 lines") && text.contains("users.csv` has 2"), "{text}");
@@ -128,17 +117,8 @@ fn a_refused_answer_names_its_line() {
     let output = load(&["http://a.test/garbage", "-n", "1", "-c", "1", "--connect-to", &address]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("the version is not HTTP/1.0 or HTTP/1.1: `this is not HTTP`"), "{text}");
-    let output = load(&[
-        "http://a.test/odd",
-        "-n",
-        "3",
-        "-c",
-        "1",
-        "--connect-to",
-        &address,
-        "--expect-body-equals",
-        "ok",
-    ]);
+    let odd = ["http://a.test/odd", "-n", "3", "-c", "1", "--connect-to", &address];
+    let output = load(&[&odd[..], &["--expect-body-equals", "ok"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("200: 3"), "{text}");

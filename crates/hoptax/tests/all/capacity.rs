@@ -23,8 +23,7 @@ fn finds_the_capacity(contenders: &[&str], connections: &str, (from, to): (u32, 
     let slo = "p90 < 150ms and errors < 1%";
     let search = format!("slo: \"{slo}\", from: {from}/s, to: {to}/s, precision: 30%, confirm: 800ms");
     let plan = &format!(
-        "name: little
-upstream: {{ delay: 20ms }}
+        "upstream: {{ delay: 20ms }}
 gateways: [{gateways}]
 load:
   - {{ loop: open, {connections}, duration: 500ms, search: {{ {search} }} }}

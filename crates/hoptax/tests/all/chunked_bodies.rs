@@ -4,8 +4,8 @@
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
 use crate::origin::Origin;
-use crate::own_gateway::Nginx;
 use crate::run::{report, run_to_success};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::wire::Server;
 use serde_json::Value;
@@ -76,8 +76,7 @@ fn gateways_are_measured_with_bodies_in_chunks() {
     needs!("nginx", "haproxy", "caddy");
     for (chunked, pauses_us) in [("true", 0.0), ("{ chunk_size: 16KiB, pause: 2ms }", 6000.0)] {
         let plan = format!(
-            "name: chunks
-gateways: [hop-l4, hop-l7, nginx, haproxy, caddy]
+            "gateways: [hop-l4, hop-l7, nginx, haproxy, caddy]
 target: {{ method: POST, path: /, body: {{ size: 64KiB, chunked: {chunked} }}, expect: {{ status: 200 }} }}
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]
 trials: 1

@@ -124,12 +124,9 @@ fn start(
     rendered.write(directory).expect("written");
     features::write_files(features, made, directory).expect("written");
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let child = Command::new(&rendered.start[0])
-        .args(&rendered.start[1..])
-        .envs(&rendered.environment)
-        .current_dir(directory)
-        .spawn()
-        .expect("starts");
+    let mut command = Command::new(&rendered.start[0]);
+    command.args(&rendered.start[1..]).envs(&rendered.environment).current_dir(directory);
+    let child = command.spawn().expect("starts");
     let mut gateway = Gateway { child, address: local(port) };
     let probe = readiness::Probe {
         address: local(admin_port),

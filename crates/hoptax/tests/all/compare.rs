@@ -296,12 +296,9 @@ budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +50% }}
         (scratch, output)
     };
     let verdict = |runs: &[&Path], labels: &str| {
-        let output = hoptax()
-            .arg("compare")
-            .args(runs)
-            .args(["--labels", labels, "--format", "json", "--accept-void"])
-            .output()
-            .expect("runs");
+        let mut command = hoptax();
+        command.arg("compare").args(runs).args(["--labels", labels, "--format", "json", "--accept-void"]);
+        let output = command.output().expect("runs");
         let reported: Json = serde_json::from_slice(&output.stdout).expect("JSON");
         reported["verdict"].as_str().expect("a verdict").to_owned()
     };

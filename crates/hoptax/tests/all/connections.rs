@@ -1,49 +1,35 @@
 //! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and
 //! closed.
 
-use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_for, wait_until};
+use crate::support::{PATIENCE, hoptax, nginx, unused_address, wait_for};
 use crate::wire::Server;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 const REQUESTS: u64 = 400;
 
 /// nginx on a Unix socket and on a port, in one process. For each request it logs the address, the HTTP
 /// version, the number of the connection, and the number of the request on this connection.
 pub(crate) struct Nginx {
-    process: Child,
-    scratch: Scratch,
+    process: nginx::Nginx,
     address: SocketAddr,
 }
 
 impl Nginx {
     pub(crate) fn start() -> Self {
-        let scratch = Scratch::new();
         let address = unused_address();
-        let path = scratch.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
-            .concat();
-        let config = scratch.file(
-            "nginx.conf",
-            &format!(
-                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
-                 events {{ worker_connections 1024; }}\n\
-                 http {{\n{temporary}  log_format seen '$remote_addr $server_protocol $connection \
-                 $connection_requests';\n  access_log {path}/access.log seen;\n  server {{ listen \
-                 {address}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
-                 }}\n"
-            ),
+        let http = format!(
+            "log_format seen '$remote_addr $server_protocol $connection $connection_requests';
+             access_log ROOT/access.log seen;
+             server {{ listen {address}; listen unix:ROOT/socket; location / {{ return 200 hello; }} }}"
         );
-        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let nginx = Self { process, scratch, address };
-        wait_until("nginx listens", PATIENCE, || {
-            UnixStream::connect(nginx.socket()).is_ok() && TcpStream::connect(address).is_ok()
+        let process = nginx::Nginx::start_with(&[], &http, |root| {
+            UnixStream::connect(root.join("socket")).is_ok() && TcpStream::connect(address).is_ok()
         });
-        nginx
+        Self { process, address }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -51,12 +37,12 @@ impl Nginx {
     }
 
     pub(crate) fn socket(&self) -> String {
-        self.scratch.path().join("socket").display().to_string()
+        self.process.file("socket").display().to_string()
     }
 
     /// Returns the log lines since the last call. Waits until there are `requests` lines.
     pub(crate) fn seen(&self, requests: u64) -> Vec<Vec<String>> {
-        let path = self.scratch.path().join("access.log");
+        let path = self.process.file("access.log");
         let lines = wait_for("every request is logged", PATIENCE, || {
             let text = std::fs::read_to_string(&path).expect("a log");
             let lines: Vec<Vec<String>> =
@@ -66,14 +52,6 @@ impl Nginx {
         // nginx appends to the file. After the file was emptied, nginx continues at its beginning.
         std::fs::File::create(&path).expect("emptied");
         lines
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

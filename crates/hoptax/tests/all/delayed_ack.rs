@@ -1,8 +1,8 @@
 //! An upstream that sends head and body in two segments without TCP_NODELAY, so that it waits for a delayed
 //! acknowledgement.
 
-use crate::run::{report, run, run_directory, text};
-use crate::support::{Scratch, own_listener};
+use crate::run::measured;
+use crate::support::own_listener;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 
@@ -26,15 +26,12 @@ fn two_segments() -> SocketAddr {
 
 #[test]
 fn a_delayed_acknowledgement_is_named() {
-    let scratch = Scratch::new();
     let plan = format!(
         "upstream: {{ url: 'http://{}' }}\ngateways: [hop-l4]\n\
          load: [{{ loop: closed, connections: 2, duration: 1s }}]\ntrials: 1\nwarmup: 0s\n",
         two_segments()
     );
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(&plan);
     let findings = report["findings"].as_array().expect("findings");
     let of_direct = |code: &str| {
         findings.iter().find(|one| {

@@ -2,7 +2,7 @@
 //! and its libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
-use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
+use crate::world::{exe, get, http_upstream, is_missing, running_plan, started};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
@@ -88,8 +88,7 @@ fn a_gateway_runs_in_a_container_is_sampled_and_is_removed_afterwards() {
     let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
     let upstream = http_upstream("through a container");
 
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
 
     assert_eq!(get(service.0.addresses()[0], "/").body, "through a container");
     let watched = service.0.process().expect("it is watched");
@@ -125,17 +124,10 @@ fn a_killed_hoptax_leaves_no_container() {
         "name: killed\ngateways: [{ name: nginx, driver: docker }]\nwarmup: 0s\ntrials: 1\n\
          load: [{ loop: closed, connections: 2, duration: 10m }]\n",
     );
-    let mut run = hoptax()
-        .arg("run")
-        .arg(plan)
-        .arg("--packs")
-        .arg(world.path().join("packs"))
-        .arg("--out")
-        .arg(world.path().join("results"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
+    let mut command = hoptax();
+    command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out");
+    command.arg(world.path().join("results")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("it starts");
     let pid = run.id();
     wait_until("the gateway's container appears", PATIENCE * 3, || containers(pid).contains("hoptax-nginx-"));
     run.kill().expect("ours to kill");
@@ -153,16 +145,9 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
          load: [{ loop: closed, connections: 2, duration: 1s }]\n",
     );
     let out = world.path().join("results");
-    let reported = hoptax()
-        .arg("run")
-        .arg(plan)
-        .arg("--packs")
-        .arg(world.path().join("packs"))
-        .arg("--out")
-        .arg(&out)
-        .arg("--accept-void")
-        .output()
-        .expect("it runs");
+    let mut command = hoptax();
+    command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out").arg(&out);
+    let reported = command.arg("--accept-void").output().expect("it runs");
     assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
@@ -245,12 +230,9 @@ fn a_guard_runs_its_last_command_at_the_end() {
     let scratch = Scratch::new();
     for (name, command) in [("ended-by-itself", &["true"][..]), ("lost-its-lifeline", &["sleep", "600"])] {
         let file = scratch.path().join(name);
-        let mut guard = hoptax()
-            .args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"])
-            .args(command)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut guard = hoptax();
+        guard.args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"]);
+        let mut guard = guard.args(command).stdin(Stdio::piped()).spawn().expect("it starts");
         if name == "ended-by-itself" {
             let lifeline = guard.stdin.take();
             guard.wait().expect("ends");

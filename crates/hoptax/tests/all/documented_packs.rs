@@ -73,6 +73,10 @@ impl Case {
     }
 }
 
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
@@ -340,12 +344,9 @@ fn readiness_checks_find_their_route() {
 /// The program's message about a syntax error in `text`; `None` if there is no error. If the program is not
 /// installed, notes a skip and returns `None`.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
-    let child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn();
     let Ok(mut child) = child else {
         skip(format!("{program} is not installed"));
         return None;

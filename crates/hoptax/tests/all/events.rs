@@ -1,11 +1,10 @@
 //! Events in real runs: gateways and the upstream reload, change and restart under load.
 
 use crate::run::{report, run, run_directory, run_without_stall, text, trials};
+use crate::support::planted_pack::altered;
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
-use crate::world::is_missing;
 use hoptax_servers::{ledger, upstream};
-use std::path::Path;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -64,45 +63,6 @@ fn no_request_that_a_web_page_can_send_changes_the_upstream() {
     assert!(std::net::TcpStream::connect(instance).is_err(), "now it is closed");
 }
 
-/// Adds routes to nginx's single location.
-const NGINX_ROUTES: [(&str, &str); 2] = [
-    (
-        "        location / {\n",
-        "{% for prefix in features.routes or [\"/\"] %}\n        location {{ prefix }} {\n",
-    ),
-    (
-        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n",
-        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n{%- endfor %}\n",
-    ),
-];
-
-/// Copies a pack under another name. The copy offers routes: if the pack does not offer them itself,
-/// `changes` are applied to the copy's template.
-fn pack_with_routes(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
-    let (from, name) =
-        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
-    let to = packs.join(&name);
-    std::fs::create_dir_all(&to).expect("made");
-    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
-    }
-    let read = |file: &str| std::fs::read_to_string(to.join(file)).expect("text");
-    let mut manifest =
-        read("gateway.yaml").replacen(&format!("name: {pack}\n"), &format!("name: {name}\n"), 1);
-    let known = crate::world::packs();
-    if !known.get(pack).expect("a pack").manifest().features.iter().any(|feature| feature == "routes") {
-        manifest.push_str("\nfeatures: [routes]\n");
-        let mut text = read(template);
-        for (old, new) in changes {
-            assert!(text.contains(old), "{template} lacks `{old}`");
-            text = text.replacen(old, new, 1);
-        }
-        std::fs::write(to.join(template), text).expect("written");
-    }
-    std::fs::write(to.join("gateway.yaml"), manifest).expect("written");
-    name
-}
-
 const EVENTS: [&str; 4] = ["reload", "change-route", "restart-upstream", "restart-gateway"];
 
 fn name_of_event(event: &Json) -> String {
@@ -115,45 +75,25 @@ fn name_of_event(event: &Json) -> String {
 
 #[test]
 fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
-    let missing: Vec<bool> = ["nginx", "haproxy", "envoy"].map(is_missing).to_vec();
-    if missing.contains(&true) {
-        return;
-    }
+    needs!("nginx", "haproxy", "envoy");
     let scratch = Scratch::new();
-    let packs = scratch.path().join("packs");
-    let nginx = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
-    let haproxy = pack_with_routes(
-        &packs,
-        "haproxy",
-        "haproxy.cfg.j2",
-        &[(
-            "    default_backend upstreams\n",
-            "{%- for prefix in features.routes %}\n    use_backend upstreams if { path_beg {{ prefix }}/ \
-             }\n{%- else %}\n    default_backend upstreams\n{%- endfor %}\n",
-        )],
-    );
-    let envoy = pack_with_routes(&packs, "envoy", "envoy.yaml.j2", &[]);
-    let plan = format!(
-        "name: events
-upstream: {{ instances: 2, body: 1KiB }}
+    let plan = "upstream: { instances: 2, body: 1KiB }
 gateways:
-  - {{ name: {nginx}, features: [{{ routes: 5 }}] }}
-  - {{ name: {haproxy}, features: [{{ routes: 5 }}] }}
-  - {{ name: {envoy}, features: [{{ routes: 5 }}] }}
+  - { name: nginx, features: [{ routes: 5 }] }
+  - { name: haproxy, features: [{ routes: 5 }] }
+  - { name: envoy, features: [{ routes: 5 }] }
 load:
-  - {{ loop: open, rate: 200/s, connections: 4, duration: 5s }}
+  - { loop: open, rate: 200/s, connections: 4, duration: 5s }
 trials: 1
 warmup: 100ms
 events:
-  - {{ at: 300ms, do: reload, gateway: {nginx} }}
-  - {{ at: 300ms, do: reload, gateway: {envoy} }}
-  - {{ at: 600ms, do: change-route, route: first }}
-  - {{ at: 1200ms, do: restart-upstream, instance: 1, down: 100ms }}
-  - {{ at: 1900ms, do: restart-gateway }}
-"
-    );
-    let (_, directory) =
-        run_without_stall(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+  - { at: 300ms, do: reload, gateway: nginx }
+  - { at: 300ms, do: reload, gateway: envoy }
+  - { at: 600ms, do: change-route, route: first }
+  - { at: 1200ms, do: restart-upstream, instance: 1, down: 100ms }
+  - { at: 1900ms, do: restart-gateway }
+";
+    let (_, directory) = run_without_stall(&scratch, plan, &["--accept-void"]);
     let trials = trials(&directory);
     assert_eq!(trials.len(), 5);
     for trial in &trials {
@@ -166,7 +106,7 @@ events:
         } else {
             // HAProxy ignores a reload that arrives during another reload. So the only event of this plan
             // that reloads HAProxy is the new route.
-            assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
+            assert_eq!(names, if who == "haproxy" { &EVENTS[1..] } else { &EVENTS[..] });
             // At first, the gateway refused requests for the new route. These requests were repeated until
             // the gateway answered.
             let new_route = &events[events.len() - 3]["new_route"];
@@ -192,11 +132,8 @@ events:
     let document = report(&directory);
     for case in document["cases"].as_array().expect("cases") {
         let events = case["events"].as_array().expect("events of the case");
-        let expected = if case["gateway"] == "direct" {
-            1
-        } else {
-            3 + usize::from(case["gateway"] != haproxy.as_str())
-        };
+        let expected =
+            if case["gateway"] == "direct" { 1 } else { 3 + usize::from(case["gateway"] != "haproxy") };
         assert_eq!(events.len(), expected);
         // There are two direct trials per round.
         let times = if case["gateway"] == "direct" { 2 } else { 1 };
@@ -209,38 +146,30 @@ events:
     assert!(page.contains("Around the events") && page.contains("restart-gateway"));
 }
 
-/// A pack of nginx that logs each request for its page of metrics.
-fn pack_with_logged_metrics(packs: &Path, log: &Path) -> String {
-    let name = pack_with_routes(packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
-    let change = |file: &str, old: &str, new: &str| {
-        let path = packs.join(&name).join(file);
-        let text = std::fs::read_to_string(&path).expect("text");
-        assert!(text.contains(old), "{file} lacks `{old}`");
-        std::fs::write(&path, text.replacen(old, new, 1)).expect("written");
-    };
-    let location = format!("location = /metrics {{ access_log {}; return 200 metrics; }}", log.display());
-    change("nginx.conf.j2", "location = /stub_status {", &format!("{location}\n location = /stub_status {{"));
-    change("gateway.yaml", "metrics: /stub_status\n", "metrics: /metrics\n");
-    name
-}
-
 #[test]
 fn metrics_are_read_once_per_event() {
     needs!("nginx");
     let scratch = Scratch::new();
     let (packs, log) = (scratch.path().join("packs"), scratch.path().join("scrapes.log"));
-    let name = pack_with_logged_metrics(&packs, &log);
-    let plan = format!(
-        "gateways: [{name}, {{ name: {name}, label: scraped }}]
-load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+    // It logs each request for its page of metrics.
+    let location = format!(
+        "location = /metrics {{ access_log {}; return 200 metrics; }}\n location = /stub_status {{",
+        log.display()
+    );
+    let changes = [
+        ("nginx.conf.j2", "location = /stub_status {", location.as_str()),
+        ("gateway.yaml", "metrics: /stub_status\n", "metrics: /metrics\n"),
+    ];
+    altered(&packs, "nginx", "logged", &changes);
+    let plan = "gateways: [logged, { name: logged, label: scraped }]
+load: [{ loop: open, rate: 100/s, connections: 2, duration: 1s }]
 trials: 1
 warmup: 100ms
 events:
-  - {{ at: 200ms, do: scrape, gateway: scraped }}
-  - {{ at: 600ms, do: scrape, gateway: scraped }}
-"
-    );
-    run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+  - { at: 200ms, do: scrape, gateway: scraped }
+  - { at: 600ms, do: scrape, gateway: scraped }
+";
+    run(&scratch, plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let trials = trials(&run_directory(&scratch));
     // Trials without events have no such member.
     let scraped: Vec<Json> =
@@ -260,20 +189,14 @@ fn metrics_that_cannot_be_read_are_reported_with_their_event() {
     needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
-    let manifest = packs.join(&name).join("gateway.yaml");
-    let text = std::fs::read_to_string(&manifest).expect("text");
-    let text = text.replacen("metrics: /stub_status", "metrics: /none", 1);
-    std::fs::write(&manifest, text).expect("written");
-    let plan = format!(
-        "gateways: [{name}]
-load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+    altered(&packs, "nginx", "silent", &[("gateway.yaml", "metrics: /stub_status", "metrics: /none")]);
+    let plan = "gateways: [silent]
+load: [{ loop: open, rate: 100/s, connections: 2, duration: 1s }]
 trials: 1
 warmup: 100ms
-events: [{{ at: 200ms, do: scrape }}]
-"
-    );
-    run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+events: [{ at: 200ms, do: scrape }]
+";
+    run(&scratch, plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let document = report(&run_directory(&scratch));
     let findings = document["findings"].as_array().expect("findings");
     let failed = findings.iter().find(|finding| finding["code"] == "event-failed").expect("a finding");
@@ -285,26 +208,20 @@ fn a_route_that_never_answers_is_reported_with_its_event() {
     needs!("nginx");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let name = pack_with_routes(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
-    let template = packs.join(&name).join("nginx.conf.j2");
     let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) \
         %}nonsense;\n{% endif %}";
-    let spoilt = std::fs::read_to_string(&template).expect("text").replacen("daemon off;\n", nonsense, 1);
-    assert!(spoilt.contains("nonsense"));
-    std::fs::write(&template, spoilt).expect("written");
-    let plan = format!(
-        "gateways: [{{ name: {name}, features: [{{ routes: 2 }}] }}]
-load: [{{ loop: open, rate: 100/s, connections: 2, duration: 2s }}]
+    altered(&packs, "nginx", "spoilt", &[("nginx.conf.j2", "daemon off;\n", nonsense)]);
+    let plan = "gateways: [{ name: spoilt, features: [{ routes: 2 }] }]
+load: [{ loop: open, rate: 100/s, connections: 2, duration: 2s }]
 trials: 1
 warmup: 0s
 events:
-  - {{ at: 100ms, do: change-route }}
-"
-    );
-    let output = run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+  - { at: 100ms, do: change-route }
+";
+    let output = run(&scratch, plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let said = text(&output.stderr);
     let trials = trials(&run_directory(&scratch));
-    let via = trials.iter().find(|trial| trial["contender"] == name.as_str()).expect("a trial");
+    let via = trials.iter().find(|trial| trial["contender"] == "spoilt").expect("a trial");
     let events = via["events"].as_array().expect("events");
     // nginx rejects the new configuration and keeps the old one.
     assert!(

@@ -284,12 +284,9 @@ fn responses_are_compressed_on_request() {
 }
 
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
-    let mut gzip = Command::new("gzip")
-        .arg("-dc")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("gzip starts");
+    let mut command = Command::new("gzip");
+    command.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut gzip = command.spawn().expect("gzip starts");
     gzip.stdin.take().expect("a pipe").write_all(bytes).expect("written");
     gzip.wait_with_output().expect("it ends").stdout
 }

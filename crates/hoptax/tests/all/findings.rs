@@ -1,9 +1,9 @@
 //! Real runs with planted faults, one for each gateway. The report must find each fault. Also tests `hoptax
 //! findings`, which explains the findings.
 
-use crate::run::{report, run, run_directory, text};
+use crate::run::{measured, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
-use crate::support::{Json, Scratch, hoptax, json};
+use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
@@ -49,13 +49,7 @@ pub(crate) fn two_ports() -> [SocketAddr; 2] {
 
 /// Codes of the findings that the report has for a gateway. Findings that are not planted are left out.
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let cases = report["cases"].as_array().expect("cases");
-    let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
-        assert!(case["trials"].as_u64().expect("a number") > 0, "{gateway} was measured: {}", case["failed"]);
-        case["findings"].as_array().expect("codes").clone()
-    });
-    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
-    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 fn severity<'a>(report: &'a Json, code: &str, gateway: &str) -> &'a str {
@@ -93,8 +87,7 @@ fn each_fault_is_found_only_where_it_was_planted() {
         .map(|(label, proxy)| format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", proxy.url()))
         .collect();
     let plan = format!(
-        "name: planted
-upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
+        "upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
 gateways:
 {gateways}target: {{ path: /, expect: {{ body: {{ equals: hello }} }} }}
 load: [{{ loop: open, rate: 1000/s, connections: 16, duration: 300ms }}]
@@ -103,10 +96,7 @@ warmup: 100ms
 ",
         upstreams[0].port()
     );
-    let scratch = Scratch::new();
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(&plan);
     for (label, _, expected) in &plants {
         let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
         assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
@@ -139,8 +129,7 @@ fn run_with_a_leak() -> (BTreeSet<String>, u64) {
     let upstreams = two_ports();
     let leaky = Proxy::start(&upstreams, Misbehaviour { leak_bytes: 96 << 10, ..Misbehaviour::default() });
     let plan = format!(
-        "name: leak
-upstream: {{ instances: 2, port: {} }}
+        "upstream: {{ instances: 2, port: {} }}
 gateways: [{{ name: external, label: leaky, url: \"{}\", pid: {} }}]
 load: [{{ loop: closed, connections: 2, requests: 1000, duration: 20s }}]
 trials: 4
@@ -150,10 +139,7 @@ warmup: 0s
         leaky.url(),
         std::process::id()
     );
-    let scratch = Scratch::new();
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    (found(&report(&run_directory(&scratch)), "leaky"), leaky.leaked() as u64)
+    (found(&measured(&plan), "leaky"), leaky.leaked() as u64)
 }
 
 /// nginx before 1.29.7 ships without a pool of upstream connections, and uses HTTP/1.0 to the upstream.
@@ -170,17 +156,13 @@ fn shipped_defaults_are_found() {
         .map_while(|part| part.parse().ok())
         .collect();
     assert!(version < vec![1, 29, 7], "this test needs an older nginx");
-    let scratch = Scratch::new();
-    let plan = "name: stock
-profile: stock
+    let plan = "profile: stock
 gateways: [nginx, haproxy]
 load: [{ loop: closed, connections: 8, duration: 300ms }]
 trials: 1
 warmup: 100ms
 ";
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(plan);
     let codes = |gateway: &str| -> BTreeSet<&str> {
         let findings = report["findings"].as_array().expect("findings").iter();
         let of = findings.filter(|finding| {
@@ -201,8 +183,7 @@ fn connections_that_end_after_some_requests_are_found() {
     let [upstream, keeps] = [(); 2].map(|()| Server::start(&["upstream"]));
     let recycles = Server::start(&["upstream", "--close-after", "100"]);
     let plan = format!(
-        "name: recycled
-upstream: {{ url: \"http://{}\" }}
+        "upstream: {{ url: \"http://{}\" }}
 gateways:
   - {{ name: external, label: keeps, url: \"http://{}\" }}
   - {{ name: external, label: recycles, url: \"http://{}\" }}
@@ -214,10 +195,7 @@ warmup: 0s
         keeps.instance(0),
         recycles.instance(0)
     );
-    let scratch = Scratch::new();
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(&plan);
     let findings = report["findings"].as_array().expect("findings").iter();
     let raised: Vec<(&str, &str)> = findings
         .filter(|finding| finding["code"] == "connections-recycled")

@@ -47,26 +47,17 @@ impl Proxy {
         let address = unused_address();
         // The SHA-1 of `secret`.
         scratch.file("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
-        let modules: String = [
-            "unixd",
-            "log_config",
-            "mpm_event",
-            "authz_core",
-            "authz_user",
-            "auth_basic",
-            "authn_core",
-            "authn_file",
-            "proxy",
-            "proxy_http",
-            "proxy_connect",
-        ]
-        .map(|name| {
-            format!(
-                "<IfModule !{name}_module>\nLoadModule {name}_module \
+        let modules = "unixd log_config mpm_event authz_core authz_user auth_basic authn_core authn_file \
+            proxy proxy_http proxy_connect";
+        let modules: String = modules
+            .split(' ')
+            .map(|name| {
+                format!(
+                    "<IfModule !{name}_module>\nLoadModule {name}_module \
                 /usr/lib/apache2/modules/mod_{name}.so\n</IfModule>\n"
-            )
-        })
-        .concat();
+                )
+            })
+            .collect();
         let allowed: String = ports.iter().map(|port| format!(" {port}")).collect();
         let directory = scratch.path().display();
         let user = match rustix::process::geteuid().is_root() {
@@ -85,13 +76,9 @@ impl Proxy {
                  Require valid-user\n</Proxy>\n"
             ),
         );
-        let process = Command::new("apache2")
-            .arg("-f")
-            .arg(config)
-            .arg("-DFOREGROUND")
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new("apache2");
+        command.arg("-f").arg(config).arg("-DFOREGROUND").stderr(Stdio::null());
+        let process = command.spawn().expect("it starts");
         let proxy = Self { process, scratch, address, scheme };
         wait_until("httpd listens", PATIENCE, || TcpStream::connect(address).is_ok());
         proxy

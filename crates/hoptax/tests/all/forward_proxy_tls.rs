@@ -13,17 +13,7 @@ use std::process::{Command, Output};
 fn identity(scratch: &Scratch, file: &str, name: &str) -> (PathBuf, PathBuf) {
     let [certificate, key] = ["crt", "key"].map(|end| scratch.path().join(format!("{file}.{end}")));
     let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-        ])
+        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split(' '))
         .args(["-subj", "/CN=test", "-addext", &format!("subjectAltName={name}"), "-keyout"])
         .args([key.as_os_str(), "-out".as_ref(), certificate.as_os_str()])
         .output()

@@ -1,7 +1,7 @@
 //! gRPC calls through real gateways: without settings for gRPC in the plan, beside other requests, with
 //! features, and over several upstream instances.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_to_success, text, trials};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -22,9 +22,7 @@ fn installed() -> Vec<&'static str> {
 /// The report and the trials of a run.
 fn measured(plan: &str) -> (Json, Vec<Json>) {
     let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, plan, &["--accept-void"]);
     (report(&directory), trials(&directory))
 }
 
@@ -54,8 +52,7 @@ fn calls_pass_through_every_gateway_without_a_setting() {
     let installed = installed();
     for profile in ["equalised", "stock"] {
         let (report, _) = measured(&format!(
-            "name: calls
-gateways: [{}]
+            "gateways: [{}]
 target: {{ grpc: {{ service: echo.Echo, method: Say, message: {{ size: 100B }} }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 300ms }}]
 profile: {profile}
@@ -79,8 +76,7 @@ warmup: 100ms
 fn streams_in_both_directions_pass_through_further_gateways() {
     let further: Vec<&str> = installed().into_iter().filter(|pack| FURTHER.contains(pack)).collect();
     let (report, _) = measured(&format!(
-        "name: streams
-gateways: [{}]
+        "gateways: [{}]
 target:
   grpc: {{ service: echo.Echo, method: Talk, kind: both-ways, messages: 10, every: 5ms, message: 100B }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 4, duration: 400ms }}]
@@ -105,8 +101,7 @@ warmup: 100ms
 fn calls_and_other_requests_pass_through_the_same_gateway() {
     let installed = installed();
     let (report, _) = measured(&format!(
-        "name: mixed
-gateways: [{}]
+        "gateways: [{}]
 target:
   - {{ name: call, grpc: {{ service: echo.Echo, method: Say, message: {{ size: 100B }} }} }}
   - {{ name: page, path: /page }}
@@ -147,8 +142,7 @@ fn features_work_with_calls() {
     ];
     let gateways: String = all.iter().map(|(pack, features)| entry(pack, features)).collect();
     let (report, _) = measured(&format!(
-        "name: features
-gateways:
+        "gateways:
 {gateways}target: {{ grpc: {{ service: echo.Echo, method: Say, message: {{ size: 100B }} }} }}
 load: [{{ loop: closed, connections: 1, http: 2, streams: 4, duration: 200ms }}]
 trials: 1
@@ -169,8 +163,7 @@ warmup: 100ms
 fn gateways_balance_calls_and_not_connections() {
     let installed = installed();
     let (_, rows) = measured(&format!(
-        "name: balance
-upstream: {{ instances: 3 }}
+        "upstream: {{ instances: 3 }}
 gateways: [hop-l4, {}]
 target: {{ grpc: {{ service: echo.Echo, method: Say, message: {{ size: 100B }} }} }}
 load: [{{ loop: closed, connections: 1, http: 2, streams: 30, duration: 300ms }}]

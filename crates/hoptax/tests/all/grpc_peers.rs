@@ -2,6 +2,7 @@
 //! wrote: Google's `grpcio` for Python, in `grpc_peers/peer.py`.
 
 use crate::http2_upstream::program;
+use crate::load::KilledOnDrop;
 use crate::support::{Json, PATIENCE, hoptax, json, own_loopback, wait_until};
 use crate::wire::Server;
 use hoptax_servers::ledger;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A command that runs the script. `None` if the test is skipped, because grpcio is missing.
 fn script() -> Option<Command> {
@@ -77,9 +78,7 @@ fn a_client_finds_health_and_reflection() {
 
 #[test]
 fn a_client_ends_calls_early() {
-    if script().is_none() {
-        return;
-    }
+    skip_if!(script().is_none());
     let counts = |upstream: &Server| ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0);
     let own = upstream(&[]);
     both(&own, &["deadline"]);
@@ -96,7 +95,7 @@ fn a_client_ends_calls_early() {
 
 /// The script as a server. It ends with its standard input, so also when the test is killed.
 struct Peer {
-    child: Child,
+    _child: KilledOnDrop,
     url: String,
 }
 
@@ -110,7 +109,7 @@ impl Peer {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         let port: u16 = line.trim().parse().expect("the script prints its port");
-        Some(Self { child, url: format!("http://{}:{port}", own_loopback()) })
+        Some(Self { _child: KilledOnDrop(child), url: format!("http://{}:{port}", own_loopback()) })
     }
 
     /// Calls a method this many times.
@@ -119,13 +118,6 @@ impl Peer {
         command.args(["load", &self.url, "--grpc", &format!("echo.Echo/{method}")]);
         command.args(["-n", &calls.to_string(), "-c", "2", "--streams", "4", "--timeout", "60s"]);
         json(command.args(["--fail-above", "100%", "--json"]).args(more))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -183,25 +175,10 @@ fn a_server_sends_and_receives_streams() {
 #[test]
 fn a_server_ends_calls_with_any_status() {
     let Some(peer) = Peer::start("off") else { return };
-    let statuses = [
-        "OK",
-        "CANCELLED",
-        "UNKNOWN",
-        "INVALID_ARGUMENT",
-        "DEADLINE_EXCEEDED",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED",
-        "FAILED_PRECONDITION",
-        "ABORTED",
-        "OUT_OF_RANGE",
-        "UNIMPLEMENTED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "DATA_LOSS",
-        "UNAUTHENTICATED",
-    ];
+    let statuses = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS \
+         PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED \
+         INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED";
+    let statuses: Vec<&str> = statuses.split(' ').collect();
     assert_statuses(&peer.load("Fail", 340, &["-b", "hello"]), 340, &statuses);
     assert_statuses(&peer.load("Missing", 40, &["-b", "hello"]), 40, &["UNIMPLEMENTED"]);
     let result = peer.load("Late", 16, &["-b", "hello", "--deadline", "200ms"]);

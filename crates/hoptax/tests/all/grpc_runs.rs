@@ -1,24 +1,14 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
-use crate::run::{report, run, run_directory, text};
+use crate::run::text;
+pub(crate) use crate::run::{cases, measured};
 use crate::support::streams::{StreamServer, Wrong};
-use crate::support::{Json, Scratch, hoptax, json};
+use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
 use crate::world::is_missing;
 use std::collections::BTreeSet;
 
 const TARGET: &str = "target: { grpc: { service: echo.Echo, method: Say, message: { size: 100B } } }";
-
-pub(crate) fn measured(plan: &str) -> Json {
-    let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(&scratch))
-}
-
-pub(crate) fn cases(report: &Json) -> &[Json] {
-    report["cases"].as_array().expect("cases")
-}
 
 /// Every call must succeed, also those with large messages, and the upstream must see HTTP/2 only.
 #[test]
@@ -27,8 +17,7 @@ fn calls_pass_through_hops_and_gateways() {
     let packs: Vec<&str> = packs.collect();
     for body in ["1KiB", "300KiB"] {
         let report = measured(&format!(
-            "name: grpc
-upstream: {{ body: {body} }}
+            "upstream: {{ body: {body} }}
 gateways: [{}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
@@ -56,13 +45,7 @@ warmup: 100ms
 const PLANTED: [&str; 2] = ["grpc-failed", "trailers-lost"];
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
-    let codes = of.flat_map(|case| {
-        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
-        case["findings"].as_array().expect("codes").clone()
-    });
-    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
-    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 #[test]
@@ -84,8 +67,7 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         })
         .collect();
     let report = measured(&format!(
-        "name: planted
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways:
 {gateways}{TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]

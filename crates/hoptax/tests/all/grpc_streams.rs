@@ -9,19 +9,12 @@ use std::collections::BTreeSet;
 const PLANTED: [&str; 3] = ["deadline-changed", "messages-differ", "stream-buffered"];
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
-    let codes = of.flat_map(|case| {
-        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
-        case["findings"].as_array().expect("codes").clone()
-    });
-    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
-    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 fn plan(gateways: &str, stream: &str, streams: u32) -> String {
     format!(
-        "name: streams
-upstream: {{ body: 100B }}
+        "upstream: {{ body: 100B }}
 gateways: [{gateways}]
 target: {{ grpc: {{ service: echo.Echo, method: Chat, message: 100B, deadline: 2s, {stream} }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: {streams}, duration: 400ms }}]

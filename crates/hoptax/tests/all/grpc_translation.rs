@@ -1,9 +1,9 @@
 //! Envoy translates gRPC-Web and JSON to gRPC for the upstream.
 
 use crate::grpc_runs::{cases, measured};
-use crate::run::{report, run, run_directory, text};
+use crate::run::{report, run, run_to_success, text};
 use crate::support::{PATIENCE, Scratch, hoptax};
-use crate::world::{Running, exe, packs, running_plan};
+use crate::world::{Running, driver_for, running_plan, started};
 use hoptax_format::grpc;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
 use hoptax_lab::Driver as _;
@@ -27,9 +27,7 @@ fn translated_calls_succeed() {
     let plan = include_str!("../../../../plans/features/grpc-translation.yaml");
     let sets = ["trials=2", "warmup=100ms", "load.0.rate=200/s", "load.0.duration=500ms"];
     let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).chain(["--accept-void"]).collect();
-    let output = run(&scratch, plan, &sets);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = report(&run_to_success(&scratch, plan, &sets));
     for gateway in ["direct", "envoy", "envoy-web", "envoy-json"] {
         let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect(gateway);
         let counts = &case["counts"];
@@ -52,8 +50,7 @@ fn translated_calls_succeed() {
 fn streams_of_servers_can_be_grpc_web() {
     needs!("envoy");
     let report = measured(
-        "name: streams
-upstream: { body: 100B }
+        "upstream: { body: 100B }
 gateways: [{ name: envoy, features: [grpc-web] }]
 target: { grpc: { service: echo.Echo, method: Watch, kind: server-stream, messages: 5, message: 100B } }
 load: [{ loop: closed, connections: 2, http: 2, streams: 4, duration: 400ms }]
@@ -77,8 +74,7 @@ fn an_answer_that_is_not_a_message_is_explained() {
     needs!("envoy");
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
-    let plan = "name: wrong
-upstream: { body: { text: no message } }
+    let plan = "upstream: { body: { text: no message } }
 gateways: [{ name: envoy, features: [grpc-json] }]
 target: { grpc: { service: echo.Echo, method: Say, proto: echo.proto, message: { json: { text: hi } } } }
 load: [{ loop: closed, connections: 1, http: 2, duration: 200ms }]
@@ -120,8 +116,8 @@ fn outcome(feature: Feature, is_on: bool) -> [Result<(), Failure>; 2] {
     target.descriptors = encoded(method.descriptors());
 
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
-    let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let upstream = started(driver.start_upstream());
     let start = |driver: &mut ProcessDriver, gateway: &Gateway| {
         let service = driver.start_gateway(gateway, &upstream.0.endpoints());
         Running(service.unwrap_or_else(|failure| panic!("{feature}: {failure:#?}")))

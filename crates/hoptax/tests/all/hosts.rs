@@ -8,6 +8,7 @@ use crate::support::{Json, PATIENCE, json, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
 use hoptax_plan::HostKind;
 use machines::{Network, PROGRAM, kill, run_directories};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -49,12 +50,18 @@ fn failures(trials: &[Json]) -> Vec<String> {
     failed.map(str::to_owned).collect()
 }
 
+/// Runs a plan, which must succeed. Returns the run's directory, its standard error and its standard output.
+fn measured(network: &Network, plan: &str) -> (PathBuf, String, String) {
+    let output = network.run(plan, &["--accept-void"]);
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}\n{printed}");
+    (run_directories(network.scratch.path()).remove(0), said, printed)
+}
+
 /// `ssh` must accept the options that hoptax passes, and must not take a word of the command for an option.
 #[test]
 fn ssh_understands_its_words() {
-    if !is_installed("ssh") {
-        return;
-    }
+    skip_if!(!is_installed("ssh"));
     let command = hoptax_plan::commands(&HostKind::Ssh(vec!["edge.invalid".to_owned()])).remove(0);
     // With -G, ssh prints the configuration for the host instead of connecting.
     let printed = Command::new(&command[0])
@@ -82,17 +89,13 @@ fn ssh_understands_its_words() {
 #[test]
 fn three_machines_are_measured_over_ssh() {
     let Some(network) = Network::make(&MACHINES) else { return };
-    if !is_installed("nginx") {
-        return;
-    }
+    skip_if!(!is_installed("nginx"));
     let load = LOAD.replace("duration", "http: 2, streams: 2, duration");
     let plan = plan(&network, "nginx", &format!("{load}trials: 1\nwarmup: 100ms\n"));
     // This machine has no hoptax, so hoptax copies itself.
     let edge = format!("ssh: edge, address: {}", network.address("edge"));
     let plan = plan.replace(&format!("{edge}, hoptax: {PROGRAM}"), &edge);
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
+    let (directory, said, _) = measured(&network, &plan);
     for name in MACHINES {
         assert_eq!(network.processes(name), [], "on {name}");
         assert!(network.agent_directories(name).is_empty(), "on {name}");
@@ -101,7 +104,6 @@ fn three_machines_are_measured_over_ssh() {
     }
     assert_eq!(said.matches("copying hoptax (").count(), 1, "{said}");
     assert!(said.contains("to host edge"), "{said}");
-    let directory = run_directories(network.scratch.path()).remove(0);
     assert_eq!(failures(&trials(&directory)), [""; 0]);
     let record = json(Command::new("cat").arg(directory.join("run.json")));
     for (name, role) in [("client", "generator"), ("edge", "gateway"), ("app", "upstream")] {
@@ -155,10 +157,7 @@ fn several_clients_send_one_load() {
          ssh: app, address: {app}, hoptax: {PROGRAM} }}\nroles: {{ generator: clients, gateway: edge, \
          upstream: app }}\n"
     );
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, _, printed) = measured(&network, &plan);
     let trials = trials(&directory);
     assert_eq!(failures(&trials), [""; 0]);
     let (of_clients, of_edge): (Vec<&Json>, Vec<&Json>) = trials.iter().partition(|trial| trial["load"] == 0);
@@ -202,18 +201,13 @@ const TO_APP_MS: u64 = 2;
 #[test]
 fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let Some(network) = Network::make(&MACHINES) else { return };
-    if !is_installed("python3") {
-        return;
-    }
+    skip_if!(!is_installed("python3"));
     let Some(_to_edge) = network.delay("client", "edge", TO_EDGE_MS / 2) else { return };
     let Some(_to_app) = network.delay("client", "app", TO_APP_MS / 2) else { return };
     let load =
         "load: [{ loop: open, rate: 200/s, connections: 4, duration: 300ms, from: [client, edge, local] }]\n";
     let plan = plan(&network, "hop-l7", &format!("{load}trials: 4\nwarmup: 50ms\n"));
-    let output = network.run(&plan, &["--accept-void"]);
-    let (said, printed) = (text(&output.stderr), text(&output.stdout));
-    assert!(output.status.success(), "{said}\n{printed}");
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, _, printed) = measured(&network, &plan);
     let all = trials(&directory);
     assert_eq!((failures(&all), all.len()), (vec![], 4 * 3 * 3));
     let record = json(Command::new("cat").arg(directory.join("run.json")));
@@ -391,30 +385,12 @@ fn a_killed_runner_leaves_nothing_on_any_machine() {
 }
 
 #[test]
-fn a_second_run_on_the_same_machines_is_refused_with_the_name_of_the_first() {
-    let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    let load = &LONG.replace("trials: 3", "trials: 1");
-    let (trials, said) = disturbed(&network, load, |_| {
-        let plan = plan(&network, "hop-l7", load).replace("name: machines", "name: second");
-        let output = network.run(&plan, &[]);
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains("another run uses this host: `machines` of process"), "{error}");
-    });
-    assert_eq!(failures(&trials), [""; 0], "the first run is not disturbed: {said}");
-}
-
-#[test]
 fn a_slow_link_to_a_host_is_no_fault() {
     let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    if !is_installed("tc") {
-        return;
-    }
+    skip_if!(!is_installed("tc"));
     network.shape("edge", "root tbf rate 2mbit burst 16kb latency 400ms");
     let slow = LOAD.replace("300/s", "50/s").replace("300ms", "1s");
     let plan = plan(&network, "hop-l7", &format!("{slow}trials: 1\nwarmup: 100ms\n"));
-    let output = network.run(&plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&output.stdout));
-    let directory = run_directories(network.scratch.path()).remove(0);
+    let (directory, ..) = measured(&network, &plan);
     assert_eq!(failures(&trials(&directory)), [""; 0]);
 }

@@ -4,9 +4,9 @@
 
 use crate::findings::two_ports;
 use crate::load::case;
-use crate::own_gateway::Nginx;
 use crate::profiles::cannot_profile;
 use crate::run::{report, run_directory, run_to_success, run_without_stall, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{Json, Scratch, hoptax};
 use crate::tls;
 use crate::world::is_missing;
@@ -32,11 +32,8 @@ fn all_ok(trial: &Json) {
 /// The upstream's echo shows that values of templates arrive. A connection carries at most 20 requests.
 #[test]
 fn mixes_templates_stages_and_recycled_connections() {
-    if lacks(&["nginx", "haproxy"]) {
-        return;
-    }
-    let plan = r#"name: mixed
-upstream: { instances: 2 }
+    skip_if!(lacks(&["nginx", "haproxy"]));
+    let plan = r#"upstream: { instances: 2 }
 gateways: [hop-h2, nginx, haproxy]
 target:
   - name: order
@@ -82,11 +79,8 @@ warmup: 100ms
 /// The upstream listens on Unix sockets.
 #[test]
 fn client_certificates_the_proxy_protocol_and_unix_sockets() {
-    if lacks(&["nginx", "haproxy", "envoy"]) {
-        return;
-    }
-    let plan = "name: secured
-upstream: { listen: unix }
+    skip_if!(lacks(&["nginx", "haproxy", "envoy"]));
+    let plan = "upstream: { listen: unix }
 gateways:
   - hop-l4
   - hop-h2
@@ -116,8 +110,7 @@ warmup: 50ms
 #[test]
 fn events_under_load() {
     needs!("nginx");
-    let plan = "name: events
-upstream: { instances: 2 }
+    let plan = "upstream: { instances: 2 }
 gateways: [{ name: nginx, features: [{ routes: 3 }] }]
 load: [{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 1500ms }]
 trials: 1
@@ -145,12 +138,10 @@ events:
 
 #[test]
 fn a_gateway_is_profiled() {
-    if is_missing("nginx") || cannot_profile() {
-        return;
-    }
+    needs!("nginx");
+    skip_if!(cannot_profile());
     let scratch = Scratch::new();
-    let plan = "name: profiled
-gateways: [nginx]
+    let plan = "gateways: [nginx]
 load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
 trials: 1
 warmup: 50ms

@@ -1,24 +1,13 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
 use crate::findings::two_ports;
-use crate::own_gateway::Nginx;
-use crate::run::{report, run, run_directory, text};
+use crate::run::{cases, measured, run, text};
+use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-fn measured(plan: &str) -> Json {
-    let scratch = Scratch::new();
-    let output = run(&scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(&scratch))
-}
-
-fn cases(report: &Json) -> &[Json] {
-    report["cases"].as_array().expect("cases")
-}
 
 /// Every request must be answered, with the streams that the plan asks for, and the upstream must see HTTP/2
 /// from direct and HTTP/1.1 from the gateways.
@@ -42,8 +31,7 @@ fn is_clean(report: &Json, forwards_bytes: &[&str]) {
 #[test]
 fn gateways_are_measured_over_http2() {
     let report = measured(
-        "name: http2
-gateways:
+        "gateways:
   - hop-l4
   - hop-h2
   - { name: hop-h2, label: down, upstream_http: 1.1 }
@@ -65,8 +53,7 @@ fn known_delays_of_hop_h2_are_found() {
     for version in ["1.1", "2"] {
         let delay = "delay: { in: 4ms, out: 3ms }";
         let report = measured(&format!(
-            "name: delays
-gateways:
+            "gateways:
   - {{ name: hop-h2, upstream_http: {version} }}
   - {{ name: hop-h2, label: slow, upstream_http: {version}, {delay} }}
 load: [{{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 500ms }}]
@@ -86,8 +73,7 @@ warmup: 100ms
 #[test]
 fn gateways_are_measured_over_http2_with_tls() {
     let report = measured(
-        "name: http2-tls
-gateways:
+        "gateways:
   - { name: nginx, features: [tls, key-auth] }
   - { name: haproxy, features: [tls, key-auth] }
   - { name: envoy, features: [tls, key-auth] }
@@ -120,8 +106,7 @@ fn further_gateways_are_measured_over_http2() {
             .map(|pack| format!("  - {{ name: {pack}{with} }}\n"))
             .collect();
         let report = measured(&format!(
-            "name: further
-gateways:
+            "gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
 load: [{{ loop: closed, connections: 2, http: 2, streams: 150, duration: 300ms }}]
 trials: 1
@@ -136,8 +121,7 @@ warmup: 200ms
 #[test]
 fn both_versions_are_measured_in_one_run() {
     let report = measured(
-        "name: both
-gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
+        "gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
 load: [{ loop: closed, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 200ms }]
 trials: 1
 warmup: 100ms
@@ -167,13 +151,7 @@ const PLANTED: [&str; 7] = [
 ];
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let of = cases(report).iter().filter(|case| case["gateway"] == gateway);
-    let codes = of.flat_map(|case| {
-        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
-        case["findings"].as_array().expect("codes").clone()
-    });
-    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
-    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 /// Runs a plan in which these servers take the place of gateways. `rest` contains the load.
@@ -278,8 +256,7 @@ trials: 4
 #[test]
 fn workers_without_a_connection_are_found() {
     let report = measured(
-        "name: starved
-gateways: [{ name: nginx, workers: 4 }, { name: nginx, label: single, workers: 1 }]
+        "gateways: [{ name: nginx, workers: 4 }, { name: nginx, label: single, workers: 1 }]
 load: [{ loop: closed, connections: 1, http: 2, streams: 32, duration: 500ms }]
 trials: 2
 warmup: 100ms
@@ -296,8 +273,7 @@ fn a_service_without_http2_is_named() {
     let upstream = StreamServer::start(Wrong::default());
     let http1 = crate::support::server::Server::start(|_| crate::support::server::Response::text("ok"));
     let plan = format!(
-        "name: none
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways: [{{ name: external, label: old, url: \"http://{}\" }}]
 load: [{{ loop: closed, connections: 1, http: 2, duration: 100ms }}]
 trials: 1

@@ -3,11 +3,11 @@
 
 use crate::load::load;
 use crate::run::{run_directory, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
 
 const REQUESTS: u64 = 6000;
 
@@ -20,43 +20,22 @@ const MIX: &str = r#"
 "#;
 
 /// A service whose answers have different lengths, with a log in the combined format.
-struct Service {
-    process: Child,
-    scratch: Scratch,
-}
+struct Service(Nginx);
 
 impl Service {
     fn start() -> Self {
-        let scratch = Scratch::new();
-        let path = scratch.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
-            .concat();
         let (short, long) = ("s".repeat(200), "l".repeat(3000));
-        let config = scratch.file(
-            "nginx.conf",
-            &format!(
-                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
-                 events {{ worker_connections 256; }}\n\
-                 http {{\n{temporary}  default_type text/plain;\n  access_log {path}/access.log combined;\n  server {{\n    listen unix:{path}/socket;\n    location /items/ {{ return 200 {short}; }}\n    location /search {{ return 200 {long}; }}\n    location /orders {{ return 201 ok; }}\n    location / {{ return 404; }}\n  }}\n}}\n"
-            ),
+        let http = format!(
+            "default_type text/plain; access_log ROOT/access.log combined;
+             server {{ listen unix:ROOT/socket; location /items/ {{ return 200 {short}; }}
+             location /search {{ return 200 {long}; }} location /orders {{ return 201 ok; }}
+             location / {{ return 404; }} }}"
         );
-        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let service = Self { process, scratch };
-        wait_until("nginx listens", PATIENCE, || UnixStream::connect(service.file("socket")).is_ok());
-        service
+        Self(Nginx::start_with(&[], &http, |root| UnixStream::connect(root.join("socket")).is_ok()))
     }
 
     fn file(&self, name: &str) -> String {
-        self.scratch.path().join(name).display().to_string()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.0.file(name).display().to_string()
     }
 }
 
@@ -74,19 +53,9 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     needs!("nginx", "haproxy", "envoy");
     let (service, scratch) = (Service::start(), Scratch::new());
     let mix = scratch.file("mix.yaml", MIX).display().to_string();
-    let count = REQUESTS.to_string();
-    let sent = load(&[
-        "http://shop.test",
-        "--targets",
-        &mix,
-        "--unix",
-        &service.file("socket"),
-        "-n",
-        &count,
-        "-c",
-        "4",
-        "--json",
-    ]);
+    let (socket, count) = (service.file("socket"), REQUESTS.to_string());
+    let few = ["-n", &count, "-c", "4", "--json"];
+    let sent = load(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let sent = by_target(&serde_json::from_slice(&sent.stdout).expect("JSON"));
     wait_until("every request is logged", PATIENCE, || {

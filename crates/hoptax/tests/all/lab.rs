@@ -2,11 +2,9 @@
 //! ends.
 
 use crate::support::{PATIENCE, hoptax, wait_until};
-use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
+use crate::world::{driver_for, exe, http_upstream, is_missing, pack_gateway, running_plan, started};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
-use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{Gateway, GatewayKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -273,20 +271,10 @@ const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 fn helper_starts_a_gateway_until_killed() {
     let pack = std::env::var(KILLED_PACK).expect("the name of a pack");
     let run = tempfile::tempdir().expect("a directory");
-    let kind = GatewayKind::Pack {
-        pack,
-        workers: 2,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let plan = running_plan(vec![pack_gateway("killed", &pack, 2, &[])]);
+    let mut driver = driver_for(&plan, run.path());
     let upstream = http_upstream("unasked");
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
     let guard = service.0.process().expect("watched").pid;
     let all: Vec<_> = descendants(guard).into_iter().chain([guard]).map(|pid| pid.to_string()).collect();
     println!("\npids {}", all.join(" "));
@@ -300,13 +288,10 @@ fn nothing_outlives_a_killed_hoptax() {
         if is_missing(pack) {
             continue;
         }
-        let mut run = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "lab::helper_starts_a_gateway_until_killed", "--ignored", "--nocapture"])
-            .env(KILLED_PACK, pack)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command.args(["--exact", "lab::helper_starts_a_gateway_until_killed", "--ignored", "--nocapture"]);
+        command.env(KILLED_PACK, pack).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = command.spawn().expect("it starts");
         let output = BufReader::new(run.stdout.take().expect("piped"));
         let line = output.lines().map_while(Result::ok).find(|line| line.starts_with("pids "));
         let line = line.unwrap_or_else(|| panic!("{pack} did not start"));
@@ -325,20 +310,10 @@ fn nothing_outlives_a_killed_guard() {
             continue;
         }
         let run = tempfile::tempdir().expect("a directory");
-        let kind = GatewayKind::Pack {
-            pack: pack.into(),
-            workers: 2,
-            features: vec![],
-            instances: None,
-            driver: Default::default(),
-            upstream_http2: false,
-        };
-        let plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let plan = running_plan(vec![pack_gateway(pack, pack, 2, &[])]);
+        let mut driver = driver_for(&plan, run.path());
         let upstream = http_upstream("unasked");
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         let guard = service.0.process().expect("watched").pid;
         let all: Vec<_> = descendants(guard).into_iter().map(WatchedProcess::new).collect();
         assert!(!all.is_empty(), "{pack} runs");
@@ -358,20 +333,10 @@ fn nothing_outlives_a_killed_guard() {
 fn a_killed_gateway_is_reported_with_its_last_log_line() {
     needs!("nginx");
     let run = tempfile::tempdir().expect("a directory");
-    let kind = GatewayKind::Pack {
-        pack: "nginx".into(),
-        workers: 2,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let plan = running_plan(vec![pack_gateway("killed", "nginx", 2, &[])]);
+    let mut driver = driver_for(&plan, run.path());
     let upstream = http_upstream("unasked");
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
     assert_eq!(service.0.check(), Ok(()));
     let guard = service.0.process().expect("watched").pid;
     let all: Vec<_> = descendants(guard).into_iter().map(WatchedProcess::new).collect();

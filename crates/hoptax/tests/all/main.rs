@@ -9,6 +9,15 @@ macro_rules! needs {
     };
 }
 
+/// Ends a test if this is true. Whoever says so notes the skip.
+macro_rules! skip_if {
+    ($is_skipped:expr) => {
+        if $is_skipped {
+            return;
+        }
+    };
+}
+
 mod agent;
 mod as_curl_sends;
 mod browser;

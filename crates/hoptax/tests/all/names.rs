@@ -83,9 +83,7 @@ fn load(hosts: &str, url: &str, more: &[&str]) -> (Json, String) {
 
 #[test]
 fn connections_are_spread_over_all_addresses_of_a_name() {
-    if cannot_mount() {
-        return;
-    }
+    skip_if!(cannot_mount());
     let servers = Servers::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
     let url = format!("http://several.test:{}/", servers.port);
     let (case, words) = load(HOSTS, &url, &[]);
@@ -105,9 +103,7 @@ fn connections_are_spread_over_all_addresses_of_a_name() {
 
 #[test]
 fn addresses_that_refuse_are_left_out_and_named() {
-    if cannot_mount() {
-        return;
-    }
+    skip_if!(cannot_mount());
     let servers = Servers::start(&["127.0.0.2", "127.0.0.4"]);
     let url = format!("http://several.test:{}/", servers.port);
     let (case, words) = load(HOSTS, &url, &[]);
@@ -134,9 +130,7 @@ fn addresses_that_refuse_are_left_out_and_named() {
 
 #[test]
 fn a_hop_uses_the_first_address_that_accepts() {
-    if cannot_mount() {
-        return;
-    }
+    skip_if!(cannot_mount());
     let origin = Origin::start();
     let hosts = format!("::1 origin.test\n{} origin.test\n", origin.address.ip());
     let upstream = format!("origin.test:{}", origin.address.port());
@@ -151,15 +145,10 @@ fn a_hop_uses_the_first_address_that_accepts() {
     );
     let hosts = scratch.file("hosts", &hosts);
     let mount = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
-    let output = Command::new("unshare")
-        .args(["--mount", "--", "sh", "-c", mount])
-        .arg(&hosts)
-        .args([Path::new("sh"), &script])
-        .arg(hoptax().get_program())
-        .arg(&upstream)
-        .arg(scratch.path().join("ready"))
-        .output()
-        .expect("unshare runs");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--", "sh", "-c", mount]).arg(&hosts).args([Path::new("sh"), &script]);
+    command.arg(hoptax().get_program()).arg(&upstream).arg(scratch.path().join("ready"));
+    let output = command.output().expect("unshare runs");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("200: 5"), "{words}");
@@ -168,9 +157,7 @@ fn a_hop_uses_the_first_address_that_accepts() {
 
 #[test]
 fn a_plan_uses_all_addresses_of_its_services_and_says_so() {
-    if cannot_mount() {
-        return;
-    }
+    skip_if!(cannot_mount());
     let upstream = Servers::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
     let gateway = Servers::start(&["127.0.0.2", "127.0.0.4"]);
     let scratch = Scratch::new();

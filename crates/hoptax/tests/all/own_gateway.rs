@@ -2,62 +2,14 @@
 //! compression, and what hoptax says if they do not answer.
 
 use crate::findings::two_ports;
-use crate::run::{report, run, run_directory, text};
+use crate::run::{measured, report, run, run_directory, run_to_success, text};
+use crate::support::nginx::Nginx;
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A real nginx with a configuration of its user.
-pub(crate) struct Nginx {
-    process: Child,
-    files: Scratch,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // A signal that nginx passes on to its workers. If it has ended already, there is nothing to do.
-        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
-        let _ = self.process.wait();
-    }
-}
-
-impl Nginx {
-    /// Starts nginx, which listens at `address`. `http` is the content of its block `http`; `ROOT` in it is
-    /// its directory.
-    pub(crate) fn start(address: SocketAddr, http: &str) -> Self {
-        let files = Scratch::new();
-        let root = files.path().display().to_string();
-        let config = format!(
-            "daemon off; pid {root}/nginx.pid; error_log {root}/error.log; worker_processes 1;\n\
-             events {{ worker_connections 256; }}\n\
-             http {{ client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
-             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
-             {} }}\n",
-            http.replace("ROOT", &root)
-        );
-        let config = files.file("nginx.conf", &config);
-        let mut command = Command::new("nginx");
-        command
-            .arg("-p")
-            .arg(files.path())
-            .arg("-c")
-            .arg(config)
-            .arg("-e")
-            .arg(files.path().join("error.log"));
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut nginx = Self { process: process.expect("nginx starts"), files };
-        wait_until("nginx listens", PATIENCE, || {
-            let log = nginx.files.path().join("error.log");
-            let errors = || std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", errors());
-            TcpStream::connect(address).is_ok()
-        });
-        nginx
-    }
-}
 
 /// The certificate that `openssl req -x509` creates for `127.0.0.1`, and its key, as files.
 fn usual_certificate(scratch: &Scratch) -> [String; 2] {
@@ -74,8 +26,7 @@ fn usual_certificate(scratch: &Scratch) -> [String; 2] {
 /// A plan with a running upstream and one external gateway. `more` has further keys.
 fn plan(upstream: &str, gateway: &str, more: &str) -> String {
     format!(
-        "name: own
-upstream: {{ {upstream} }}
+        "upstream: {{ {upstream} }}
 gateways: [{{ name: external, label: mine, {gateway} }}]
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 20s }}]
 trials: 3
@@ -197,11 +148,8 @@ fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
     let said = text(&output.stderr) + &text(&output.stdout);
     assert!(said.contains("add expect: { varies: true } to the target"), "{said}");
 
-    let scratch = Scratch::new();
     let varies = "target: { expect: { varies: true } }\n";
-    let output = run(&scratch, &plan(&upstream, &gateway, varies), &["--accept-void"]);
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let report = measured(&plan(&upstream, &gateway, varies));
     let codes: Vec<&str> =
         void(&report).iter().map(|finding| finding["code"].as_str().expect("a code")).collect();
     assert!(!codes.contains(&"different-work"), "{codes:?}");
@@ -224,9 +172,8 @@ fn compressing_gateways_are_compared_by_decoded_bodies() {
     let of = |target: &str| {
         let scratch = Scratch::new();
         let upstream = format!("url: \"http://{}\"", upstream.address);
-        let output = run(&scratch, &plan(&upstream, &gateway, target), &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        let report = report(&run_directory(&scratch));
+        let report =
+            report(&run_to_success(&scratch, &plan(&upstream, &gateway, target), &["--accept-void"]));
         assert!(void(&report).iter().all(|finding| finding["code"] != "different-work"), "{report:#}");
         std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written")
     };
@@ -267,11 +214,8 @@ fn a_cache_is_found_without_a_ledger() {
     let gateway = format!("url: \"http://{address}\"");
     let measured = |header: &str, load: &str| {
         let _nginx = Nginx::start(address, &cache(header));
-        let scratch = Scratch::new();
         let plan = plan(&upstream, &gateway, "").replace("requests: 40", load);
-        let output = run(&scratch, &plan, &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        report(&run_directory(&scratch))
+        measured(&plan)
     };
     let void = ("cached-answers".to_owned(), "void".to_owned());
     let report = measured("add_header X-Cache-Status $upstream_cache_status;", "requests: 40");
@@ -303,8 +247,7 @@ fn a_queue_of_the_gateway_is_recognised() {
     // The gateway forwards two requests at a time, and each takes 20 ms. This is 100/s with any number of
     // connections.
     let plan = format!(
-        "name: queue
-upstream: {{ port: {}, delay: 20ms }}
+        "upstream: {{ port: {}, delay: 20ms }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\", pid: {} }}]
 load: [{{ loop: closed, connections: [8, 32], duration: 1s }}]
 trials: 1
@@ -341,9 +284,7 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     let scratch = Scratch::new();
     let limit = "target: { expect: { rate_limit: 100/s } }\n";
     let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 1s");
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
     let found = findings(&report(&directory));
     assert!(found.contains(&("rejections-counted".into(), "note".into())), "{found:?}");
     let page = std::fs::read_to_string(directory.join("report.md")).expect("written");

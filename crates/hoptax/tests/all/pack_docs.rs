@@ -1,12 +1,12 @@
 //! Tests that the commands in the guide to packs work, and that the reference of packs is complete.
 
 use crate::support::hoptax;
-use crate::world::{Running, exe, get, http_upstream, running_plan};
+use crate::world::{exe, get, http_upstream, pack_gateway, running_plan, started};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::render::Variables;
-use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
+use hoptax_plan::{AccessLog, Profile};
 use std::path::Path;
 
 const GUIDE: &str = include_str!("../../../../docs/guides/write-a-pack.md");
@@ -63,21 +63,12 @@ fn the_guides_pack_starts_and_answers_in_both_profiles() {
     let directory = directory_of_the_guide();
     for (profile, access_log) in [(Profile::Stock, AccessLog::Off), (Profile::Equalised, AccessLog::File)] {
         let packs = PackSet::load(Some(&directory.path().join("my-packs"))).expect("nothing wrong");
-        let kind = GatewayKind::Pack {
-            pack: "nginx-buffered".into(),
-            workers: 1,
-            features: vec![],
-            instances: None,
-            driver: Default::default(),
-            upstream_http2: false,
-        };
-        let mut plan = running_plan(vec![Gateway { label: "guide".into(), kind }]);
+        let mut plan = running_plan(vec![pack_gateway("guide", "nginx-buffered", 1, &[])]);
         (plan.profile, plan.access_log) = (profile, access_log);
         let run = tempfile::tempdir().expect("a directory");
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("through the guide's gateway");
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         assert_eq!(get(service.0.addresses()[0], "/").body, "through the guide's gateway");
         service.0.stop();
         let log = run.path().join("logs/guide/access.log");

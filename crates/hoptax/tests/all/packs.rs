@@ -2,7 +2,9 @@
 
 use crate::documented_packs::DOCUMENTED;
 use crate::support::{PATIENCE, hoptax, json, planted_pack, wait_for};
-use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
+use crate::world::{
+    Running, driver_for, exe, get, http_upstream, is_missing, keep, pack_gateway, running_plan, started,
+};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -14,15 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn gateway(pack: &str, workers: u32) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: format!("{pack}-under-test"), kind }
+    pack_gateway(&format!("{pack}-under-test"), pack, workers, &[])
 }
 
 /// Starts the real gateway in front of two upstreams, in both profiles, with and without an access log.
@@ -39,11 +33,9 @@ fn answers_through_real_upstreams(pack: &str) {
         let run = tempfile::tempdir().expect("a directory");
         let mut plan = running_plan(vec![gateway(pack, workers)]);
         (plan.profile, plan.access_log) = (profile, access_log);
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let mut driver = driver_for(&plan, run.path());
 
-        let service = driver.start_gateway(&plan.gateways[0], &addresses);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &addresses));
 
         let what = format!("{pack} {profile:?} {access_log:?}");
         let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
@@ -124,10 +116,8 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let upstream = http_upstream("kept");
         let run = tempfile::tempdir().expect("a directory");
         let plan = running_plan(vec![gateway(pack, 1)]);
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let mut driver = driver_for(&plan, run.path());
+        let service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         // A connection returns to the pool shortly after its response was forwarded. So a few more
         // connections than necessary may open.
         let asked = 50;
@@ -156,10 +146,8 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     let upstream = http_upstream("counted");
     let run = tempfile::tempdir().expect("a directory");
     let plan = running_plan(vec![gateway("nginx", 1)]);
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-    let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
     let rendered = run.path().join("rendered/nginx-under-test/nginx.conf");
     let text = std::fs::read_to_string(rendered).expect("rendered");
     let admin = text.lines().filter_map(|line| line.trim().strip_prefix("listen ")).next_back();
@@ -223,39 +211,12 @@ fn start_failure(packs: &Path) -> hoptax_record::Failure {
 }
 
 #[test]
-fn a_gateway_that_exits_is_reported_with_its_log_and_configuration() {
-    let packs = scripted("echo port {{ port }}: no such thing >&2\nexit 3\n", AMPLE);
-    let failure = start_failure(packs.path());
-    assert_eq!(failure.stage, Stage::Start);
-    assert!(
-        failure.message.starts_with("wrong-under-test exited with code 3 before it was ready"),
-        "{failure:?}"
-    );
-    assert!(failure.message.contains("rendered/wrong-under-test"), "{failure:?}");
-    assert!(failure.detail.contains(": no such thing"), "{failure:?}");
-}
-
-#[test]
 fn a_taken_port_is_retried_with_other_ports() {
     let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n", AMPLE);
     let failure = start_failure(packs.path());
     let ports: std::collections::BTreeSet<_> =
         failure.detail.lines().filter(|line| line.ends_with("Address already in use")).collect();
     assert_eq!(ports.len(), 3, "{failure:?}");
-}
-
-#[test]
-fn a_gateway_that_is_never_ready_fails() {
-    for timeout in IN_VAIN {
-        let packs = scripted("echo waiting for nothing\nexec sleep 60\n", timeout);
-        let failure = start_failure(packs.path());
-        let reported = format!("wrong-under-test was not ready within {timeout}: nothing listens on");
-        assert!(failure.message.starts_with(&reported), "{failure:?}");
-        if failure.detail.contains("waiting for nothing") {
-            return;
-        }
-    }
-    panic!("its output is not reported");
 }
 
 /// The gateway only writes down its port, and this test answers there.
@@ -282,33 +243,6 @@ fn a_process_that_answers_in_the_gateways_place_is_named() {
     assert!(failure.message.contains("another process answers: `"), "{failure:?}");
     assert!(failure.message.contains(&stranger), "{failure:?}");
     assert!(failure.message.contains(", and not `sleep` (process "), "{failure:?}");
-}
-
-#[test]
-fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
-    needs!("nginx");
-    let manifest = "name: wrong\nsummary: listens elsewhere\nbinary: nginx\n\
-                    version: { command: [\"{{ binary }}\", -v], pattern: 'nginx/(\\S+)' }\n\
-                    files: [{ template: nginx.conf.j2, to: nginx.conf }]\n\
-                    start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, stderr, -c, \"{{ dir }}/nginx.conf\"]\n\
-                    ready: { path: /, port: admin, timeout: TIMEOUT }\n\
-                    access_log: file\n";
-    let configuration = "daemon off;\npid {{ dir }}/pid;\nerror_log stderr;\nevents {}\nhttp {\n access_log \
-                         {{ access_log or 'off' }};\n client_body_temp_path {{ dir }}/1; proxy_temp_path {{ \
-                         dir }}/2; fastcgi_temp_path {{ dir }}/3;\n uwsgi_temp_path {{ dir }}/4; \
-                         scgi_temp_path {{ dir }}/5;\n server { listen 127.0.0.1:{{ admin_port }}; location \
-                         / { return 200; } }\n}\n";
-    for timeout in IN_VAIN {
-        let manifest = manifest.replace("TIMEOUT", timeout);
-        let packs = pack_of(&[("gateway.yaml", &manifest), ("nginx.conf.j2", configuration)]);
-        let failure = start_failure(packs.path());
-        if failure.message.contains("its readiness check succeeds, but 127.0.0.1:") {
-            assert!(failure.message.contains("does not accept connections"), "{failure:?}");
-            return;
-        }
-        assert!(failure.message.contains("was not ready within"), "{failure:?}");
-    }
-    panic!("the other port is not reported");
 }
 
 /// A gateway that accepts only TLS may accept connections before it can answer. It is ready only when the
@@ -364,8 +298,7 @@ fn sockets_of_a_gateway_have_short_paths_in_a_long_run_directory() {
     let mut sockets = BTreeSet::new();
     // The second start finds the files of the first.
     for _ in 0..2 {
-        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]);
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]));
         assert_eq!(get(service.0.addresses()[0], "/").status, 200);
         let file =
             std::fs::read_to_string(long.join("rendered").join(&plan.gateways[0].label).join("nginx.conf"));
@@ -439,35 +372,6 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
 }
 
 #[test]
-fn wrong_values_are_refused_with_their_line() {
-    let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
-                    version: { command: [\"{{ binary }}\"], pattern: '(.+)' }\n\
-                    files: [{ template: script.j2, to: script }]\n\
-                    start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
-                    ready: { path: / }\naccess_log: stdout\n";
-    let unknown_key = manifest.replace("access_log: stdout", "access_logs: stdout");
-    type Files<'a> = &'a [(&'a str, &'a str)];
-    let table: [(Files<'_>, &[&str]); 4] = [
-        (&[("gateway.yaml", manifest)], &["wrong/gateway.yaml:5", "template `script.j2` is not in the pack"]),
-        (
-            &[("gateway.yaml", manifest), ("script.j2", "one\n{{ prot }}\n")],
-            &["wrong/script.j2:2", "`prot` is not defined", "did you mean `port`?"],
-        ),
-        (&[("gateway.yaml", &unknown_key), ("script.j2", "")], &["wrong/gateway.yaml:8", "access_logs"]),
-        (&[("gateway.yaml", "name: [wrong\n"), ("script.j2", "")], &["wrong/gateway.yaml:"]),
-    ];
-    for (files, expected) in table {
-        let packs = pack_of(files);
-        let output = hoptax().args(["gateways", "--packs"]).arg(packs.path()).output().expect("it runs");
-        let reported = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(2), "{reported}");
-        for words in expected {
-            assert!(reported.contains(words), "`{words}` in:\n{reported}");
-        }
-    }
-}
-
-#[test]
 fn gateways_are_listed_for_people_and_for_programs() {
     let output = hoptax().args(["gateways", "--json"]).output().expect("it runs");
     assert!(output.status.success());
@@ -520,9 +424,10 @@ fn a_run_reports_bad_packs_with_file_and_line() {
     let patient = manifest.replace("timeout: 3s", "timeout: 60s");
     let long_wait = manifest.replace("timeout: 3s", "timeout: 6s");
     let wrong_yaml = manifest.replace("ready: { path", "ready: { path: [");
+    let unknown_key = manifest.replace("access_log: stdout", "access_logs: stdout");
     let rendered = "rendered/wrong/script";
     type Case<'a> = (&'a str, &'a str, Option<&'a str>, i32, &'a [&'a str]);
-    let table: [Case<'_>; 6] = [
+    let table: [Case<'_>; 7] = [
         (
             "missing template",
             manifest,
@@ -544,6 +449,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
             2,
             &["wrong/gateway.yaml:8:1: malformed YAML", "^", "or on the line before"],
         ),
+        ("unknown key", &unknown_key, Some("exit\n"), 2, &["wrong/gateway.yaml:8", "access_logs"]),
         (
             "start command that exits",
             &patient,
@@ -556,7 +462,12 @@ fn a_run_reports_bad_packs_with_file_and_line() {
             manifest,
             Some("echo waiting for nothing\nexec sleep 60\n"),
             1,
-            &["was not ready within 3s", "wrong/gateway.yaml:7", rendered, "waiting for nothing"],
+            &[
+                "was not ready within 3s: nothing listens on",
+                "wrong/gateway.yaml:7",
+                rendered,
+                "waiting for nothing",
+            ],
         ),
         (
             "answers on the wrong port",
@@ -586,6 +497,9 @@ fn a_run_reports_bad_packs_with_file_and_line() {
         if code == 2 {
             let begun = std::fs::read_dir(scratch.path()).expect("there").flatten().count();
             assert_eq!(begun, 1, "{what}: only the plan is there, nothing was started");
+            let listed = hoptax().args(["gateways", "--packs", path]).output().expect("it runs");
+            let reported = crate::run::text(&listed.stderr);
+            assert!(listed.status.code() == Some(2) && reported.contains("wrong/"), "{what}: {reported}");
         }
     }
 }

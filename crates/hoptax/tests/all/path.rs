@@ -1,7 +1,7 @@
 //! The path split in real runs. A delay added on one side of the upstream must be attributed to that side.
 //! The upstream's own delay must be attributed to neither side.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{measured, report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, Scratch, retry_if_disturbed};
 use crate::wire::{self, Client};
@@ -40,8 +40,7 @@ fn a_delay_shows_on_its_own_side_over_http2() {
 fn delays_by_side(hop: &str, connections: &str) -> Result<(), String> {
     let scratch = Scratch::new();
     let plan = format!(
-        "name: path
-upstream: {{ delay: 50ms }}
+        "upstream: {{ delay: 50ms }}
 path_split: on
 gateways:
   - {{ name: {hop}, label: slow-there, delay: {{ in: 50ms }} }}
@@ -114,7 +113,6 @@ fn clock_findings(report: &Json) -> Vec<&Json> {
 }
 
 fn in_front_of(upstream: SocketAddr) -> Json {
-    let scratch = Scratch::new();
     let plan = format!(
         "upstream: {{ url: \"http://{upstream}\" }}
 path_split: on
@@ -124,9 +122,7 @@ trials: 1
 warmup: 0s
 "
     );
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    report(&run_directory(&scratch))
+    measured(&plan)
 }
 
 fn paths(report: &Json) -> Vec<&Json> {

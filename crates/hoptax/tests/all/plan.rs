@@ -220,15 +220,6 @@ fn init_writes_a_plan_once() {
     assert!(err.contains("cannot write no/such/folder.yaml"), "{err}");
 }
 
-#[test]
-fn schema_prints_a_schema() {
-    let (code, out, _) = run(&repository(), &["generate", "schema"]);
-    assert_eq!(code, 0);
-    let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    assert!(schema["properties"]["gateways"].is_object());
-}
-
 const PACK: &str = r#"
 name: absent
 summary: A gateway that no machine has.

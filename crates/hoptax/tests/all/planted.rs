@@ -2,7 +2,7 @@
 //! are faults of the machine and its clocks. This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_directory, run_to_success, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
@@ -43,9 +43,7 @@ fn run_and_report(gateways: &[(&str, Misbehaviour)], upstream: &str, rest: &str)
 }
 
 fn measured(scratch: &Scratch, plan: &str) -> Json {
-    let output = run(scratch, plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(scratch))
+    report(&run_to_success(scratch, plan, &["--accept-void"]))
 }
 
 fn finding<'a>(report: &'a Json, code: &str, gateway: &str) -> Option<&'a Json> {
@@ -264,8 +262,7 @@ fn a_saturated_upstream_is_found() {
     let one_by_one = Misbehaviour { one_every: Some(10 * MS), ..Misbehaviour::default() };
     let upstream = Proxy::start(&[origin.address], one_by_one);
     let plan = format!(
-        "name: limit
-upstream: {{ url: \"{}\" }}
+        "upstream: {{ url: \"{}\" }}
 gateways: [hop-l4]
 load: [{{ loop: closed, connections: [16, 32], duration: 600ms }}]
 trials: 1
@@ -409,8 +406,7 @@ fn lines_below(directory: &Path) -> usize {
 #[test]
 fn careless_plans_raise_findings() {
     needs!("nginx", "haproxy");
-    let plan = "name: careless
-gateways: [{ name: nginx, workers: 1 }, { name: haproxy, workers: 2 }]
+    let plan = "gateways: [{ name: nginx, workers: 1 }, { name: haproxy, workers: 2 }]
 load: [{ loop: open, rate: 100/s, connections: 2, duration: 300ms }]
 trials: 1
 warmup: 0s

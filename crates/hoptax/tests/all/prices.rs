@@ -1,7 +1,7 @@
 //! Measures a matrix of features, from the plan to the prices. The gateways are the real nginx without
 //! features, with each of two features, and with both features.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run, run_directory, run_to_success, text, trials};
 use crate::support::planted_pack::{argument, offering};
 use crate::support::{Scratch, hoptax, json};
 
@@ -93,9 +93,7 @@ fn settings_are_recorded_for_the_stock_profile_too() {
     let plan = "name: stock\ngateways: [planted]\nload: [{ loop: closed, connections: 2, duration: 200ms \
                 }]\ntrials: 1\n\
                 warmup: 0s\nprofile: stock\n";
-    let output = run(&scratch, plan, &["--accept-void", "--packs", argument(&packs)]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let directory = run_to_success(&scratch, plan, &["--accept-void", "--packs", argument(&packs)]);
     let markdown = std::fs::read_to_string(directory.join("report.md")).expect("written");
     assert!(
         markdown.contains("Settings are stock, idle CPUs ")

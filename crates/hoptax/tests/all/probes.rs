@@ -2,6 +2,7 @@
 //! tests `hoptax hosts bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
+use crate::support::planted_pack::altered;
 use crate::support::{Json, Scratch, hoptax, json, skip};
 use crate::world::exe;
 use std::io::{BufRead as _, BufReader};
@@ -11,22 +12,6 @@ use std::process::{Command, Stdio};
 fn findings(document: &Json, code: &str) -> Vec<Json> {
     let all = document["findings"].as_array().expect("a list");
     all.iter().filter(|finding| finding["code"] == code).cloned().collect()
-}
-
-/// Copies a pack of the project and replaces texts in its files. Fails if a text to replace does not exist.
-fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)]) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(from);
-    let target = packs.join(name);
-    std::fs::create_dir_all(&target).expect("made");
-    for entry in std::fs::read_dir(source).expect("there").flatten() {
-        let file = entry.file_name().into_string().expect("text");
-        let mut text = std::fs::read_to_string(entry.path()).expect("text");
-        for (_, old, new) in changes.iter().filter(|(changed, ..)| *changed == file) {
-            assert!(text.contains(old), "{file} has `{old}`");
-            text = text.replace(old, new);
-        }
-        std::fs::write(target.join(file), text).expect("written");
-    }
 }
 
 #[test]
@@ -39,20 +24,13 @@ fn only_limits_that_gateways_reached_are_found() {
         "envoy",
         "tight-envoy",
         &[
-            ("gateway.yaml", "name: envoy", "name: tight-envoy"),
             ("envoy.yaml.j2", "max_connections: 1000000000", "max_connections: 1"),
             ("envoy.yaml.j2", "max_pending_requests: 1000000000", "max_pending_requests: 1"),
         ],
     );
     let connections = "{{ [[connections * (streams + 1) + 512, 1024] | max, descriptors] | min }}";
-    altered(
-        &packs,
-        "nginx",
-        "tight-nginx",
-        &[("gateway.yaml", "name: nginx", "name: tight-nginx"), ("nginx.conf.j2", connections, "16")],
-    );
-    let plan = "name: limits
-gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
+    altered(&packs, "nginx", "tight-nginx", &[("nginx.conf.j2", connections, "16")]);
+    let plan = "gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
 load: [{ loop: closed, connections: 24, duration: 600ms }]
 trials: 1
 warmup: 100ms
@@ -87,14 +65,11 @@ fn unequal_logs_are_found() {
         &packs,
         "nginx",
         "chatty",
-        &[
-            ("gateway.yaml", "name: nginx", "name: chatty"),
-            (
-                "nginx.conf.j2",
-                "access_log {{ access_log if access_log else \"off\" }};",
-                "access_log {{ log_dir }}/access.log;",
-            ),
-        ],
+        &[(
+            "nginx.conf.j2",
+            "access_log {{ access_log if access_log else \"off\" }};",
+            "access_log {{ log_dir }}/access.log;",
+        )],
     );
     let load =
         "load: [{ loop: closed, connections: 4, requests: 4000, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
@@ -158,15 +133,10 @@ fn a_cpu_limit_that_throttles_is_found() {
     let plan = "name: limited\ngateways: [hop-l7]\nload: [{ loop: closed, connections: 8, duration: 1s }]\n\
                 trials: 1\nwarmup: 0s\ntimeout: 30s\n";
     let plan = scratch.file("plan.yaml", plan);
-    let output = Command::new("sh")
-        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
-        .arg(&cgroup.0)
-        .arg(exe())
-        .args(["run", "--accept-void", "--out"])
-        .arg(scratch.path())
-        .arg(plan)
-        .output()
-        .expect("sh runs");
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(&cgroup.0).arg(exe());
+    command.args(["run", "--accept-void", "--out"]).arg(scratch.path()).arg(plan);
+    let output = command.output().expect("sh runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = findings(&report(&run_directory(&scratch)), "throttled");
     let roles: Vec<&str> = found.iter().filter_map(|finding| finding["evidence"]["role"].as_str()).collect();

@@ -2,7 +2,6 @@
 
 use crate::run::{report, run_directory, text};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, retry_if_disturbed, skip, wait_until};
-use crate::world::is_missing;
 use hoptax_host::profile::Profiler;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -119,9 +118,8 @@ fn check_files(directory: &Path) {
 
 #[test]
 fn the_functions_of_zlib_are_what_gzip_costs() {
-    if is_missing("nginx") || cannot_profile() {
-        return;
-    }
+    needs!("nginx");
+    skip_if!(cannot_profile());
     retry_if_disturbed(|| {
         let scratch = Scratch::new();
         let output = profile(&scratch, &["--passes", "4", "--for", "1s"]);
@@ -142,9 +140,8 @@ fn the_functions_of_zlib_are_what_gzip_costs() {
 
 #[test]
 fn no_measured_trial_is_profiled() {
-    if is_missing("nginx") || cannot_profile() {
-        return;
-    }
+    needs!("nginx");
+    skip_if!(cannot_profile());
     let scratch = Scratch::new();
     let short = ["--set", "trials=2", "--passes", "1", "--for", "500ms"];
     let output = profile(&scratch, &[&["--gateway", "nginx"][..], &short].concat());
@@ -172,9 +169,8 @@ fn names_in(directory: &Path) -> Vec<String> {
 
 #[test]
 fn copies_of_stacks_are_removed_even_if_hoptax_is_killed() {
-    if is_missing("nginx") || cannot_profile() {
-        return;
-    }
+    needs!("nginx");
+    skip_if!(cannot_profile());
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
     let temporary = scratch.path().join("temporary");
@@ -221,15 +217,8 @@ impl Profiled {
         let scratch = Scratch::new();
         let plan = scratch.file("plan.yaml", &plan_of(pack, feature));
         let mut hoptax = hoptax();
-        hoptax.arg("profile").arg(plan).args([
-            "--gateway",
-            "with",
-            "--passes",
-            "1",
-            "--for",
-            length,
-            "--out",
-        ]);
+        hoptax.arg("profile").arg(plan).args(["--gateway", "with", "--passes", "1"]);
+        hoptax.args(["--for", length, "--out"]);
         let output = hoptax.arg(scratch.path()).output().expect("hoptax runs");
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", text(&output.stderr));
         let directory = run_directory(&scratch);
@@ -256,9 +245,8 @@ impl Profiled {
 
 #[test]
 fn c_functions_of_luajit_have_names() {
-    if is_missing("nginx-lua") || cannot_profile() {
-        return;
-    }
+    needs!("nginx-lua");
+    skip_if!(cannot_profile());
     // A tenth of this feature's stacks contain functions of Lua's C interface. Stacks of other features
     // rarely do.
     let profiled = Profiled::new("nginx-lua", "jwt-hs256", "1s");
@@ -283,9 +271,7 @@ fn functions_that_a_runtime_compiles_have_names() {
             skip(format!("{pack} is not built; `make gateways-extra` builds it"));
             continue;
         }
-        if cannot_profile() {
-            return;
-        }
+        skip_if!(cannot_profile());
         let before = names_in(Path::new("/tmp"));
         let profiled = Profiled::new(pack, feature, "3s");
         let names = profiled.names_of("generated code");
@@ -314,15 +300,9 @@ fn a_missing_profiler_is_an_error_before_the_run() {
     let scratch = Scratch::new();
     let path = scratch
         .file("plan.yaml", "gateways: [hop-l7]\nload: [{ loop: closed, connections: 1 }]\ntrials: 1\n");
-    let output = hoptax()
-        .arg("profile")
-        .arg(path)
-        .arg("--out")
-        .arg(scratch.path())
-        .env("PATH", "/nowhere")
-        .env("HOPTAX_HOME", "/nowhere")
-        .output()
-        .expect("hoptax runs");
+    let mut command = hoptax();
+    command.arg("profile").arg(path).arg("--out").arg(scratch.path()).env("PATH", "/nowhere");
+    let output = command.env("HOPTAX_HOME", "/nowhere").output().expect("hoptax runs");
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stderr);
     assert!(

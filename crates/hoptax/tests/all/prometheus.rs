@@ -1,6 +1,7 @@
 //! CPU time and memory of an external gateway from a real Prometheus server, compared with `/proc`. The
 //! gateway is a hop; an exporter in this process reads `/proc` whenever Prometheus asks.
 
+use crate::load::KilledOnDrop;
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, own_listener, skip, unused_address, wait_until};
 use crate::wire::Server;
@@ -9,7 +10,7 @@ use hoptax_host::programs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -81,7 +82,7 @@ fn exporter(pid: u32) -> (Thread, SocketAddr) {
 }
 
 struct Prometheus {
-    child: Child,
+    _child: KilledOnDrop,
     address: SocketAddr,
 }
 
@@ -103,16 +104,12 @@ scrape_configs:
 "
             ),
         );
-        let child = Command::new(program)
-            .arg(format!("--config.file={}", configuration.display()))
-            .arg(format!("--storage.tsdb.path={}", scratch.path().join("data").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
-        let started = Self { child, address };
+        let mut command = Command::new(program);
+        command.arg(format!("--config.file={}", configuration.display()));
+        command.arg(format!("--storage.tsdb.path={}", scratch.path().join("data").display()));
+        command.arg(format!("--web.listen-address={address}")).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(Stdio::null()).spawn().expect("starts");
+        let started = Self { _child: KilledOnDrop(child), address };
         wait_until("Prometheus listens", PATIENCE, || TcpStream::connect(address).is_ok());
         Some(started)
     }
@@ -130,13 +127,6 @@ trials: 1
 warmup: 100ms
 "
         )
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -2,7 +2,7 @@
 //! nginx that only claims to have the feature.
 
 use crate::support::PATIENCE;
-use crate::world::{Running, exe, running_plan};
+use crate::world::{exe, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
@@ -10,7 +10,7 @@ use hoptax_lab::packs::PackSet;
 use hoptax_lab::packs::manifest::Refusal;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::verify::{self, Requests, proofs};
-use hoptax_plan::{Feature, Gateway, GatewayKind, Upstream};
+use hoptax_plan::{Feature, Upstream};
 use hoptax_record::Failure;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -49,15 +49,7 @@ fn outcome_of(
     words: &[&str],
     alter: impl FnOnce(&mut Change),
 ) -> (Result<(), Failure>, Result<(), Failure>) {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features: features(words),
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    let mut plan = running_plan(vec![Gateway { label: "proved".into(), kind }]);
+    let mut plan = running_plan(vec![pack_gateway("proved", pack, 1, &features(words))]);
     let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
     upstream.instances = 2;
     let packs = match packs == feature_packs() {
@@ -66,10 +58,8 @@ fn outcome_of(
     };
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
-    let upstream = Running(upstream);
-    let service = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
-    let service = Running(service.unwrap_or_else(|failure| panic!("{words:?}: {failure:#?}")));
+    let upstream = started(driver.start_upstream());
+    let service = started(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints()));
     let mut change = service.0.facts().change.clone();
     alter(&mut change);
     let headers = vec![("host".to_owned(), "echo.com".to_owned())];

@@ -3,8 +3,8 @@
 
 use crate::findings::two_ports;
 use crate::load::{Upstream, case, load};
-use crate::own_gateway::Nginx;
 use crate::run::{report, run, run_to_success, text, trials};
+use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::world::is_missing;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -162,8 +162,7 @@ fn an_external_gateway_receives_the_header_from_the_first_request_on() {
         );
         let plan = |keys: &str| {
             format!(
-                "name: own
-upstream: {{ url: \"{}\" }}
+                "upstream: {{ url: \"{}\" }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\"{keys} }}]
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]
 sources: [127.0.0.9]
@@ -210,8 +209,7 @@ fn packs_with_the_feature_are_measured_and_direct_is_not_changed() {
         })
         .collect();
     let plan = format!(
-        "name: proxied
-gateways:
+        "gateways:
 {entries}load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s, keepalive: [on, off] }}]
 trials: 1
 warmup: 0s
@@ -280,17 +278,8 @@ fn haproxy_logs_the_source_of_the_header() {
     wait_until("HAProxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
     let url = format!("http://{address}/");
     for version in ["v1", "v2"] {
-        let case = case(&[
-            url.as_str(),
-            "-n",
-            "20",
-            "-c",
-            "2",
-            "--source",
-            "127.0.0.7",
-            "--proxy-protocol",
-            version,
-        ]);
+        let from = ["--source", "127.0.0.7", "--proxy-protocol", version];
+        let case = case(&[&[url.as_str(), "-n", "20", "-c", "2"][..], &from].concat());
         assert_eq!(case["counts"]["ok"], 20);
     }
     wait_until("HAProxy has logged all requests", PATIENCE, || {

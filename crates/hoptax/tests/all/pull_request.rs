@@ -6,7 +6,7 @@ mod runner;
 use crate::guides::shortened;
 use crate::support::Json;
 use crate::workflows::{parsed, root};
-use crate::world::{exe, is_missing};
+use crate::world::exe;
 use runner::{Runner, copy};
 use serde_json::json;
 use std::fs;
@@ -98,15 +98,9 @@ fn new_comments(runner: &Runner) -> Vec<String> {
     comments[2..].iter().map(|one| one["body"].as_str().expect("text").to_owned()).collect()
 }
 
-fn without_nginx() -> bool {
-    is_missing("nginx")
-}
-
 #[test]
 fn a_change_that_costs_nothing_passes_and_is_commented_once() {
-    if without_nginx() {
-        return;
-    }
+    needs!("nginx");
     let mut runner = repository();
     assert_eq!(runner.job(&job("tax.yml", "tax")), Some(true), "{}", runner.printed);
     let report = runner.path("artifacts/tax/run-1");
@@ -133,9 +127,7 @@ fn a_change_that_costs_nothing_passes_and_is_commented_once() {
 
 #[test]
 fn a_change_that_asks_the_service_twice_fails_and_the_comment_says_so() {
-    if without_nginx() {
-        return;
-    }
+    needs!("nginx");
     let mut runner = repository();
     edit(&runner.path("pr/my-gateway.sh"), |text| text.replace(ROUTE, MIRRORED));
     assert_eq!(runner.job(&job("tax.yml", "tax")), Some(false), "{}", runner.printed);
@@ -164,9 +156,7 @@ exec "$REAL" "$@"
 
 #[test]
 fn a_void_run_is_measured_again_and_its_success_counts() {
-    if without_nginx() {
-        return;
-    }
+    needs!("nginx");
     let mut runner = repository();
     runner.program("void-first", VOID_FIRST);
     let wrapper = runner.path("bin/void-first").display().to_string();
@@ -192,9 +182,7 @@ fn a_void_run_is_measured_again_and_its_success_counts() {
 /// machine is.
 #[test]
 fn an_inconclusive_budget_fails_unless_it_may_pass() {
-    if without_nginx() {
-        return;
-    }
+    needs!("nginx");
     let mut runner = repository();
     edit(&runner.path("pr/tax/plan.yaml"), |plan| {
         format!("{plan}  - {{ gateway: pr, metric: error_share, max: 0.0001% }}\n")

@@ -177,14 +177,6 @@ fn nothing_completed_gives_null_and_never_nan() {
 }
 
 #[test]
-fn other_directories_are_refused_with_the_missing_file() {
-    let below = TempDir::new().expect("a directory");
-    let output = report(below.path(), &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("run.json"));
-}
-
-#[test]
 fn a_file_that_cannot_be_written_is_named() {
     let (below, dir) = on_disk(&Run::steady(2, 100, &[]));
     let file = below.path().join("no").join("such");

@@ -1,7 +1,7 @@
 //! `hoptax load --spec -` against the real nginx, in HTTP/1.1 and HTTP/2: mixes, templates and checks. The
 //! tests compare the results with the requests that nginx received.
 
-use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
+use crate::support::{PATIENCE, hoptax, nginx, wait_for};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::spec::{Check, TargetSpec};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 pub(crate) const REQUESTS: u64 = 900;
 
@@ -18,36 +18,18 @@ const VERSIONS: [(&str, u32); 2] = [("1.1", 1), ("2", 4)];
 
 /// nginx on a Unix socket for HTTP/1.1, and on one for HTTP/2. It answers with the path and the token of the
 /// request, and logs each request.
-pub(crate) struct Nginx {
-    process: Child,
-    scratch: Scratch,
-}
+pub(crate) struct Nginx(nginx::Nginx);
 
 impl Nginx {
     pub(crate) fn start() -> Self {
-        let scratch = Scratch::new();
-        let path = scratch.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
-            .concat();
-        let config = scratch.file(
-            "nginx.conf",
-            &format!(
-                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
-                 events {{ worker_connections 256; }}\n\
-                 http {{\n{temporary}  default_type text/plain;\n  log_format seen \
-                 '$request_method|$request_uri|$http_authorization|$content_length';\n  access_log \
-                 {path}/access.log seen;\n  server {{\n    listen unix:{path}/socket;\n    listen \
-                 unix:{path}/socket-2 http2;\n    location / {{ \
-                 add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }}\n    \
-                 location /gone {{ return 410 gone; }}\n  }}\n}}\n"
-            ),
-        );
-        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
-        let nginx = Self { process, scratch };
+        let http = "default_type text/plain; log_format seen \
+            '$request_method|$request_uri|$http_authorization|$content_length';
+            access_log ROOT/access.log seen;
+            server { listen unix:ROOT/socket; listen unix:ROOT/socket-2 http2;
+            location / { add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }
+            location /gone { return 410 gone; } }";
         // nginx opens its sockets in the order of its configuration.
-        wait_until("nginx listens", PATIENCE, || UnixStream::connect(nginx.socket_of("2")).is_ok());
-        nginx
+        Self(nginx::Nginx::start_with(&[], http, |root| UnixStream::connect(root.join("socket-2")).is_ok()))
     }
 
     pub(crate) fn socket(&self) -> String {
@@ -57,7 +39,7 @@ impl Nginx {
     /// The socket for this HTTP version.
     fn socket_of(&self, http: &str) -> String {
         let name = if http == "2" { "socket-2" } else { "socket" };
-        self.scratch.path().join(name).display().to_string()
+        self.0.file(name).display().to_string()
     }
 
     fn load(&self, (http, streams): (&str, u32), targets: &Value, files: &Value) -> Value {
@@ -90,18 +72,10 @@ impl Nginx {
     /// The fields of nginx's log lines. Waits until the lines are complete.
     pub(crate) fn seen(&self) -> Vec<Vec<String>> {
         wait_for("every request is logged", PATIENCE, || {
-            let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
+            let text = std::fs::read_to_string(self.0.file("access.log")).expect("a log");
             let whole = text.lines().count() as u64 >= REQUESTS && text.ends_with('\n');
             whole.then(|| text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
         })
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -5,24 +5,24 @@ use crate::support::server::{Response, Server};
 use crate::support::{
     Json, PATIENCE, Scratch, hoptax, json, retry_if_disturbed, retry_only_after_stall, wait_until,
 };
+use crate::wire::Server as Process;
 use hoptax_format::histogram::Encoded;
 use hoptax_host::tree::{descendants, is_alive};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
     let path = scratch.file("plan.yaml", plan);
-    hoptax()
-        .arg("run")
-        .arg(path)
-        .arg("--out")
-        .arg(scratch.path())
-        .args(arguments)
-        .output()
-        .expect("hoptax runs")
+    command(scratch, &path).args(arguments).output().expect("hoptax runs")
+}
+
+/// A command that runs a plan file.
+fn command(scratch: &Scratch, plan: &Path) -> Command {
+    let mut command = hoptax();
+    command.arg("run").arg(plan).arg("--out").arg(scratch.path());
+    command
 }
 
 /// Like [`run`], for a run that must succeed. Returns the run's directory.
@@ -82,6 +82,31 @@ pub(crate) fn report(directory: &Path) -> Json {
     json(hoptax().arg("report").arg(directory).args(["--format", "json"]))
 }
 
+/// The report of a plan, which runs in a directory of its own. Its result may be void.
+pub(crate) fn measured(plan: &str) -> Json {
+    measured_with(plan, &[])
+}
+
+/// Like [`measured`], with more arguments.
+pub(crate) fn measured_with(plan: &str, arguments: &[&str]) -> Json {
+    let arguments = [&["--accept-void"][..], arguments].concat();
+    let scratch = Scratch::new();
+    report(&run_to_success(&scratch, plan, &arguments))
+}
+
+pub(crate) fn cases(report: &Json) -> &[Json] {
+    report["cases"].as_array().expect("cases")
+}
+
+/// Those of these findings that the cases of a gateway have. Each of its cases must have been measured.
+pub(crate) fn found(report: &Json, gateway: &str, of: &[&str]) -> BTreeSet<String> {
+    let codes = cases(report).iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
+        assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
+        case["findings"].as_array().expect("codes")
+    });
+    codes.filter_map(Json::as_str).filter(|code| of.contains(code)).map(str::to_owned).collect()
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -93,8 +118,7 @@ fn requests_through_every_gateway_are_in_the_ledger() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: ledger
-gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
+        "gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
 load:
   - { loop: closed, connections: 8, requests: 1000, duration: 60s }
   - { loop: open, rate: 300/s, connections: 4, requests: 150, duration: 60s }
@@ -146,8 +170,7 @@ fn nginx_logs_every_request() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: logged
-gateways: [nginx]
+        "gateways: [nginx]
 load: [{ loop: closed, connections: 4, duration: 500ms }]
 trials: 1
 warmup: 100ms
@@ -184,8 +207,7 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// A plan with a run that is longer than any test.
-const LONG: &str = "name: long
-gateways: [hop-l4, nginx]
+const LONG: &str = "gateways: [hop-l4, nginx]
 load: [{ loop: open, rate: 500/s, connections: 2, duration: 300ms }]
 trials: 800
 warmup: 50ms
@@ -195,11 +217,7 @@ warmup: 50ms
 #[allow(clippy::zombie_processes, reason = "a test that panics has failed; the others wait for it")]
 fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
     let path = scratch.file("plan.yaml", LONG);
-    let child = hoptax()
-        .arg("run")
-        .arg(path)
-        .arg("--out")
-        .arg(scratch.path())
+    let child = command(scratch, &path)
         // On a busy machine, a run with few trials may be void. This test accepts void results.
         .arg("--accept-void")
         .stdout(Stdio::piped())
@@ -343,8 +361,7 @@ fn a_known_delay_is_measured_exactly() {
     let p50 = |delay: &str| {
         let scratch = Scratch::new();
         let plan = format!(
-            "name: delay
-gateways: []
+            "gateways: []
 load: [{{ loop: closed, connections: 1, duration: 700ms }}]
 trials: 2
 warmup: 100ms
@@ -370,55 +387,26 @@ upstream: {{ delay: {delay} }}
 #[test]
 fn an_external_gateway_and_a_running_upstream_are_measured_and_not_stopped() {
     let scratch = Scratch::new();
-    let mut upstream = hoptax()
-        .args(["upstream", "--instances", "1", "--body", "64B"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the upstream starts");
-    let mut line = String::new();
-    BufReader::new(upstream.stdout.take().expect("piped")).read_line(&mut line).expect("its ready line");
-    let ready: Json = serde_json::from_str(&line).expect("JSON");
-    let address = ready["instances"][0].as_str().expect("an address").to_owned();
-    let mut hop = hoptax()
-        .args(["hop", "l7", "--listen", "127.0.0.1:0", "--upstream", &address])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the hop starts");
-    let mut line = String::new();
-    BufReader::new(hop.stdout.take().expect("piped")).read_line(&mut line).expect("its ready line");
-    let listen =
-        serde_json::from_str::<Json>(&line).expect("JSON")["listen"].as_str().expect("an address").to_owned();
-
+    let upstream = Process::start(&["upstream", "--instances", "1", "--body", "64B"]);
+    let address = upstream.instance(0);
+    let (hop, listen) = Process::hop("l7", address, &[]);
     let plan = format!(
-        "name: external
-upstream: {{ url: \"http://{address}\" }}
+        "upstream: {{ url: \"http://{address}\" }}
 gateways:
   - {{ name: external, label: mine, url: \"http://{listen}\", pid: {} }}
 load: [{{ loop: closed, connections: 2, duration: 500ms }}]
 trials: 1
 warmup: 50ms
 ",
-        hop.id()
+        hop.pid()
     );
     let output = run(&scratch, &plan, &["--accept-void"]);
-    let alive = |child: &mut Child| child.try_wait().expect("ours").is_none();
-    let (upstream_alive, hop_alive) = (alive(&mut upstream), alive(&mut hop));
-    for child in [&mut hop, &mut upstream] {
-        child.kill().expect("ours");
-        child.wait().expect("ours");
-    }
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(upstream_alive && hop_alive, "running services are not stopped");
+    assert!(is_alive(upstream.pid()) && is_alive(hop.pid()), "running services are not stopped");
     let report = report(&run_directory(&scratch));
     let mine = report["cases"].as_array().unwrap().iter().find(|case| case["gateway"] == "mine").unwrap();
-    assert!(
-        mine["cpu"]["gateway_us_per_request"]["estimate"]
-            .as_f64()
-            .or(mine["cpu"]["gateway_us_per_request"].as_f64())
-            .unwrap()
-            > 0.0,
-        "{mine}"
-    );
+    let cpu = &mine["cpu"]["gateway_us_per_request"];
+    assert!(cpu["estimate"].as_f64().or(cpu.as_f64()).unwrap() > 0.0, "{mine}");
     assert!(mine["ledger"].is_null(), "an external upstream has no ledger");
 }
 
@@ -427,8 +415,7 @@ fn an_exceeded_budget_exits_with_3() {
     // With one trial, the interval may be very wide, so the value itself is compared with the limit.
     let plan = |limit: &str| {
         format!(
-            "name: budget
-gateways: [hop-l7]
+            "gateways: [hop-l7]
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 50ms
@@ -466,12 +453,8 @@ fn invalid_plans_are_refused_before_anything_starts() {
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains(word), "{said}");
     }
-    let left = std::fs::read_dir(scratch.path())
-        .expect("there")
-        .flatten()
-        .filter(|entry| entry.path().is_dir())
-        .count();
-    assert_eq!(left, 0, "no run directory was made");
+    let left = std::fs::read_dir(scratch.path()).expect("there").flatten();
+    assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0, "no run directory was made");
 
     let plan = scratch.file("fine.yaml", &format!("name: x\ngateways: [hop-l4]\n{load}"));
     let output = hoptax().arg("run").arg(plan).args(["--out", "/proc/nowhere"]).output().expect("runs");
@@ -485,8 +468,7 @@ fn a_run_without_a_measured_gateway_fails() {
     // No process listens on port 1.
     let free = "127.0.0.1:1";
     let plan = format!(
-        "name: alone
-gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
+        "gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
 load: [{{ loop: closed, connections: 1, duration: 1s }}]
 trials: 1
 warmup: 0s
@@ -499,31 +481,37 @@ warmup: 0s
     assert_eq!(trials(&run_directory(&scratch)).len(), 0, "direct alone has no result");
 }
 
-/// The program of this pack does not exist.
+/// Creates packs whose program does not exist. Returns their directory.
+fn absent_packs(scratch: &Scratch, names: &[&str]) -> String {
+    let packs = scratch.path().join("packs");
+    for name in names {
+        let manifest = format!(
+            "name: {name}
+summary: A gateway that nobody has.
+binary: hoptax-test-absent-gateway
+version: {{ command: [\"{{{{ binary }}}}\", -v], pattern: '(\\d+)' }}
+start: [\"{{{{ binary }}}}\"]
+ready: {{ path: / }}
+install: {{ debian: apt-get install {name} }}
+access_log: stdout
+"
+        );
+        std::fs::create_dir_all(packs.join(name)).expect("made");
+        std::fs::write(packs.join(name).join("gateway.yaml"), manifest).expect("written");
+    }
+    packs.to_str().expect("plain").to_owned()
+}
+
 #[test]
 fn a_missing_gateway_is_named_with_how_to_install_it() {
     let scratch = Scratch::new();
-    let pack = scratch.path().join("packs/absent");
-    std::fs::create_dir_all(&pack).expect("made");
-    let manifest = "name: absent
-summary: A gateway that nobody has.
-binary: hoptax-test-absent-gateway
-version: { command: [\"{{ binary }}\", -v], pattern: '(\\d+)' }
-start: [\"{{ binary }}\"]
-ready: { path: / }
-install: { debian: apt-get install absent }
-access_log: stdout
-";
-    std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
-    let plan = "name: x
-gateways: [absent, hop-l4]
+    let packs = absent_packs(&scratch, &["absent"]);
+    let plan = "gateways: [absent, hop-l4]
 load: [{ loop: closed, connections: 1, duration: 300ms }]
 trials: 1
 warmup: 0ms
 ";
-    let packs = scratch.path().join("packs");
-    let packs = packs.to_str().expect("plain");
-    let output = run(&scratch, plan, &["--packs", packs]);
+    let output = run(&scratch, plan, &["--packs", &packs]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     let said = text(&output.stderr);
     for word in
@@ -531,7 +519,7 @@ warmup: 0ms
     {
         assert!(said.contains(word), "{said}");
     }
-    let output = run(&scratch, plan, &["--packs", packs, "--skip-missing", "--accept-void"]);
+    let output = run(&scratch, plan, &["--packs", &packs, "--skip-missing", "--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = report(&run_directory(&scratch));
     let failed = |label: &str| {
@@ -545,26 +533,10 @@ warmup: 0ms
 #[test]
 fn a_missing_gateway_is_replaced_and_the_report_says_what_cannot_be_compared() {
     let scratch = Scratch::new();
-    for name in ["absent", "gone"] {
-        let pack = scratch.path().join("packs").join(name);
-        std::fs::create_dir_all(&pack).expect("made");
-        let manifest = format!(
-            "name: {name}
-summary: A gateway that nobody has.
-binary: hoptax-test-absent-gateway
-version: {{ command: [\"{{{{ binary }}}}\", -v], pattern: '(\\d+)' }}
-start: [\"{{{{ binary }}}}\"]
-ready: {{ path: / }}
-install: {{ debian: apt-get install {name} }}
-access_log: stdout
-"
-        );
-        std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
-    }
+    let packs = absent_packs(&scratch, &["absent", "gone"]);
     let plan = |replacement: &str| {
         format!(
-            "name: x
-gateways:
+            "gateways:
   - absent
   - {{ name: {replacement}, instead_of: absent, not_comparable: its plugins }}
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
@@ -573,15 +545,13 @@ warmup: 0ms
 "
         )
     };
-    let packs = scratch.path().join("packs");
-    let packs = packs.to_str().expect("plain");
-    let output = run(&scratch, &plan("gone"), &["--packs", packs]);
+    let output = run(&scratch, &plan("gone"), &["--packs", &packs]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     let said = text(&output.stderr);
     for word in ["neither absent nor gone", "apt-get install absent", "apt-get install gone"] {
         assert!(said.contains(word), "{said}");
     }
-    let output = run(&scratch, &plan("hop-l4"), &["--packs", packs, "--accept-void"]);
+    let output = run(&scratch, &plan("hop-l4"), &["--packs", &packs, "--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stderr);
     assert!(said.contains("note: absent is not installed, and hop-l4 replaces it"), "{said}");
@@ -602,8 +572,7 @@ fn a_gateway_with_different_answers_is_reported_with_both() {
     let address = nobody.address;
     let scratch = Scratch::new();
     let plan = format!(
-        "name: wrong
-gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
+        "gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 0ms
@@ -633,22 +602,13 @@ ready: { path: /, timeout: 1h }
 access_log: stdout
 ";
     std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
-    let plan = "name: mute
-gateways: [mute]
+    let plan = "gateways: [mute]
 load: [{ loop: closed, connections: 1, duration: 200ms }]
 ";
     let path = scratch.file("plan.yaml", plan);
-    let child = hoptax()
-        .arg("run")
-        .arg(path)
-        .arg("--out")
-        .arg(scratch.path())
-        .arg("--packs")
-        .arg(scratch.path().join("packs"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("hoptax runs");
+    let mut command = command(&scratch, &path);
+    command.arg("--packs").arg(scratch.path().join("packs")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("hoptax runs");
     wait_until("the gateway has started", PATIENCE, || {
         let log = find(scratch.path(), "stdout.log");
         log.is_some_and(|log| std::fs::read_to_string(log).is_ok_and(|text| text.contains("up")))

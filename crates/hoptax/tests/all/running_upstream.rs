@@ -2,6 +2,7 @@
 //! server. Here it is nginx in front of `hoptax upstream`. The request count of `hoptax upstream` is the
 //! ledger.
 
+use crate::load::KilledOnDrop;
 use crate::run::{report, run, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::world::is_missing;
@@ -10,17 +11,7 @@ use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// A process that is killed when dropped.
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 /// The services that run before hoptax starts.
 struct World {
@@ -30,8 +21,8 @@ struct World {
     address: SocketAddr,
     /// Address of the upstream's control socket.
     control: String,
-    _nginx: KillOnDrop,
-    _upstream: KillOnDrop,
+    _nginx: KilledOnDrop,
+    _upstream: KilledOnDrop,
 }
 
 impl World {
@@ -39,7 +30,7 @@ impl World {
     fn start(tls: &str) -> Self {
         let scratch = Scratch::new();
         let made = Credentials::make(&[]).expect("made");
-        let mut upstream = KillOnDrop(
+        let mut upstream = KilledOnDrop(
             hoptax()
                 .args(["upstream", "--body", "256B", "--header", "x-request: always"])
                 .env("HOPTAX_UPSTREAM_TOKEN_SECRET", &made.jwt_secret)
@@ -65,15 +56,10 @@ impl World {
             scratch.file(name, content);
         }
         let configuration = scratch.file("nginx.conf", &nginx(&scratch, &made, (address, tls), behind));
-        let nginx = Command::new("nginx")
-            .arg("-c")
-            .arg(configuration)
-            .arg("-p")
-            .arg(scratch.path())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
-        let nginx = KillOnDrop(nginx);
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(configuration).arg("-p").arg(scratch.path()).stderr(Stdio::null());
+        let nginx = command.spawn().expect("starts");
+        let nginx = KilledOnDrop(nginx);
         wait_until("nginx listens", PATIENCE, || TcpStream::connect(address).is_ok());
         let control = format!("http://{}", ready["control"].as_str().expect("an address"));
         Self { scratch, made, address, control, _nginx: nginx, _upstream: upstream }

@@ -1,16 +1,16 @@
 //! Istio's inbound sidecar: the real Envoy, which intercepts traffic in the network namespace of a run.
 
-use crate::run::{run, run_directory, text, trials};
+use crate::load::KilledOnDrop;
+use crate::run::{run_directory, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
-use crate::world::{Running, exe, get, is_missing, running_plan};
+use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
-use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
-use hoptax_plan::{Gateway, GatewayKind, Profile};
+use hoptax_plan::{Gateway, Profile};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Whether interception can be tested on this machine: Envoy must be installed, and the test must run as
@@ -27,15 +27,7 @@ pub(crate) fn can_intercept() -> bool {
 }
 
 fn sidecar(label: &str, pack: &str) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features: vec![],
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: label.into(), kind }
+    pack_gateway(label, pack, 1, &[])
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
@@ -56,17 +48,6 @@ fn sidecar_below(root: u32) -> Option<u32> {
     descendants(root).into_iter().find(inside)
 }
 
-/// A run that is killed when dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Number of packets that the redirect to `port` has counted.
 fn redirected(inside: u32, port: u16) -> u64 {
     let net = format!("--net=/proc/{inside}/ns/net");
@@ -79,17 +60,13 @@ fn redirected(inside: u32, port: u16) -> u64 {
 
 #[test]
 fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let gateways = vec![sidecar("default", "istio-sidecar"), sidecar("tuned", "istio-sidecar@tuned")];
     let mut plan = running_plan(gateways);
     plan.profile = Profile::Equalised;
     let run = tempfile::tempdir().expect("a directory");
-    let packs = crate::world::packs();
-    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
-    let upstream = driver.start_upstream();
-    let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let upstream = started(driver.start_upstream());
     let direct = upstream.0.addresses()[0];
     let request =
         || TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]);
@@ -98,8 +75,7 @@ fn traffic_for_the_application_passes_its_sidecar_and_direct_does_not() {
     let mut sidecars = Vec::new();
     for gateway in &plan.gateways {
         let label = &gateway.label;
-        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
-        let mut service = Running(service.unwrap_or_else(|failure| panic!("{label}: {failure:#?}")));
+        let mut service = started(driver.start_gateway(gateway, &upstream.0.endpoints()));
         let via = service.0.addresses()[0];
         assert_eq!((via.ip(), via != direct), (direct.ip(), true), "{label}: another port of the same host");
         let same = verify::verify(direct, via, &request().into(), &Default::default(), PATIENCE);
@@ -147,13 +123,9 @@ fn traces(interface: &str) -> Vec<String> {
 
 #[test]
 fn a_run_measures_the_sidecar_and_cleans_up() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let scratch = Scratch::new();
-    let output = run(&scratch, PLAN, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let trials = trials(&run_directory(&scratch));
+    let trials = trials(&run_to_success(&scratch, PLAN, &["--accept-void"]));
     let via: Vec<_> = trials.iter().filter(|trial| trial["contender"] == "sidecar").collect();
     assert_eq!(via.len(), 1);
     let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");
@@ -166,20 +138,13 @@ fn a_run_measures_the_sidecar_and_cleans_up() {
 
 #[test]
 fn a_killed_run_leaves_no_namespace_link_or_rule() {
-    if !can_intercept() {
-        return;
-    }
+    skip_if!(!can_intercept());
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
-    let started = hoptax()
-        .arg("run")
-        .arg(&plan)
-        .args(["--accept-void", "--set", "load.0.duration=10m", "--out"])
-        .arg(scratch.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut killed = Killed(started.expect("it starts"));
+    let mut command = hoptax();
+    command.arg("run").arg(&plan).args(["--accept-void", "--set", "load.0.duration=10m", "--out"]);
+    let started = command.arg(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut killed = KilledOnDrop(started.expect("it starts"));
     // Three processes must start: the namespace's holder, the upstream and Envoy.
     wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
     let inside = sidecar_below(killed.0.id()).expect("just seen");

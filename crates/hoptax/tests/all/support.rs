@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod haproxy;
 pub(crate) mod hog;
 pub(crate) mod messages;
+pub(crate) mod nginx;
 pub(crate) mod planted_pack;
 pub(crate) mod proxy;
 pub(crate) mod server;

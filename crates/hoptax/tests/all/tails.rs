@@ -1,11 +1,12 @@
 //! `hoptax profile --tail` with real processes and the real `perf`: who makes the tail is planted.
 
+use crate::load::KilledOnDrop;
 use crate::run::{report, run_directory, text};
 use crate::support::{Json, Scratch, hoptax, retry_if_disturbed, skip};
 use hoptax_host::profile::Profiler;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Two passes of each case, and as few trials as possible. What is planted takes tens of milliseconds,
 /// because the hypervisor of a busy machine takes some.
@@ -64,13 +65,10 @@ fn check(report: &Json, contender: &str, (kind, role, holder): (&str, &str, &str
 
 #[test]
 fn a_gateway_that_sleeps_and_one_that_blocks_are_told_apart() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     // Of the requests beyond p99 through `blocks`, few keep the CPU. The others wait behind them. Passes are
     // longer here, so that each has about three requests that keep it.
-    let plan = "name: gateways
-gateways:
+    let plan = "gateways:
   - { name: hop-l7, label: sleeps, delay: { in: 30ms, share: 2% } }
   - { name: hop-l7, label: blocks, delay: { in: 60ms, share: 0.2%, how: spin } }
 ";
@@ -90,11 +88,8 @@ gateways:
 
 #[test]
 fn a_slow_upstream_is_the_cause_with_and_without_a_gateway() {
-    if cannot_record() {
-        return;
-    }
-    let plan = "name: upstream
-upstream: { delay: \"choice(98% 0ms, 2% 30ms)\" }
+    skip_if!(cannot_record());
+    let plan = "upstream: { delay: \"choice(98% 0ms, 2% 30ms)\" }
 gateways: [hop-l7]
 ";
     retry_if_disturbed(|| {
@@ -107,11 +102,8 @@ gateways: [hop-l7]
 /// The connections have many requests in flight each, and only some of these are delayed.
 #[test]
 fn a_gateway_that_sleeps_is_the_cause_over_http2_too() {
-    if cannot_record() {
-        return;
-    }
-    let plan = "name: http2
-gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
+    skip_if!(cannot_record());
+    let plan = "gateways: [{ name: hop-h2, delay: { in: 30ms, share: 2% } }]
 ";
     let load = REST.replace("connections: 64", "connections: 4, http: 2, streams: 16");
     retry_if_disturbed(|| {
@@ -133,41 +125,26 @@ while time.monotonic() < last:
         pass
 ";
 
-/// A process that is killed at the end.
-struct Disturber(Child);
-
-impl Disturber {
-    fn start(scratch: &Scratch) -> Self {
-        let path = scratch.file("disturber", DISTURBER);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
-        Self(Command::new(path).stdin(Stdio::null()).spawn().expect("it starts"))
-    }
-}
-
-impl Drop for Disturber {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start_disturber(scratch: &Scratch) -> KilledOnDrop {
+    let path = scratch.file("disturber", DISTURBER);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    KilledOnDrop(Command::new(path).stdin(Stdio::null()).spawn().expect("it starts"))
 }
 
 #[test]
 fn a_program_that_takes_the_gateways_cpu_is_named() {
-    if cannot_record() {
-        return;
-    }
+    skip_if!(cannot_record());
     if std::thread::available_parallelism().map_or(1, usize::from) < 2
         || !Path::new("/usr/bin/python3").exists()
     {
         return skip("the disturber needs a second CPU and Python");
     }
-    let plan = "name: disturber
-gateways: [hop-l7]
+    let plan = "gateways: [hop-l7]
 cpus: { generator: \"0\", upstream: \"0\", gateway: \"1\" }
 ";
     retry_if_disturbed(|| {
         let scratch = Scratch::new();
-        let mut disturber = Disturber::start(&scratch);
+        let mut disturber = start_disturber(&scratch);
         let (_, report) = run(&scratch, &format!("{plan}{REST}"));
         assert!(disturber.0.try_wait().expect("ours").is_none(), "the disturber has ended");
         let findings = report["findings"].as_array().expect("findings");

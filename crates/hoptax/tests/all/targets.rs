@@ -29,20 +29,9 @@ fn nginx_sees_the_mix_of_a_file() {
     scratch.file("tokens.txt", "red\nblue\n");
     let file = scratch.file("mix.yaml", MIX).display().to_string();
     let count = REQUESTS.to_string();
-    let output = load(&[
-        "http://shop.test",
-        "--targets",
-        &file,
-        "--unix",
-        &nginx.socket(),
-        "-n",
-        &count,
-        "-c",
-        "3",
-        "-H",
-        "authorization: typed",
-        "--json",
-    ]);
+    let (socket, header) = (nginx.socket(), ["-H", "authorization: typed", "--json"]);
+    let base = ["http://shop.test", "--targets", &file, "--unix", &socket, "-n", &count, "-c", "3"];
+    let output = load(&[&base[..], &header].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let case: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(case["counts"]["ok"], REQUESTS, "{}", case["counts"]);

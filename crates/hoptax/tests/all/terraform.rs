@@ -200,20 +200,6 @@ warmup: 100ms
 }
 
 #[test]
-fn machines_that_are_kept_are_removed_by_hosts_down() {
-    let Some(site) = Site::new("true") else { return };
-    let plan = site.plan(true, false);
-    for _ in 0..2 {
-        drop(site.up(&plan).unwrap_or_else(|error| panic!("{error}")));
-        assert_eq!(site.history(), "created ", "it is used again");
-    }
-    let dir = site.infra().canonicalize().expect("there");
-    assert_eq!(site.down(&plan), Ok(vec![format!("the machines of {}", dir.display())]));
-    assert_eq!(site.history(), "created destroyed ");
-    assert_eq!(site.down(&plan), Ok(Vec::new()), "nothing remains");
-}
-
-#[test]
 fn machines_of_others_are_never_destroyed() {
     let Some(site) = Site::new("true") else { return };
     site.by_hand(&["apply", "-auto-approve", "-input=false"]);
@@ -308,13 +294,10 @@ const KEEPER: &str = "HOPTAX_TEST_KEEPER";
 fn after_kill_9_hosts_down_removes_the_machines() {
     let Some(site) = Site::new("true") else { return };
     let plan = site.plan(true, true);
-    let mut keeper = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "--ignored", "terraform::a_process_that_keeps_machines"])
-        .env(KEEPER, site.scratch.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "--ignored", "terraform::a_process_that_keeps_machines"]);
+    command.env(KEEPER, site.scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut keeper = command.spawn().expect("starts");
     wait_until("the machines are up", PATIENCE, || site.scratch.path().join("is-up").exists());
     let refused = site.down(&plan).expect_err("they are in use");
     assert!(refused.contains("another run uses the machines of"), "{refused}");

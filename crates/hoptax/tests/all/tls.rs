@@ -1,13 +1,13 @@
 //! `hoptax load --spec` against the real nginx with TLS.
 
 use crate::findings::two_ports;
-use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
+use crate::support::{Scratch, hoptax, nginx};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 pub(crate) const NAME: &str = "nginx.test";
 
@@ -41,17 +41,8 @@ pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool)
 }
 
 pub(crate) struct Nginx {
-    process: Child,
+    process: nginx::Nginx,
     pub(crate) address: SocketAddr,
-    _files: Scratch,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The process may have exited already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 impl Nginx {
@@ -62,44 +53,15 @@ impl Nginx {
     }
 
     fn listening(how: &str, (certificate, key): (&str, &str), more: &str) -> Self {
-        let files = Scratch::new();
-        files.file("certificate.pem", certificate);
-        files.file("key.pem", key);
-        files.file("mime.types", "");
-        let port = two_ports()[0];
-        let certificates = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
+        let files = [("certificate.pem", certificate), ("key.pem", key), ("mime.types", "")];
+        let address = two_ports()[0];
         let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
-        let root = files.path().display();
-        // nginx runs as a single process, so that killing this process stops everything.
-        let config = format!(
-            "daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/error.log;\n\
-             events {{ worker_connections 256; }}\n\
-             http {{ access_log off; client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
-             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
-             server {{ listen {port} {how}; {certificates} {protocols} {more}\n\
-             location / {{ return 200 hello; }} }} }}\n"
+        let http = format!(
+            "access_log off; server {{ listen {address} {how}; ssl_certificate certificate.pem;
+             ssl_certificate_key key.pem; {protocols} {more} location / {{ return 200 hello; }} }}"
         );
-        let config = files.file("nginx.conf", &config);
-        let mut command = Command::new("nginx");
-        command
-            .arg("-p")
-            .arg(files.path())
-            .arg("-c")
-            .arg(config)
-            .arg("-e")
-            .arg(files.path().join("error.log"));
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut nginx = Self { process: process.expect("nginx starts"), address: port, _files: files };
-        wait_until("nginx listens", PATIENCE, || {
-            assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", nginx.errors());
-            TcpStream::connect(nginx.address).is_ok()
-        });
-        nginx
-    }
-
-    fn errors(&self) -> String {
-        let log: &Path = &self._files.path().join("error.log");
-        std::fs::read_to_string(log).unwrap_or_default()
+        let is_ready = |_: &Path| TcpStream::connect(address).is_ok();
+        Self { process: nginx::Nginx::start_with(&files, &http, is_ready), address }
     }
 }
 
@@ -155,7 +117,7 @@ fn generator(spec: &Value) -> Output {
 fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {
     let output = generator(&spec(&[nginx.address], tls, headers));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", nginx.errors());
+    assert!(output.status.success(), "{said}\n{}", nginx.process.errors());
     serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 

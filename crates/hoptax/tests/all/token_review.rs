@@ -1,75 +1,17 @@
 //! Token reviews by the upstream, like those of a Kubernetes webhook. With caching, reviews add almost no
 //! upstream requests. Without caching, every request causes two upstream requests.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run_to_success, trials};
 use crate::support::Scratch;
-use std::path::Path;
-
-/// A copy of nginx's pack that reviews tokens at the upstream. If nginx's pack does not offer this feature
-/// itself, the template of the copy is changed so that it does.
-fn reviewing(packs: &Path) -> &'static str {
-    const NAME: &str = "reviewing";
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/nginx");
-    let to = packs.join(NAME);
-    std::fs::create_dir_all(&to).expect("made");
-    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
-    }
-    let change = |file: &str, changes: &[(&str, &str)]| {
-        let mut text = std::fs::read_to_string(to.join(file)).expect("text");
-        for (old, new) in changes {
-            assert!(text.contains(old), "{file} lacks `{old}`");
-            text = text.replacen(old, new, 1);
-        }
-        std::fs::write(to.join(file), &text).expect("written");
-        text
-    };
-    let manifest = change("gateway.yaml", &[("name: nginx\n", "name: reviewing\n")]);
-    if !manifest.contains("token-review") {
-        change("gateway.yaml", &[("access_log: file\n", "access_log: file\nfeatures: [token-review]\n")]);
-        change(
-            "nginx.conf.j2",
-            &[
-                (
-                    "    upstream upstreams {\n",
-                    "{% if features.token_review and features.token_review.cache_s %}\n    proxy_cache_path \
-                     {{ dir }}/reviews keys_zone=reviews:1m;\n{% endif %}\n    upstream upstreams {\n",
-                ),
-                (
-                    "        location / {\n",
-                    "{% if features.token_review %}\n        location = /review {\n            internal;\n            proxy_pass http://upstreams{{ features.token_review.path }};\n            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";\n{% if features.token_review.cache_s %}\n            proxy_cache reviews;\n            proxy_cache_key $http_authorization;\n            proxy_cache_valid 200 {{ features.token_review.cache_s }}s;\n{% endif %}\n        }\n{% endif %}\n        location / {\n{% if features.token_review %}\n            auth_request /review;\n{% endif %}\n",
-                ),
-            ],
-        );
-    }
-    NAME
-}
 
 #[test]
 fn uncached_token_reviews_double_the_upstream_requests() {
     needs!("nginx");
     let scratch = Scratch::new();
-    let packs = scratch.path().join("packs");
-    let name = reviewing(&packs);
-    // The plan is the example plan, but its gateways use this pack.
-    let plan = include_str!("../../../../plans/features/token-review.yaml")
-        .replace("{ name: nginx,", &format!("{{ name: {name},"));
-    assert_eq!(plan.matches(&format!("name: {name},")).count(), 3, "{plan}");
-    let short = [
-        "--set",
-        "trials=1",
-        "--set",
-        "load.0.requests=300",
-        "--set",
-        "load.0.duration=60s",
-        "--set",
-        "warmup=100ms",
-        "--accept-void",
-    ];
-    let arguments = [&short[..], &["--packs", packs.to_str().expect("text")]].concat();
-    let output = run(&scratch, &plan, &arguments);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let plan = include_str!("../../../../plans/features/token-review.yaml");
+    let short = ["trials=1", "load.0.requests=300", "load.0.duration=60s", "warmup=100ms"];
+    let sets: Vec<&str> = short.into_iter().flat_map(|set| ["--set", set]).chain(["--accept-void"]).collect();
+    let directory = run_to_success(&scratch, plan, &sets);
     for trial in trials(&directory) {
         let who = trial["contender"].as_str().expect("a label");
         assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);

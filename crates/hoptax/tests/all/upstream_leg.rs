@@ -1,10 +1,10 @@
 //! HTTP/2 to the upstream: through real gateways, with planted faults, and refused where a pack cannot.
 
-use crate::run::{report, run, run_directory, text};
+use crate::run::{measured_with, text};
+use crate::support::planted_pack::altered;
 use crate::support::{Json, Scratch, hoptax};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Packs of installed gateways that can speak HTTP/2 to upstreams, and whether requests share connections.
 const PACKS: [(&str, bool); 5] =
@@ -12,15 +12,6 @@ const PACKS: [(&str, bool); 5] =
 
 /// The findings about this leg. The report may contain others.
 const FINDINGS: [&str; 2] = ["protocol-downgraded", "upstream-not-multiplexed"];
-
-fn measured(plan: &str, arguments: &[&str]) -> Json {
-    let scratch = Scratch::new();
-    let mut all = vec!["--accept-void"];
-    all.extend(arguments);
-    let output = run(&scratch, plan, &all);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    report(&run_directory(&scratch))
-}
 
 /// The cases of a gateway. Each must have been measured, without a failed request.
 fn cases<'r>(report: &'r Json, gateway: &str) -> Vec<&'r Json> {
@@ -54,10 +45,9 @@ fn gateways_speak_http2_to_the_upstream_if_the_plan_asks_for_it() {
             plain + &format!("  - {{ name: {pack}, label: {pack}-2, upstream_http: 2{with} }}\n")
         };
         let gateways: String = installed.iter().map(|(pack, _)| entry(pack)).collect();
-        let report = measured(
+        let report = measured_with(
             &format!(
-                "name: upstream-leg
-gateways:
+                "gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
 load:
   - {{ loop: closed, connections: 8, duration: 300ms }}
@@ -86,36 +76,17 @@ warmup: 100ms
     }
 }
 
-/// Copies the pack haproxy with another name and a changed template.
-fn changed_haproxy(packs: &Path, name: &str, old: &str, new: &str) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/haproxy");
-    let to = packs.join(name);
-    std::fs::create_dir_all(&to).expect("made");
-    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
-    }
-    let named = format!("name: {name}\n");
-    for (file, old, new) in
-        [("gateway.yaml", "name: haproxy\n", named.as_str()), ("haproxy.cfg.j2", old, new)]
-    {
-        let path = to.join(file);
-        let before = std::fs::read_to_string(&path).expect("text");
-        assert!(before.contains(old), "{file} lacks `{old}`");
-        std::fs::write(path, before.replacen(old, new, 1)).expect("written");
-    }
-}
-
 #[test]
 fn a_version_that_is_not_spoken_and_connections_that_are_not_shared_are_found() {
     needs!("haproxy");
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
     // The pack claims HTTP/2, but its server line has only a weight.
-    changed_haproxy(&packs, "downgraded", r#"else "proto h2""#, r#"else "weight 1""#);
-    changed_haproxy(&packs, "lonely", "http-reuse always", "http-reuse never");
-    let report = measured(
-        "name: planted
-gateways:
+    let template = "haproxy.cfg.j2";
+    altered(&packs, "haproxy", "downgraded", &[(template, r#"else "proto h2""#, r#"else "weight 1""#)]);
+    altered(&packs, "haproxy", "lonely", &[(template, "http-reuse always", "http-reuse never")]);
+    let report = measured_with(
+        "gateways:
   - { name: haproxy, upstream_http: 2 }
   - { name: downgraded, upstream_http: 2 }
   - { name: lonely, upstream_http: 2 }

@@ -101,20 +101,8 @@ warmup: 50ms
     }
 
     fn bisect(&self, arguments: &[&str]) -> Command {
-        let fixed = [
-            "bisect",
-            "plan.yaml",
-            "--packs",
-            "packs",
-            "--good",
-            "first",
-            "--bad",
-            "last",
-            "--out",
-            ".",
-            "--accept-void",
-        ];
-        self.hoptax(&[&fixed[..], arguments].concat())
+        let fixed = "bisect plan.yaml --packs packs --good first --bad last --out . --accept-void";
+        self.hoptax(&fixed.split(' ').chain(arguments.iter().copied()).collect::<Vec<_>>())
     }
 
     fn commit(&self, name: &str) -> String {

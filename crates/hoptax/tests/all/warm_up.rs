@@ -11,8 +11,7 @@ fn measured(hops: &str, warmup: &str) -> (Option<i32>, Value) {
     let output = run(
         &scratch,
         &format!(
-            "name: warm
-gateways: [{hops}]
+            "gateways: [{hops}]
 load: [{{ loop: open, rate: 500/s, connections: 4 }}]
 time: 2s
 warmup: {warmup}
@@ -99,8 +98,7 @@ fn a_step_is_never_measured_as_a_part_of_the_tax() {
     let output = run(
         &scratch,
         &format!(
-            "name: steps
-gateways: [{}]
+            "gateways: [{}]
 load: [{{ loop: open, rate: 1000/s, connections: 8 }}]
 time: 6s
 ",
@@ -135,8 +133,7 @@ fn rounds_of_a_gateway_that_generates_code_have_several_processes() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: processes
-gateways: [{ name: nginx-lua, label: lua, features: [key-auth] }]
+        "gateways: [{ name: nginx-lua, label: lua, features: [key-auth] }]
 load: [{ loop: closed, connections: 4, duration: 100ms }]
 time: 8s
 warmup: { at_most: 1s }

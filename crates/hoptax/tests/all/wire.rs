@@ -1,14 +1,15 @@
 //! Helpers for tests of servers: a running `hoptax` server, and a client. The client writes raw bytes and
 //! reads responses.
 
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, hoptax, own_loopback};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub(crate) struct Server {
-    child: Child,
+    child: KilledOnDrop,
     pub(crate) ready: serde_json::Value,
 }
 
@@ -36,7 +37,7 @@ impl Server {
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         let ready =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{command:?} said {line:?}: {error}"));
-        Self { child, ready }
+        Self { child: KilledOnDrop(child), ready }
     }
 
     /// Starts a hop of this kind in front of `upstream`. Returns the hop and its address.
@@ -70,13 +71,6 @@ impl Server {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         self.child.wait().expect("our child").code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -5,8 +5,10 @@ use crate::support::client::exchange;
 use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, skip};
 use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Service, fake};
-use hoptax_plan::{Gateway, Plan};
+use hoptax_plan::{Feature, Gateway, GatewayKind, Plan};
+use hoptax_record::Failure;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -36,6 +38,33 @@ pub(crate) fn is_missing(pack: &str) -> bool {
         skip(format!("{pack} is not installed"));
     }
     missing
+}
+
+/// A gateway of this pack, which runs as processes.
+pub(crate) fn pack_gateway(label: &str, pack: &str, workers: u32, features: &[Feature]) -> Gateway {
+    let kind = GatewayKind::Pack {
+        pack: pack.into(),
+        workers,
+        features: features.to_vec(),
+        instances: None,
+        driver: Default::default(),
+        upstream_http2: false,
+    };
+    Gateway { label: label.into(), kind }
+}
+
+/// A driver with the packs of the project.
+pub(crate) fn driver_for(plan: &Plan, run: &Path) -> ProcessDriver {
+    ProcessDriver::new(plan, packs(), run).expect("a driver").with_exe(exe())
+}
+
+/// A service that must have started.
+#[track_caller]
+pub(crate) fn started(service: Result<Box<dyn Service>, Failure>) -> Running {
+    match service {
+        Ok(service) => Running(service),
+        Err(failure) => panic!("{failure:#?}"),
+    }
 }
 
 pub(crate) fn running_plan(gateways: Vec<Gateway>) -> Plan {

@@ -11,9 +11,8 @@ use crate::taxes::difference::ALPHA;
 use crate::trials::merged;
 use crate::trials::metric::percentile;
 use hoptax_plan::{Budget, LoadPoint, LoadSelector, Metric, Plan};
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
 use hoptax_record::report::{BudgetResult, Case, ChangeResult, Outcome, WouldDecide};
+use hoptax_record::{DIRECT, RunRecord};
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures, holm, student_beyond, student_within};
 
 /// The baseline run. Budgets on relative changes compare another run with it.

@@ -152,16 +152,14 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{raised, texts};
+    use super::super::tests::*;
     use super::*;
     use crate::fixture::hosts::{from_two_hosts, on_hosts};
-    use crate::fixture::{Run, clock_id, via};
     use hoptax_format::random::Random;
     use std::time::Duration;
 
     fn findings(trial: crate::fixture::MadeTrial) -> Vec<Finding> {
-        let mut run = Run::closed(8);
-        run.push(trial);
+        let run = Run::closed(8).with([trial]);
         raised(&run, CODE)
     }
 
@@ -246,7 +244,6 @@ mod tests {
     #[test]
     fn raised_by_response_times_in_steps() {
         let findings = findings(rounded());
-        assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["step_us"], 1000.0);
         insta::assert_snapshot!(texts(&findings));
     }

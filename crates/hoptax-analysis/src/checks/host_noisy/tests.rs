@@ -1,9 +1,8 @@
 //! Tests of the finding.
 
-use super::super::tests::{raised, texts};
+use super::super::tests::*;
 use super::*;
 use crate::fixture::hosts::{from_two_hosts, on_hosts};
-use crate::fixture::{Run, closed_point, open_point, searched_point, via};
 use hoptax_record::ForeignProcess;
 
 #[test]
@@ -42,8 +41,7 @@ fn names_the_process_that_used_most() {
     for (foreign, named) in [(0.2, true), (0.01, false)] {
         let mut trial = via("nginx", 0).host(0.1, foreign);
         trial.0.host.busiest_foreign = Some(ForeignProcess { name: "cargo".into(), cpu_ns: 1 });
-        let mut run = Run::closed(1);
-        run.push(trial);
+        let run = Run::closed(1).with([trial]);
         assert_eq!(raised(&run, CODE)[0].message.contains("used 20 %, most of it `cargo`."), named);
     }
 }
@@ -55,8 +53,7 @@ fn raised_if_cpus_stood_still_although_there_was_no_steal() {
         let windows = vec![ms * 1_000_000, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let ns_by_cpu = std::collections::BTreeMap::from([(1, windows)]);
         trial.0.host.stalled = Some(Stalled { count: 9, longest_ns: 5_700_000, ns_by_cpu });
-        let mut run = Run::closed(1);
-        run.push(trial);
+        let run = Run::closed(1).with([trial]);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), count, "{ms} ms of a second");
         let words = "CPUs stood still 9 times, for up to 5.7 ms";
@@ -238,7 +235,6 @@ fn names_the_host_that_was_disturbed() {
 
 #[test]
 fn not_raised_on_a_quiet_machine() {
-    let mut run = Run::closed(1);
-    run.push(via("nginx", 0).host(0.05, 0.05));
+    let run = Run::closed(1).with([via("nginx", 0).host(0.05, 0.05)]);
     assert_eq!(raised(&run, CODE), []);
 }

@@ -14,9 +14,8 @@ use crate::trials::trial::{Trial, good_trials};
 use family::Family;
 use figures::{Figures, Side};
 use hoptax_plan::Metric;
-use hoptax_record::RunRecord;
-use hoptax_record::TrialRecord;
 use hoptax_record::report::{Beyond, Difference, NoiseFloor, Price, Prices};
+use hoptax_record::{RunRecord, TrialRecord};
 use hoptax_stats::Estimate;
 
 /// Scatter of a difference between two differences ÷ scatter of a single difference.

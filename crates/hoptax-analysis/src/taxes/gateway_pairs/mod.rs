@@ -16,10 +16,8 @@ use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
 use crate::trials::source::Source;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
-use hoptax_record::Times;
 use hoptax_record::report::{Case, GatewayPair, Load, Price};
+use hoptax_record::{DIRECT, RunRecord, Times};
 use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -97,6 +97,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>, stalls: Optio
 
 /// Checks with results that change only if the user changes something.
 fn lasting(host: &Host) -> Vec<Fitness> {
+    let [listen_queue, syn_backlog, device_backlog] = network::QUEUES.map(|of| network::queue(host, of));
     vec![
         cpu::cpus(host),
         cpu::pinning(host),
@@ -110,9 +111,9 @@ fn lasting(host: &Host) -> Vec<Fitness> {
         kernel::version(host),
         kernel::descriptors(host),
         network::ports(host),
-        network::listen_queue(host),
-        network::syn_backlog(host),
-        network::device_backlog(host),
+        listen_queue,
+        syn_backlog,
+        device_backlog,
         memory::huge_pages(host),
     ]
 }

@@ -127,22 +127,17 @@ fn is_loopback(address: &str) -> bool {
     is_v4(address) || mapped.is_some_and(is_v4) || address == "00000000000000000000000001000000"
 }
 
-pub(super) fn listen_queue(host: &Host) -> Fitness {
-    line(host, "listen-queue", "proc/sys/net/core/somaxconn", "net.core.somaxconn", LINE)
-}
+/// Names of checks of queues that drop packets or connections when they are full, with the key of the queue's
+/// length and its minimum.
+pub(super) const QUEUES: [(&str, &str, u64); 3] = [
+    ("listen-queue", "net.core.somaxconn", LINE),
+    ("syn-backlog", "net.ipv4.tcp_max_syn_backlog", LINE),
+    ("device-backlog", "net.core.netdev_max_backlog", DEVICE_BACKLOG),
+];
 
-pub(super) fn syn_backlog(host: &Host) -> Fitness {
-    line(host, "syn-backlog", "proc/sys/net/ipv4/tcp_max_syn_backlog", "net.ipv4.tcp_max_syn_backlog", LINE)
-}
-
-pub(super) fn device_backlog(host: &Host) -> Fitness {
-    let key = "net.core.netdev_max_backlog";
-    line(host, "device-backlog", "proc/sys/net/core/netdev_max_backlog", key, DEVICE_BACKLOG)
-}
-
-/// Checks the length of a queue that drops packets or connections when it is full.
-fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
-    let Some(length) = host.number(path) else {
+/// Checks the length of one of the [`QUEUES`].
+pub(super) fn queue(host: &Host, (name, key, least): (&str, &str, u64)) -> Fitness {
+    let Some(length) = host.number(&format!("proc/sys/{}", key.replace('.', "/"))) else {
         return unknown(name, format!("The kernel does not report {key}."));
     };
     if length >= least {

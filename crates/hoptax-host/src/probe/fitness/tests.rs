@@ -163,26 +163,17 @@ fn cpu_limits_of_both_kinds_of_control_groups() {
 #[test]
 fn frequencies() {
     let laid = Laid::new();
+    let advises = |words: &str| laid.item("turbo").advice.expect("known").contains(words);
     laid.write("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "powersave\n");
     laid.is("governor", Warning, "performance, powersave");
     laid.write("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
     laid.is("turbo", Warning, "on");
-    assert!(
-        laid.item("turbo")
-            .advice
-            .expect("known")
-            .contains("echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate")
-    );
+    assert!(advises("echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate"));
     fs::remove_dir_all(laid.host.root.join("sys/devices/system/cpu/intel_pstate")).expect("removed");
     laid.is("turbo", Unknown, "unknown");
     laid.write("sys/devices/system/cpu/cpufreq/boost", "1\n");
     laid.is("turbo", Warning, "on");
-    assert!(
-        laid.item("turbo")
-            .advice
-            .expect("known")
-            .contains("echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost")
-    );
+    assert!(advises("echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"));
     laid.write("sys/devices/system/cpu/cpufreq/boost", "0\n");
     laid.is("turbo", Good, "off");
 }
@@ -216,13 +207,15 @@ fn noise_of_others() {
     let before = Snapshot::take(&laid.host.root);
     laid.write("proc/4711/stat", "4711 (a (b) c) R 1 1 1 0 -1 0 0 0 0 0 60 20 0 0 20 0 1 0\n");
     laid.write("proc/4712/stat", "4712 (idle) S 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0\n");
+    let item = |name: &str| {
+        let after = Snapshot::take(&laid.host.root);
+        let items = whole(&laid.host, before.as_ref().zip(after.as_ref()), None).items;
+        items.into_iter().find(|item| item.name == name).expect("there")
+    };
     let later = |busy: u64, steal: u64| {
         let idle = 800 + 1000 - busy - steal;
         laid.write("proc/stat", &format!("cpu  {} 0 50 {idle} 10 5 5 {} 0 0\n", 100 + busy, 30 + steal));
-        let after = Snapshot::take(&laid.host.root);
-        let items = whole(&laid.host, before.as_ref().zip(after.as_ref()), None).items;
-        ["steal", "foreign-load"]
-            .map(|name| items.iter().find(|item| item.name == name).expect("there").clone())
+        ["steal", "foreign-load"].map(&item)
     };
     let statuses = |busy, steal| later(busy, steal).map(|item| item.status);
     assert_eq!(statuses(50, 20), [Good, Good]);
@@ -230,9 +223,7 @@ fn noise_of_others() {
     laid.write("proc/loadavg", "8.5 1 1 1/200 4711\n");
     let load_average = |busy: u64| {
         later(busy, 0);
-        let after = Snapshot::take(&laid.host.root);
-        let items = whole(&laid.host, before.as_ref().zip(after.as_ref()), None).items;
-        items.into_iter().find(|item| item.name == "load-average").expect("there")
+        item("load-average")
     };
     assert_eq!(load_average(50).status, Good);
     assert_eq!(load_average(50).seen, "8.5 over the last minute, but quiet now");

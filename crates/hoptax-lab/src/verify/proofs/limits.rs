@@ -133,7 +133,7 @@ fn unproved(
          {seconds:.1} s, {:.0} per second, and none was 429.{why} Set a limit that is lower than this rate",
         answered as f64 / seconds.max(f64::EPSILON)
     );
-    Failure { stage: Stage::Verify, message, detail: String::new() }
+    Failure::new(Stage::Verify, message)
 }
 
 /// Requests must make the access log grow.

@@ -239,7 +239,7 @@ fn a_server_that_closes_early_loses_messages() {
 #[test]
 fn parts_of_a_message_are_put_together_and_pings_are_answered() {
     let server = accepting("", |socket| {
-        let text = message(0);
+        let message = message(0);
         let part = |socket: &mut Socket<TcpStream>, fin, opcode, part: &[u8]| {
             let mut frame = Vec::new();
             let length = part.len() as u64;
@@ -247,13 +247,13 @@ fn parts_of_a_message_are_put_together_and_pings_are_answered() {
             frame.extend_from_slice(part);
             socket.raw(&frame);
         };
-        part(socket, false, Opcode::Text, &text[..7]);
+        part(socket, false, Opcode::Binary, &message[..7]);
         socket.send(Opcode::Ping, b"are you there?");
         // The rest follows the answer.
         if socket.receive() != Some((Opcode::Pong, b"are you there?".to_vec())) {
             return;
         }
-        part(socket, false, Opcode::Continuation, &text[7..]);
+        part(socket, false, Opcode::Continuation, &message[7..]);
         part(socket, true, Opcode::Continuation, b"");
         socket.send(Opcode::Pong, b"nobody asked");
         push(socket, 1..MESSAGES);
@@ -347,6 +347,11 @@ fn frames_that_violate_the_protocol_are_failures() {
         socket.drain();
     });
     fails_with(&over(&compressed, pushed()), Cause::MalformedResponse, "reserved bit");
+    let not_text = accepting("", |socket| {
+        socket.raw(&[0x81, 0x01, 0xff]);
+        socket.drain();
+    });
+    fails_with(&over(&not_text, pushed()), Cause::MalformedResponse, "not UTF-8");
 }
 
 /// Sends a message that is compressed by itself (RFC 7692, section 7.2.1).

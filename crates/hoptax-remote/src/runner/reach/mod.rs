@@ -52,11 +52,9 @@ fn by_cp(file: &str) -> [String; 3] {
 }
 
 /// For each machine of a host, the command that leads to its agent. `exe` is the running program. `report`
-/// receives a message about each step that takes time.
-///
-/// # Errors
-/// If a machine cannot be reached, or the program cannot be copied to it or does not run there. The message
-/// names the host and the command, and says what to try.
+/// receives a message about each step that takes time. Fails if a machine cannot be reached, or the program
+/// cannot be copied to it or does not run there. The message names the host and the command, and says what to
+/// try.
 pub(super) fn agents(
     host: &Host,
     exe: &Path,

@@ -1,12 +1,8 @@
 //! Tests the results of searches in each format.
 
-use crate::csv;
-use crate::fixture::Reported as _;
+use crate::fixture::*;
 use crate::formats::html::words;
-use crate::json;
-use crate::markdown;
-use crate::terminal;
-use hoptax_analysis::fixture::{Run, searched_point, via};
+use crate::{csv, json, markdown, terminal};
 use hoptax_format::spec::Shape;
 use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
@@ -219,8 +215,7 @@ fn an_unconfirmed_rate_says_why_and_what_to_do() {
 
 #[test]
 fn trials_without_a_p99_are_drawn_too() {
-    let mut run = searched();
-    run.push(via("nginx", 40).all_at_us(80_000).scheduled(2000).step(9000.0));
+    let run = searched().with([via("nginx", 40).all_at_us(80_000).scheduled(2000).step(9000.0)]);
     let model = run.model();
     let points = |text: &str| text.matches("[9000.0,").count();
     let page = crate::formats::page::Page::new(&model).json();

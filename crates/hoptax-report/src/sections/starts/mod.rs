@@ -188,19 +188,9 @@ pub(crate) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
         StartKind::Start => "start",
         StartKind::Reload => "reload",
     };
-    let names = [
-        "gateway",
-        "kind",
-        "measured",
-        "failed",
-        "unsettled",
-        "scheduled",
-        "timeouts",
-        "errors",
-        "unanswered",
-    ];
-    let mut headings: Vec<String> = names.map(String::from).into();
-    for name in CSV {
+    let names = "gateway kind measured failed unsettled scheduled timeouts errors unanswered";
+    let mut headings: Vec<String> = names.split(' ').map(String::from).collect();
+    for name in CSV.split(' ') {
         headings.extend(["", "_low", "_high", "_more_than"].map(|end| format!("{name}{end}")));
     }
     let row = |one: &StartFigures| {
@@ -228,22 +218,9 @@ pub(crate) fn csv_rows(model: &Model) -> Vec<Vec<String>> {
 }
 
 /// Names of the figures in CSV, as in JSON.
-const CSV: [&str; 14] = [
-    "listening_ms",
-    "ready_ms",
-    "first_us",
-    "tenth_us",
-    "hundredth_us",
-    "thousandth_us",
-    "ready_cpu_ms",
-    "ready_rss_bytes",
-    "settled_s",
-    "settled_requests",
-    "later_request_s",
-    "settled_p50_us",
-    "settled_cpu_ms",
-    "settled_rss_bytes",
-];
+const CSV: &str = "listening_ms ready_ms first_us tenth_us hundredth_us thousandth_us ready_cpu_ms \
+    ready_rss_bytes settled_s settled_requests later_request_s settled_p50_us settled_cpu_ms \
+    settled_rss_bytes";
 
 /// The figures in the order of [`CSV`].
 fn csv_medians(one: &StartFigures) -> [Option<StartMedian>; 14] {
@@ -268,12 +245,9 @@ fn csv_medians(one: &StartFigures) -> [Option<StartMedian>; 14] {
 
 #[cfg(test)]
 mod tests {
-    use crate::csv;
     use crate::fixture::Reported as _;
     use crate::formats::html::words;
-    use crate::json;
-    use crate::markdown;
-    use crate::terminal;
+    use crate::{csv, json, markdown, terminal};
     use hoptax_analysis::fixture::starts::{Cold, sample, started};
     use serde_json::Value;
 

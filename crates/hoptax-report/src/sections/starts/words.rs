@@ -4,10 +4,9 @@ use super::interval;
 use crate::words::format::{Scale, grouped};
 use crate::words::text::{listed, stop};
 use hoptax_analysis::{Analysis, Severity, competitors};
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
 use hoptax_record::report::{StartFigures, StartMedian, StartUnderLoad, Summary};
 use hoptax_record::start::StartKind;
+use hoptax_record::{DIRECT, RunRecord};
 
 /// Number of rounds that were started. Each has two starts of every kind.
 pub(crate) fn rounds(analysis: &Analysis) -> u32 {

@@ -1,17 +1,12 @@
 //! Generates the short answer and the sentences about each gateway from the figures.
 
-use crate::words::answer;
 use crate::words::format::Scale;
-use crate::words::over_load;
-use crate::words::tail;
 use crate::words::text::{capital, message_word, place, stop, with_interval};
-use crate::words::void;
-use hoptax_analysis::headline;
-use hoptax_analysis::{Analysis, Case, Difference, Figures, Finding, Load, Severity, competitors};
+use crate::words::{answer, over_load, tail, void};
+use hoptax_analysis::{Analysis, Case, Difference, Figures, Finding, Load, Severity, competitors, headline};
 use hoptax_plan::Metric;
-use hoptax_record::DIRECT;
-use hoptax_record::RunRecord;
 use hoptax_record::report::Summary;
+use hoptax_record::{DIRECT, RunRecord};
 use hoptax_stats::Estimate;
 
 /// A summary for each gateway of the plan. The smallest tax comes first, and gateways without a tax come

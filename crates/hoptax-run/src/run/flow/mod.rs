@@ -24,13 +24,13 @@ use hoptax_lab::features::{self, Change};
 use hoptax_lab::verify::Requests;
 use hoptax_lab::{Driver, Facts, Service};
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Start, Target, Upstream, units};
-use hoptax_record::RunRecord;
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::plan::Action;
 use hoptax_record::{
-    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, Leg, RunHost, SCHEMA, Stage,
-    TrialRecord, Verified, WarmUp,
+    Contender as ContenderRecord, DIRECT, DeathDuring, Ended, Failure, Leg, RunHost, RunRecord, SCHEMA,
+    Stage, TrialRecord, Verified, WarmUp,
 };
+use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -140,11 +140,7 @@ impl Run<'_> {
             Err(error) => {
                 // Writing a trial failed, for example because the disk is full. Try to write this failure
                 // anyway, because that may still work.
-                let failure = Failure {
-                    stage: Stage::Trial,
-                    message: format!("{error}; earlier trials are kept"),
-                    detail: String::new(),
-                };
+                let failure = Failure::new(Stage::Trial, format!("{error}; earlier trials are kept"));
                 let _ = end(dir, &mut record, 0, interrupted, Some(failure));
                 Err(error)
             }
@@ -205,23 +201,7 @@ impl Run<'_> {
 }
 
 fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord {
-    ContenderRecord {
-        label: label.to_owned(),
-        kind,
-        version: None,
-        workers,
-        settings: Vec::new(),
-        counters: Vec::new(),
-        rendered: BTreeMap::new(),
-        address_note: None,
-        ignored_headers: Vec::new(),
-        found_process: None,
-        cached: None,
-        bodies: Vec::new(),
-        warm_ups: Vec::new(),
-        deaths: Vec::new(),
-        failed: None,
-    }
+    ContenderRecord { label: label.to_owned(), kind, workers, ..ContenderRecord::default() }
 }
 
 fn end(
@@ -565,13 +545,28 @@ impl Flow<'_> {
         };
         let events = events::records(results, loaded.record.as_ref());
         let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
-        let delta = trial::ledger_delta(before, self.upstream.ledger());
+        let after = self.ledger_after(before.as_ref());
+        let delta = trial::ledger_delta(before, after);
         let cpu_round_trips = trial::round_trips(&distances, &self.cpu_distances());
         TrialRecord {
             upstream_clock,
             events,
             cpu_round_trips,
             ..trial::record(number, slot, label, loaded, delta)
+        }
+    }
+
+    /// The upstream's ledger after a load. If clients leave streams of tokens, a gateway may go on to read
+    /// them. Their tokens belong to this load, and not to the next one.
+    fn ledger_after(&self, before: Option<&anyhow::Result<Ledger>>) -> Option<anyhow::Result<Ledger>> {
+        let until = clock::now() + trial::longest_rest(self.run.plan).as_nanos() as u64;
+        loop {
+            let after = self.upstream.ledger();
+            let is_over = clock::now() >= until || self.run.is_interrupted();
+            if is_over || !trial::is_sending_tokens(before, after.as_ref()) {
+                return after;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -8,10 +8,8 @@ use hoptax_record::{DeathDuring, Failure, LateStep, RunRecord, Stage};
 
 impl Flow<'_> {
     /// Returns the gateway for a trial, started and warmed up. If it dies while it is warmed up, it is
-    /// started again and warmed up with less load.
-    ///
-    /// # Errors
-    /// If the gateway cannot be started, or if the case is left out because it killed the gateway.
+    /// started again and warmed up with less load. Fails if the gateway cannot be started, or if the case is
+    /// left out because it killed the gateway.
     pub(super) fn take_warm(
         &mut self,
         index: usize,
@@ -70,6 +68,20 @@ impl Flow<'_> {
             Err(_) => {}
         }
         started
+    }
+
+    /// Calls `record` with a gateway that runs and is warm.
+    ///
+    /// # Errors
+    /// As for [`Self::take_warm`]; if `record` fails, or the gateway dies meanwhile.
+    pub(super) fn with_warm<T>(
+        &mut self,
+        (index, load, number): (usize, usize, usize),
+        record: impl FnOnce(&mut Self, &dyn Service) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let service = self.take_warm(index, load, number)?;
+        let result = record(self, &*service);
+        self.put_back(index, service, DeathDuring::Trial, number, load).map_or(result, Err)
     }
 
     /// Stores the gateway in `self.gateways` again after a load, or stops it if `isolate` is set. If the

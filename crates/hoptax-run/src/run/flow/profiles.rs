@@ -9,7 +9,7 @@ use hoptax_lab::Service;
 use hoptax_plan::CpuProfile;
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::profile::{PassKind, PassRecord};
-use hoptax_record::{DeathDuring, Failure};
+use hoptax_record::{Failure, Stage};
 use std::collections::BTreeMap;
 
 /// Number of failed passes in a row after which a gateway gets no more passes of this kind.
@@ -18,10 +18,7 @@ const MOST_FAILURES: u32 = 2;
 impl Flow<'_> {
     /// Profiles every gateway at every load point, if the plan says so, until a signal arrives. `number` is
     /// the number of trials so far. Each pass is on disk before the next begins. After a signal, some
-    /// gateways may never have been started.
-    ///
-    /// # Errors
-    /// If a pass cannot be written.
+    /// gateways may never have been started. Fails if a pass cannot be written.
     pub(super) fn profile(&mut self, number: usize, dir: &mut RunDir) -> Result<(), DirError> {
         let Some(asked) = self.run.plan.cpu_profile.filter(|_| !self.run.is_interrupted()) else {
             return Ok(());
@@ -73,16 +70,8 @@ impl Flow<'_> {
             return None;
         }
         let label = &run.plan.gateways[turn.gateway].label;
-        let result = match self.take_warm(turn.gateway, turn.load, number) {
-            Err(failure) => Err(failure),
-            Ok(service) => {
-                let result = self.record_pass(turn, asked, &*service);
-                match self.put_back(turn.gateway, service, DeathDuring::Trial, number, turn.load) {
-                    Some(death) => Err(death),
-                    None => result,
-                }
-            }
-        };
+        let at = (turn.gateway, turn.load, number);
+        let result = self.with_warm(at, |flow, service| flow.record_pass(turn, asked, service));
         (!run.is_interrupted()).then(|| result.unwrap_or_else(|failure| pass::failed(turn, label, failure)))
     }
 
@@ -94,13 +83,15 @@ impl Flow<'_> {
         service: &dyn Service,
     ) -> Result<PassRecord, Failure> {
         let run = self.run;
-        let watched = service.process().ok_or_else(pass::no_process)?;
+        let failure = |message: &str| Failure::new(Stage::Trial, message);
+        let no_process = "hoptax does not know its process; write `pid: …` in the plan to profile it";
+        let watched = service.process().ok_or_else(|| failure(no_process))?;
         let facts = service.facts();
         let recording = self.traffic.record_stacks(watched, turn.kind, &facts.profiling)?;
         let Turn { round, load, gateway, .. } = turn;
         let slot = Slot { round, load, contender: Contender::Gateway(gateway), step: None };
         let mut spec = load_spec(run, &slot, service.addresses().to_vec());
-        pass::fit(&mut spec, asked);
+        pass::fit(&mut spec, asked.duration);
         facts.change.apply(&mut spec);
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: Some(watched) };
         let from = run.plan.load[turn.load].from.as_deref();
@@ -110,7 +101,9 @@ impl Flow<'_> {
         let load = match (failed, record) {
             (Some(failure), _) => return Err(failure),
             (None, Some(record)) => record,
-            (None, None) => return Err(pass::no_load()),
+            (None, None) => {
+                return Err(failure("the generator recorded nothing while the gateway was profiled"));
+            }
         };
         let recorded = recording.finish(&pass::spans(&load))?;
         let label = &run.plan.gateways[turn.gateway].label;

@@ -1,7 +1,8 @@
 //! The passes after the rounds that explain slow requests. They measure nothing that a tax is computed from.
 
 use super::{Flow, GatewayState};
-use crate::run::tail_pass::{self, TailTurn};
+use crate::run::pass;
+use crate::run::tail_pass::{self, MOST_MOMENTS, TailTurn};
 use crate::run::traffic::{Loaded, WatchedRoles};
 use crate::run::trial::{load_spec, nothing_answered};
 use crate::schedule::{Contender, Slot};
@@ -10,7 +11,7 @@ use hoptax_lab::Service;
 use hoptax_plan::TailPasses;
 use hoptax_record::dir::{DirError, RunDir};
 use hoptax_record::tail::TailPass;
-use hoptax_record::{DIRECT, DeathDuring, DirectTrial, Failure};
+use hoptax_record::{DIRECT, DirectTrial, Failure, Stage};
 use std::collections::BTreeMap;
 
 /// Number of failed passes in a row after which passes of a contender are left out.
@@ -19,10 +20,7 @@ const MOST_FAILURES: u32 = 2;
 impl Flow<'_> {
     /// Explains the slow requests of direct and of every gateway at every load point, if the plan says so,
     /// until a signal arrives. `number` is the number of trials so far. Each pass is on disk before the next
-    /// begins.
-    ///
-    /// # Errors
-    /// If a pass cannot be written.
+    /// begins. Fails if a pass cannot be written.
     pub(super) fn explain_tails(&mut self, number: usize, dir: &mut RunDir) -> Result<(), DirError> {
         let Some(asked) = self.run.plan.tail else { return Ok(()) };
         let turns = tail_pass::order(self.run.plan, asked, self.run.seed);
@@ -70,16 +68,9 @@ impl Flow<'_> {
                 self.warm_up_upstream(number);
                 self.record_tail(turn, asked, None, &blank)
             }
-            Some(gateway) => match self.take_warm(gateway, turn.load, number) {
-                Err(failure) => Err(failure),
-                Ok(service) => {
-                    let result = self.record_tail(turn, asked, Some(&*service), &blank);
-                    match self.put_back(gateway, service, DeathDuring::Trial, number, turn.load) {
-                        Some(death) => Err(death),
-                        None => result,
-                    }
-                }
-            },
+            Some(gateway) => self.with_warm((gateway, turn.load, number), |flow, service| {
+                flow.record_tail(turn, asked, Some(service), &blank)
+            }),
         };
         let failed = |failure| TailPass { failed: Some(failure), ..blank.clone() };
         (!self.run.is_interrupted()).then(|| result.unwrap_or_else(failed))
@@ -98,12 +89,14 @@ impl Flow<'_> {
         let contender = turn.gateway.map_or(Contender::Direct(DirectTrial::First), Contender::Gateway);
         let slot = Slot { round: turn.round, load: turn.load, contender, step: None };
         let mut spec = load_spec(run, &slot, service.endpoints());
-        tail_pass::fit(&mut spec, asked);
+        pass::fit(&mut spec, asked.duration);
+        spec.moments = Some(MOST_MOMENTS);
         service.facts().change.apply(&mut spec);
-        let watched = match gateway {
-            None => None,
-            Some(gateway) => Some(gateway.process().ok_or_else(tail_pass::no_process)?),
-        };
+        let failure = |message: &str| Failure::new(Stage::Trial, message);
+        let no_process =
+            "hoptax does not know its process; write `pid: …` in the plan to explain its slow requests";
+        let process = |gateway: &dyn Service| gateway.process().ok_or_else(|| failure(no_process));
+        let watched = gateway.map(process).transpose()?;
         let roles = WatchedRoles { upstream: self.upstream.process(), gateway: watched };
         let recording = self.traffic.record_switches(&roles)?;
         let from = run.plan.load[turn.load].from.as_deref();
@@ -116,14 +109,18 @@ impl Flow<'_> {
         let in_flight = spec.connections.saturating_mul(spec.streams.min(allowed).max(1));
         let moments = match (failed, record) {
             (Some(failure), _) => return Err(failure),
-            (None, record) => record.and_then(|record| record.moments).ok_or_else(tail_pass::no_moments)?,
+            (None, record) => record
+                .and_then(|record| record.moments)
+                .ok_or_else(|| failure("the generator recorded no moments"))?,
         };
         let trace = recording.finish()?;
-        if tail_pass::has_lost_too_much(&trace) {
-            return Err(tail_pass::too_many_lost(trace.lost));
+        if let Some(failure) = tail_pass::lost_too_much(&trace) {
+            return Err(failure);
         }
         if moments.requests.is_empty() {
-            return Err(tail_pass::no_stamps());
+            let message = "no response carried the upstream's time stamps; the gateway may remove the header \
+                 hoptax-stamp";
+            return Err(failure(message));
         }
         Ok(tails::explain(&trace, &moments, in_flight, &disturbed, blank.clone()))
     }

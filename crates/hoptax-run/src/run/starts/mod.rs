@@ -76,10 +76,7 @@ struct InTurn<'s> {
 
 impl Starts<'_> {
     /// Measures all rounds, until a signal arrives or the upstream dies. Each start is on disk before the
-    /// next begins.
-    ///
-    /// # Errors
-    /// If a start cannot be written.
+    /// next begins. Fails if a start cannot be written.
     pub(super) fn measure(mut self, start: Start, dir: &mut RunDir) -> Result<Measured, DirError> {
         let mut result = Measured::default();
         let (mut sequence, mut is_first) = (0, true);
@@ -290,11 +287,8 @@ impl Starts<'_> {
     fn asked(&self, turn: Turn, address: &Address, change: &Change) -> Result<FirstRequests, Failure> {
         let timeout = self.run.plan.timeout.total;
         let asked = FirstRequests::new(address.clone(), &self.requests, change, timeout, PATIENCE);
-        let mut asked = asked.map_err(|error| Failure {
-            stage: Stage::Start,
-            message: format!("cannot build a request: {error:#}"),
-            detail: String::new(),
-        })?;
+        let mut asked = asked
+            .map_err(|error| Failure::new(Stage::Start, format!("cannot build a request: {error:#}")))?;
         asked.count = if turn.traffic == StartTraffic::Load { 1 } else { FIRST_REQUESTS };
         asked.cpus.clone_from(&self.run.cpus.generator);
         Ok(asked)

@@ -6,27 +6,11 @@ use super::order::Turn;
 use hoptax_format::clock;
 use hoptax_format::record::{LoadRecord, Window};
 use hoptax_record::start::{StartKind, StartLoad, StartRecord, StartTraffic, StartWindow};
-use hoptax_record::{Failure, HostUsage, Role, RoleUsage, Stage};
-use std::collections::BTreeMap;
+use hoptax_record::{Failure, Role, RoleUsage, Stage};
 
 fn blank(turn: Turn, label: &str, kind: StartKind, began_ns: u64) -> StartRecord {
-    StartRecord {
-        sequence: 0,
-        round: turn.round,
-        contender: label.to_owned(),
-        kind,
-        traffic: turn.traffic,
-        began_ns,
-        listening_ns: None,
-        ready_ns: None,
-        wrong_answers: 0,
-        at_ready: None,
-        response_times_ns: Vec::new(),
-        load: None,
-        host: HostUsage::default(),
-        hosts: BTreeMap::new(),
-        failed: None,
-    }
+    let (round, contender, traffic) = (turn.round, label.to_owned(), turn.traffic);
+    StartRecord { round, contender, kind, traffic, began_ns, ..StartRecord::default() }
 }
 
 /// The record of a start that failed before its first request.
@@ -52,11 +36,7 @@ pub(super) fn of_first(
             StartTraffic::OneByOne => answers.response_times_ns.clone(),
             StartTraffic::Load => Vec::new(),
         },
-        failed: answers.failed.as_ref().map(|why| Failure {
-            stage: Stage::Start,
-            message: format!("{label}: {why}"),
-            detail: String::new(),
-        }),
+        failed: answers.failed.as_ref().map(|why| Failure::new(Stage::Start, format!("{label}: {why}"))),
         ..blank(turn, label, kind, began_ns)
     }
 }

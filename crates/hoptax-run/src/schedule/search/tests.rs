@@ -2,17 +2,15 @@
 
 use super::*;
 use crate::schedule;
-use hoptax_analysis::fixture::via;
-use hoptax_plan::Context;
-use hoptax_record::{DIRECT, StepPurpose};
+use hoptax_analysis::Limit;
+use hoptax_analysis::fixture::{Run, via};
+use hoptax_record::{DIRECT, Failure, Stage, StepPurpose};
 
 fn plan(rest: &str) -> Plan {
-    let text = format!(
+    hoptax_lab::fake::parsed(&format!(
         "gateways: [hop-l4, hop-l7]\nload:\n  - {{ loop: open, connections: 8, duration: 1s, search: {{ \
          slo: \"p99 < 10ms\", from: 200/s, to: 20000/s }} }}\n{rest}"
-    );
-    let context = Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
-    hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
+    ))
 }
 
 /// Record of a trial. At rates up to its capacity, the contender answers in 1 ms. At higher rates, it answers
@@ -42,6 +40,14 @@ fn play(plan: &Plan, mut answer: impl FnMut(&Slot) -> TrialRecord) -> Vec<(Slot,
     played
 }
 
+/// A run with these trials of the whole schedule.
+fn run(plan: &Plan, answer: impl FnMut(&Slot) -> TrialRecord) -> Run {
+    let mut run = Run::with_load(plan.load.clone());
+    run.contender("hop-l4", None).contender("hop-l7", None);
+    run.trials = play(plan, answer).into_iter().map(|(_, record)| record).collect();
+    run
+}
+
 #[test]
 fn contenders_take_turns() {
     let plan = plan("");
@@ -64,15 +70,8 @@ fn contenders_take_turns() {
 
 #[test]
 fn reports_each_capacity_with_its_limit() {
-    use hoptax_analysis::{Limit, fixture::Run};
-    let plan = plan("");
     let capacity = [9000.0, 5000.0, 9000.0];
-    let mut run = Run::with_load(plan.load.clone());
-    for label in ["hop-l4", "hop-l7"] {
-        run.contender(label, None);
-    }
-    run.trials = play(&plan, |slot| answer(slot, capacity)).into_iter().map(|(_, record)| record).collect();
-    let found = run.analyse().capacity;
+    let found = run(&plan(""), |slot| answer(slot, capacity)).analyse().capacity;
     assert_eq!(found.len(), 3);
     for (one, (label, capacity)) in found.iter().zip([DIRECT, "hop-l4", "hop-l7"].into_iter().zip(capacity)) {
         assert_eq!(one.gateway, label);
@@ -92,31 +91,20 @@ fn reports_each_capacity_with_its_limit() {
 
 #[test]
 fn a_saturated_generator_is_reported_as_the_limit() {
-    use hoptax_analysis::{Limit, fixture::Run};
-    let plan = plan("");
-    let mut run = Run::with_load(plan.load.clone());
-    run.contender("hop-l4", None).contender("hop-l7", None);
     let busy = |slot: &Slot| {
         let mut record = answer(slot, [5000.0; 3]);
         let load = record.load_record.as_mut().expect("made with one");
         load.cpu.busiest_worker_ns = load.measured_ns / 100 * 97;
         record
     };
-    run.trials = play(&plan, busy).into_iter().map(|(_, record)| record).collect();
-    for one in run.analyse().capacity {
+    for one in run(&plan(""), busy).analyse().capacity {
         assert_eq!((one.limited_by, one.at_least), (Some(Limit::Generator), true), "{}", one.gateway);
     }
 }
 
 #[test]
 fn capacities_outside_the_range_are_reported() {
-    use hoptax_analysis::{Limit, fixture::Run};
-    let plan = plan("");
-    let mut run = Run::with_load(plan.load.clone());
-    run.contender("hop-l4", None).contender("hop-l7", None);
-    let played = play(&plan, |slot| answer(slot, [1e6, 1e6, 100.0]));
-    run.trials = played.into_iter().map(|(_, record)| record).collect();
-    let found = run.analyse().capacity;
+    let found = run(&plan(""), |slot| answer(slot, [1e6, 1e6, 100.0])).analyse().capacity;
     for one in &found[..2] {
         let rate = one.rate.expect("it held everything");
         assert_eq!((rate.estimate, rate.high), (20_000.0, None));
@@ -128,25 +116,19 @@ fn capacities_outside_the_range_are_reported() {
 
 #[test]
 fn a_gateway_that_dies_ends_its_search_and_the_others_continue() {
-    use hoptax_analysis::fixture::Run;
-    let plan = plan("");
-    let mut run = Run::with_load(plan.load.clone());
-    run.contender("hop-l4", None).contender("hop-l7", None);
     let mut trials = 0;
-    let played = play(&plan, |slot| {
+    let run = run(&plan(""), |slot| {
         let mut record = answer(slot, [5000.0; 3]);
         if slot.contender == Contender::Gateway(0) {
             trials += 1;
             if trials > 3 {
-                record.failed =
-                    Some(hoptax_analysis::fixture::failure(hoptax_record::Stage::Trial, "hop-l4 died"));
+                record.failed = Some(Failure::new(Stage::Trial, "hop-l4 died"));
                 record.load_record = None;
             }
         }
         record
     });
     assert_eq!(trials, 5, "two trials without a result end the search");
-    run.trials = played.into_iter().map(|(_, record)| record).collect();
     let found = run.analyse().capacity;
     assert_eq!(found[1].failed.as_ref().expect("it says why").message, "hop-l4 died");
     assert_eq!(found[1].rate.expect("of three trials").trials, 3, "its earlier result is kept");

@@ -3,14 +3,10 @@ use crate::schedule::Contender;
 use hoptax_analysis::Severity;
 use hoptax_analysis::fixture::{Run, failure, via};
 use hoptax_host::probe::RecentTree;
+use hoptax_lab::fake::parsed as plan;
 use hoptax_record::{DirectTrial, Stage as At};
 
 const S: u64 = SECOND;
-
-fn plan(text: &str) -> Plan {
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-    hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
-}
 
 const TWO_ROUNDS: &str = "name: two\ngateways: [hop-l4]\nload: [{ loop: closed, connections: 4, duration: \
     10s }, { loop: open, rate: 500/s, connections: 4, duration: 5s }]\ntrials: 2\n";

@@ -52,6 +52,7 @@ impl Whole {
     pub(super) fn text(api: Api, model: &str, facts: &Facts<'_>, text: &str) -> Self {
         let Facts { id, created, input, output, is_limited, .. } = *facts;
         let total = u64::from(input) + output;
+        let status = if is_limited { "incomplete" } else { "completed" };
         Self::ok(&match api {
             Api::OpenAi => json!({
                 "id": format!("chatcmpl-{id:016x}"), "object": "chat.completion", "created": created,
@@ -69,11 +70,11 @@ impl Whole {
             }),
             Api::Responses => json!({
                 "id": format!("resp_{id:016x}"), "object": "response", "created_at": created,
-                "status": if is_limited { "incomplete" } else { "completed" },
+                "status": status,
                 "incomplete_details": is_limited.then(|| json!({ "reason": "max_output_tokens" })),
                 "error": null, "instructions": null, "model": model,
                 "output": [{
-                    "id": format!("msg_{id:016x}"), "type": "message", "status": "completed",
+                    "id": format!("msg_{id:016x}"), "type": "message", "status": status,
                     "role": "assistant",
                     "content": [{ "type": "output_text", "annotations": [], "logprobs": [], "text": text }],
                 }],
@@ -193,6 +194,25 @@ mod tests {
                 assert_eq!(head.contains("retry-after: 1"), status == 429);
                 assert!(head.contains("x-a: b") && !head.contains("x/y"), "{head}");
             }
+        }
+    }
+
+    #[test]
+    fn a_response_and_its_message_have_the_same_status() {
+        for (is_limited, status) in [(false, "completed"), (true, "incomplete")] {
+            let facts = Facts {
+                id: 1,
+                created: 1,
+                model: "",
+                tokens: 1,
+                input: 1,
+                output: 1,
+                include_usage: false,
+                is_limited,
+            };
+            let body = Whole::text(Api::Responses, "m", &facts, "hi").body;
+            let body: Value = serde_json::from_str(&body).expect("JSON");
+            assert_eq!((&body["status"], &body["output"][0]["status"]), (&status.into(), &status.into()));
         }
     }
 

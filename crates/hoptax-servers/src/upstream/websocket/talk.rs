@@ -145,7 +145,10 @@ impl Talk {
                 }
                 if self.is_compressed { Ok(()) } else { self.check(false) }
             }
-            Step::Control(opcode) => self.control(opcode, output),
+            Step::Control(opcode) => {
+                self.control(opcode, output);
+                Ok(())
+            }
         }
     }
 
@@ -177,15 +180,12 @@ impl Talk {
         Ok(())
     }
 
-    fn control(&mut self, opcode: Opcode, output: &mut Vec<u8>) -> Result<(), u16> {
-        let payload = self.decoder.control();
+    fn control(&mut self, opcode: Opcode, output: &mut Vec<u8>) {
         match opcode {
-            Opcode::Ping if self.stage == Stage::Open => write_frame(output, Opcode::Pong, None, payload),
+            Opcode::Ping if self.stage == Stage::Open => {
+                write_frame(output, Opcode::Pong, None, self.decoder.control());
+            }
             Opcode::Close => {
-                let reason = payload.get(2..).unwrap_or_default();
-                if std::str::from_utf8(reason).is_err() {
-                    return Err(close::INVALID_DATA);
-                }
                 if self.stage == Stage::Open {
                     write_close(output, self.decoder.close_code().unwrap_or(close::NORMAL));
                 }
@@ -193,7 +193,6 @@ impl Talk {
             }
             _ => {}
         }
-        Ok(())
     }
 }
 

@@ -42,8 +42,8 @@ pub(super) struct Args {
     /// A commit with the change: a branch, a tag or a commit
     #[arg(long, value_name = "REF")]
     bad: String,
-    /// Metric: added_p50 to added_p99, throughput_ratio, cpu_us_per_request [default: added_p50;
-    /// added_message_p50 or added_age_p50 of streams]
+    /// Metric: added_p50 to added_p99, throughput_ratio, cpu_us_per_request [default: that of the report's
+    /// answer]
     #[arg(long, value_name = "METRIC", value_parser = question::metric)]
     metric: Option<Metric>,
     /// Smallest change to look for: a share of the good commit's figure, or a time such as 20us

@@ -7,7 +7,7 @@ use hoptax_plan::{Gateway, GatewayKind, GitBuild, Metric, PackDriver, Plan, Tria
 use hoptax_record::digest;
 
 /// Metrics in which two gateways are compared in the same rounds.
-const METRICS: [Metric; 8] = [
+const METRICS: [Metric; 9] = [
     Metric::AddedP50,
     Metric::AddedP90,
     Metric::AddedP95,
@@ -16,6 +16,7 @@ const METRICS: [Metric; 8] = [
     Metric::CpuUsPerRequest,
     Metric::AddedMessageP50,
     Metric::AddedAgeP50,
+    Metric::AddedFirstMessageP50,
 ];
 
 /// Number of digits of a commit that texts and labels show.
@@ -97,7 +98,9 @@ pub(super) fn usual_metric(plan: &Plan) -> Metric {
     let has = |kind: StreamKind| plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.kind == kind));
     // Ages need an upstream on this machine's clock.
     let has_ages = matches!(plan.upstream, Upstream::BuiltIn(_)) && has(StreamKind::ServerStream);
+    let has_tokens = plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.tokens.is_some()));
     match has(StreamKind::BothWays) {
+        _ if has_tokens => Metric::AddedFirstMessageP50,
         true => Metric::AddedMessageP50,
         false if has_ages => Metric::AddedAgeP50,
         false => Metric::AddedP50,
@@ -107,7 +110,7 @@ pub(super) fn usual_metric(plan: &Plan) -> Metric {
 /// Parses `--metric`.
 pub(super) fn metric(text: &str) -> Result<Metric, String> {
     let names = METRICS.map(Metric::name);
-    let found = METRICS.into_iter().find(|metric| metric.name() == text);
+    let found = METRICS.into_iter().find(|metric| metric.is_called(text));
     found.ok_or_else(|| format!("use one of {}", names.join(", ")))
 }
 
@@ -120,11 +123,8 @@ pub(super) fn least(text: &str) -> Result<Least, UnitError> {
 }
 
 impl Question {
-    /// Finds the gateway in the plan, and the commits in its repository.
-    ///
-    /// # Errors
-    /// If the plan does not have exactly one such gateway and one load point, or the commits do not exist.
-    /// The message says what to do.
+    /// Finds the gateway in the plan, and the commits in its repository. Fails if the plan does not have
+    /// exactly one such gateway and one load point, or the commits do not exist. The message says what to do.
     pub(super) fn new(
         plan: &Plan,
         label: Option<&str>,
@@ -226,7 +226,7 @@ pub(super) fn short(commit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Context, parse};
+    use hoptax_lab::fake::parsed;
 
     #[test]
     fn the_smallest_change_is_a_share_or_a_time() {
@@ -250,10 +250,7 @@ mod tests {
         let of = |call: &str, more: &str| {
             let target = format!("target: {{ grpc: {{ service: a, method: B, {call} }} }}\n");
             let load = "load: [{ loop: closed, connections: 1, http: 2 }]\n";
-            let context = Context { cpus: 2, known: Vec::new(), directory: ".".into() };
-            let text = format!("gateways: []\n{target}{load}{more}");
-            let plan = parse("plan.yaml", &text, &[], &context);
-            usual_metric(&plan.unwrap_or_else(|errors| panic!("{errors}")))
+            usual_metric(&parsed(&format!("gateways: []\n{target}{load}{more}")))
         };
         let elsewhere = "upstream: { url: \"http://127.0.0.1:9\" }\n";
         assert_eq!(of("kind: unary", ""), Metric::AddedP50);
@@ -262,11 +259,15 @@ mod tests {
         assert_eq!(of("kind: server-stream", ""), Metric::AddedAgeP50);
         assert_eq!(of("kind: server-stream", elsewhere), Metric::AddedP50);
         assert_eq!(of("kind: client-stream", ""), Metric::AddedP50);
+        let load = "load: [{ loop: closed, connections: 1 }]\n";
+        let tokens = format!("gateways: []\nupstream: {{ llm: {{}} }}\ntarget: {{ llm: openai }}\n{load}");
+        assert_eq!(usual_metric(&parsed(&tokens)), Metric::AddedFirstMessageP50);
     }
 
     #[test]
     fn only_metrics_of_pairs_can_be_bisected() {
         assert_eq!(metric("cpu_us_per_request"), Ok(Metric::CpuUsPerRequest));
+        assert_eq!(metric("added_first_content_p50"), Ok(Metric::AddedFirstMessageP50));
         assert!(metric("memory_rss_bytes").expect_err("no pairs").contains("added_p50"));
     }
 }

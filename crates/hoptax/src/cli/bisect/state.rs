@@ -107,10 +107,8 @@ pub(super) struct Skipped {
 }
 
 impl State {
-    /// Reads the state of a search, or begins it. With `again`, earlier measurements are forgotten.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or was not written by a search.
+    /// Reads the state of a search, or begins it. With `again`, earlier measurements are forgotten. Fails if
+    /// the file cannot be read, or was not written by a search.
     pub(super) fn open(out: &Path, plan: &str, question: &Question, again: bool) -> anyhow::Result<Self> {
         Self::open_at(out.join(format!("bisect-{plan}-{}", question.digest)), again)
     }
@@ -204,9 +202,8 @@ mod tests {
     #[test]
     fn measurements_with_other_distances_of_cpus_are_in_another_state() {
         let at = |distances: &[([u32; 2], f64)]| {
-            Measurement::example(
-                distances.iter().map(|(cpus, ns)| Distance { cpus: *cpus, ns: *ns }).collect(),
-            )
+            let distance = |&(cpus, ns): &([u32; 2], f64)| Distance { cpus, ns };
+            Measurement::example(distances.iter().map(distance).collect())
         };
         let measured = [110.0, 400.0, 95.0, 380.0].map(|ns| at(&[([0, 1], ns)]));
         assert_eq!(states(&measured), [0, 1, 0, 1]);

@@ -2,11 +2,10 @@
 //! advice follow.
 
 use super::diagnosis::Diagnosis;
+use crate::cli::findings::{WIDTH, wrapped};
 use crate::cli::paint::{Ink, Paint};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;
-
-const WIDTH: usize = 80;
 
 /// The whole text, wrapped at 80 columns. A line is longer only if it contains a word of more than 80
 /// characters.
@@ -76,22 +75,6 @@ fn verdict(items: &[&Fitness]) -> String {
         (bad, 0) => format!("Not fit: {bad} bad. Fix this first."),
         (bad, warnings) => format!("Not fit: {bad} bad, and {}. Fix what is bad first.", plural(warnings)),
     }
-}
-
-/// Wraps `text` at spaces, with at most `width` characters per line. A word longer than `width` gets a line
-/// of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(last) if last.chars().count() + 1 + word.chars().count() <= width => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

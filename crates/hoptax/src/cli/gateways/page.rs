@@ -150,16 +150,14 @@ fn features(page: &mut String, pack: &Pack) {
             missing.push((format!("`{name}`"), line(reason)));
         }
     }
-    if manifest.http2 != ClientHttp2::No {
-        offered.push_str("- HTTP/2 with clients\n");
-    }
-    if manifest.upstream_http2 {
-        offered.push_str("- HTTP/2 to upstreams\n");
-    }
-    if manifest.grpc || manifest.upstream_http2 && !manifest.unsupported.contains_key("grpc") {
-        offered.push_str("- gRPC calls\n");
-    }
-    for (passes, what) in [(manifest.websocket, "WebSocket"), (manifest.sse, "server-sent events")] {
+    let has_grpc = manifest.grpc || manifest.upstream_http2 && !manifest.unsupported.contains_key("grpc");
+    for (passes, what) in [
+        (manifest.http2 != ClientHttp2::No, "HTTP/2 with clients"),
+        (manifest.upstream_http2, "HTTP/2 to upstreams"),
+        (has_grpc, "gRPC calls"),
+        (manifest.websocket, "WebSocket"),
+        (manifest.sse, "server-sent events"),
+    ] {
         if passes {
             let _ = writeln!(offered, "- {what}");
         }

@@ -1,12 +1,13 @@
 //! `hoptax history changes`.
 
+use super::Format;
 use super::draw::plain;
 use super::open::{History, as_error, json};
 use super::trend::unknown;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::help;
 use crate::cli::output::{columns, print};
-use hoptax_history::{CaseChange, Cause, Entry, Query, TrendChoice};
+use hoptax_history::{CaseChange, Cause, TrendChoice};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
 use hoptax_report::wrapped;
@@ -67,15 +68,6 @@ enum FailOn {
     Worse,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text for a terminal
-    #[default]
-    Terminal,
-    /// JSON for programs
-    Json,
-}
-
 /// The JSON output.
 #[derive(Debug, serde::Serialize)]
 struct Found {
@@ -87,16 +79,7 @@ struct Found {
 
 impl Args {
     pub(super) fn run(self, history: &mut History) -> anyhow::Result<Exit> {
-        let query = Query { limit: u32::MAX, ..Query::default() };
-        let runs = history.store.list(&query).map_err(as_error)?.runs;
-        let of_plan = |run: &&Entry| self.name.as_ref().is_none_or(|name| run.name == *name);
-        let named: Vec<&Entry> = runs.iter().filter(of_plan).collect();
-        if let Some(name) = self.name.as_ref().filter(|_| named.is_empty()) {
-            let names = runs.iter().map(|run| &*run.name);
-            return Err(unknown("no run has a plan named", name, names).into());
-        }
-        history.analyse(named.into_iter())?;
-        let choices = history.store.trend_choices().map_err(as_error)?;
+        let choices = history.cases(self.name.as_deref())?;
         let cases = self.cases(&choices)?;
         let metric = self.metric(&cases)?;
         let mut changes = Vec::new();
@@ -116,18 +99,13 @@ impl Args {
         Ok(if fails { Exit::OverBudget } else { Exit::Success })
     }
 
-    /// The cases to examine.
-    ///
-    /// # Errors
-    /// [`BadInput`] if no case matches the options.
+    /// The cases to examine. Fails with [`BadInput`] if no case matches the options.
     fn cases<'c>(&self, choices: &'c [TrendChoice]) -> Result<Vec<&'c TrendChoice>, BadInput> {
-        let of_plan = |case: &&TrendChoice| self.name.as_ref().is_none_or(|name| case.name == *name);
-        let mut cases: Vec<&TrendChoice> = choices.iter().filter(of_plan).collect();
+        let mut cases: Vec<&TrendChoice> = choices.iter().collect();
         if let Some(label) = &self.gateway {
-            let known: Vec<&TrendChoice> = cases.clone();
             cases.retain(|case| case.gateway == *label);
             if cases.is_empty() {
-                let labels = known.iter().map(|case| &*case.gateway);
+                let labels = choices.iter().map(|case| &*case.gateway);
                 return Err(unknown("no run measured a gateway with the label", label, labels));
             }
         }
@@ -146,7 +124,7 @@ impl Args {
         let Some(typed) = &self.metric else { return Ok(None) };
         let is_measured = |metric: &Metric| cases.iter().any(|case| case.metrics.contains(metric));
         let known: Vec<Metric> = Metric::ALL.into_iter().filter(is_measured).collect();
-        match known.iter().find(|metric| metric.name() == typed) {
+        match known.iter().find(|metric| metric.is_called(typed)) {
             Some(metric) => Ok(Some(*metric)),
             None => {
                 let names = known.iter().map(|metric| metric.name());
@@ -160,8 +138,10 @@ impl Args {
 fn examined(case: &TrendChoice) -> Vec<Metric> {
     let has = |metric: &Metric| case.metrics.contains(metric);
     let taxes = EXAMINED.into_iter().filter(has);
+    // The headline of tokens.
+    let content = [Metric::AddedFirstMessageP50].into_iter().filter(|_| has(&Metric::AddedFirstEventP50));
     match case.gateway != DIRECT && (has(&Metric::AddedP50) || has(&Metric::Ready)) {
-        true => taxes.collect(),
+        true => taxes.chain(content.filter(has)).collect(),
         // Direct has no tax. A search has no response times; its throughput is the capacity.
         false => {
             let of_messages = [Metric::MessageP50, Metric::AgeP50].into_iter().filter(has);
@@ -270,6 +250,9 @@ mod tests {
         assert_eq!(of("yarp", &Metric::STARTS), [Metric::Ready, Metric::Settled]);
         let of_streams = [Metric::AddedP50, Metric::AddedAgeP50, Metric::CpuUsPerMessage];
         assert_eq!(of("nginx", &[&of_streams[..], &[Metric::AddedGapP50]].concat()), of_streams);
+        let of_tokens = [Metric::AddedP50, Metric::AddedFirstMessageP50, Metric::AddedFirstEventP50];
+        assert_eq!(of("nginx", &of_tokens), of_tokens[..2]);
+        assert_eq!(of("nginx", &of_tokens[..2]), [Metric::AddedP50], "these are no tokens");
         let of_direct = [Metric::P50, Metric::Throughput, Metric::MessageP50, Metric::GapP50];
         assert_eq!(of("direct", &of_direct), [Metric::P50, Metric::MessageP50]);
     }

@@ -1,8 +1,9 @@
 //! The opened history of a results directory, and the conversion of errors of the history.
 
+use super::trend::unknown;
 use crate::cli::exit::BadInput;
 use crate::cli::run_ref;
-use hoptax_history::{Entry, HistoryError, Store};
+use hoptax_history::{Entry, HistoryError, Query, Store, TrendChoice};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -30,10 +31,7 @@ impl History {
         }
     }
 
-    /// Reads the run with the ID or path `typed`.
-    ///
-    /// # Errors
-    /// If there is no such run.
+    /// Reads the run with the ID or path `typed`. Fails if there is no such run.
     pub(super) fn get(&self, typed: &str) -> anyhow::Result<Entry> {
         let mut id = self.id(typed);
         if self.store.get(&id).map_err(as_error)?.is_none()
@@ -43,6 +41,22 @@ impl History {
             id = name.to_owned();
         }
         self.store.get(&id).map_err(as_error)?.ok_or_else(|| as_error(self.store.unknown(&id)))
+    }
+
+    /// The measured cases of the runs of the plan `name`, or of all runs. Analyses these runs first. Fails with
+    /// [`BadInput`] if no run has this plan.
+    pub(super) fn cases(&mut self, name: Option<&str>) -> anyhow::Result<Vec<TrendChoice>> {
+        let runs = self.store.list(&Query { limit: u32::MAX, ..Query::default() }).map_err(as_error)?.runs;
+        let is_asked = |of: &str| name.is_none_or(|name| of == name);
+        let named: Vec<&Entry> = runs.iter().filter(|run| is_asked(&run.name)).collect();
+        if let Some(name) = name.filter(|_| named.is_empty()) {
+            let names = runs.iter().map(|run| &*run.name);
+            return Err(unknown("no run has a plan named", name, names).into());
+        }
+        self.analyse(named.into_iter())?;
+        let mut cases = self.store.trend_choices().map_err(as_error)?;
+        cases.retain(|case| is_asked(&case.name));
+        Ok(cases)
     }
 
     /// Analyses the `runs` that have not been analysed yet.

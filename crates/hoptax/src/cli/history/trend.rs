@@ -5,7 +5,7 @@ use super::open::{History, as_error, json};
 use crate::cli::exit::BadInput;
 use crate::cli::help;
 use crate::cli::output::{columns, print};
-use hoptax_history::{Bound, Entry, Point, Query, Trend, TrendChoice, TrendQuery};
+use hoptax_history::{Bound, Point, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
 use hoptax_plan::units::nearest;
 use hoptax_record::DIRECT;
@@ -49,17 +49,8 @@ enum Format {
 
 impl Args {
     pub(super) fn run(self, history: &mut History) -> anyhow::Result<()> {
-        let all = Query { limit: u32::MAX, ..Query::default() };
-        let runs = history.store.list(&all).map_err(as_error)?.runs;
-        let named: Vec<&Entry> = runs.iter().filter(|run| run.name == self.name).collect();
-        if named.is_empty() {
-            return Err(
-                unknown("no run has a plan named", &self.name, runs.iter().map(|run| &*run.name)).into()
-            );
-        }
-        history.analyse(named.into_iter())?;
-        let choices = history.store.trend_choices().map_err(as_error)?;
-        let query = self.query(choices.iter().filter(|choice| choice.name == self.name).collect())?;
+        let choices = history.cases(Some(&self.name))?;
+        let query = self.query(choices.iter().collect())?;
         let trend = history.store.trend(&query).map_err(as_error)?;
         match self.format {
             Format::Terminal => print(&terminal(&query, &trend, columns())),
@@ -68,10 +59,8 @@ impl Args {
         }
     }
 
-    /// The case and metric to show.
-    ///
-    /// # Errors
-    /// [`BadInput`] if no case matches the options, or if several cases match.
+    /// The case and metric to show. Fails with [`BadInput`] if no case matches the options, or if several
+    /// cases match.
     fn query(&self, choices: Vec<&TrendChoice>) -> Result<TrendQuery, BadInput> {
         if choices.is_empty() {
             return Err(BadInput(format!(
@@ -135,7 +124,7 @@ impl Args {
         let default = other.filter(|_| !has(&Metric::P50)).unwrap_or(tax);
         let names = || choice.metrics.iter().map(|metric| metric.name());
         let typed = self.metric.as_deref().unwrap_or(default.name());
-        let found = choice.metrics.iter().find(|metric| metric.name() == typed);
+        let found = choice.metrics.iter().find(|metric| metric.is_called(typed));
         found.copied().ok_or_else(|| unknown("this case has no metric", typed, names()))
     }
 }
@@ -240,10 +229,8 @@ impl Scale {
 fn csv(metric: Metric, trend: &Trend) -> String {
     let mut text = String::from("run,started,estimate,low,high,unit,version,verdict,changed,bound,change\n");
     for point in &trend.points {
-        let ends = point
-            .interval
-            .map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
-        let [low, high] = ends;
+        let ends = point.interval.map(|(low, high)| [low.to_string(), high.to_string()]);
+        let [low, high] = ends.unwrap_or_default();
         let change = trend.changes.iter().find(|change| change.after == point.id);
         let cells = [
             point.id.clone(),

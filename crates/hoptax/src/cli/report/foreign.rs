@@ -48,10 +48,7 @@ pub(super) fn each(
     Ok(Exit::Success)
 }
 
-/// The cases that were measured.
-///
-/// # Errors
-/// [`BadInput`] if no case was measured.
+/// The cases that were measured. Fails with [`BadInput`] if no case was measured.
 pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     let cases = Pooled::all(&run.record, &run.trials);
     if cases.is_empty() {

@@ -4,10 +4,8 @@ mod chart;
 mod foreign;
 
 use super::exit::{BadInput, Exit};
-use super::help;
 use super::output::{columns, print, write_file};
-use super::paint;
-use super::run_ref;
+use super::{help, paint, run_ref};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hoptax_report::formats::{Draw, FORMATS, Format, Screen};

@@ -22,9 +22,7 @@ pub(in crate::cli) struct Connected {
 }
 
 /// Connects to the hosts of a plan. Creates those that do not exist yet. `interrupted` is set by a signal.
-///
-/// # Errors
-/// If a host cannot be found, created or reached, or a signal arrives.
+/// Fails if a host cannot be found, created or reached, or a signal arrives.
 pub(in crate::cli) fn connect(plan: &Plan, interrupted: &AtomicBool) -> anyhow::Result<Connected> {
     if plan.is_local() {
         return Ok(Connected { hosts: None, up: Up::default() });
@@ -48,10 +46,8 @@ impl Connected {
         if self.hosts.is_some() { self.up.located(plan) } else { plan.clone() }
     }
 
-    /// Ends the agents, and removes what was created.
-    ///
-    /// # Errors
-    /// If something cannot be removed. The error says what remains, and how to remove it.
+    /// Ends the agents, and removes what was created. Fails if something cannot be removed. The error says
+    /// what remains, and how to remove it.
     pub(in crate::cli) fn end(mut self) -> anyhow::Result<()> {
         self.hosts = None;
         self.up.end(&|line| eprintln!("{line}"))
@@ -85,8 +81,7 @@ impl Found {
         Ok(Self { gateways, limits, place })
     }
 
-    /// # Errors
-    /// If a gateway of the plan is not installed.
+    /// Fails if a gateway of the plan is not installed.
     pub(super) fn all_installed(&self, plan: &Plan) -> anyhow::Result<()> {
         let one = |(name, ways): (&str, &[String])| format!("  {name}\n    {}", ways.join("\n    "));
         let missing: Vec<String> = self.gateways.missing(plan).into_iter().map(one).collect();
@@ -101,10 +96,8 @@ impl Found {
         Ok(())
     }
 
-    /// Checks before the run that stacks and switches can be recorded after it, if the plan needs them.
-    ///
-    /// # Errors
-    /// If they cannot be recorded.
+    /// Checks before the run that stacks and switches can be recorded after it, if the plan needs them. Fails
+    /// if they cannot be recorded.
     pub(super) fn can_profile(&self, plan: &Plan) -> anyhow::Result<()> {
         if plan.tail.is_some() {
             let profiler = Profiler::find().and_then(|profiler| profiler.can_record_switches());

@@ -10,18 +10,16 @@ mod words;
 pub(super) mod world;
 
 use super::exit::{BadInput, Exit, OnInconclusive};
-use super::help;
 use super::plan_source::{Only, PlanSource, doubts, fits_into};
 use super::report::{for_terminal, is_coloured};
-use super::terminal;
+use super::{help, terminal};
 use anyhow::Context;
 use found::{Connected, Found, connect};
 use hoptax_format::random;
 use hoptax_lab::builds;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{GatewayKind, Plan};
-use hoptax_record::dir::Run as ReadRun;
-use hoptax_record::dir::RunDir;
+use hoptax_record::dir::{Run as ReadRun, RunDir};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{DIRECT, Failure, TrialRecord};
 use hoptax_remote::runner::Hosts;
@@ -82,10 +80,7 @@ impl Args {
         self.only.add(labels);
     }
 
-    /// Runs the plan after a change.
-    ///
-    /// # Errors
-    /// If the change fails or the run cannot be made.
+    /// Runs the plan after a change. Fails if the change fails or the run cannot be made.
     pub(super) fn run_with(
         self,
         change: impl FnOnce(&mut Plan) -> Result<(), BadInput>,

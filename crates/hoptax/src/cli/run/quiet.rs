@@ -7,8 +7,7 @@ use hoptax_host::probe;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{Idle, Plan};
-use hoptax_record::dir::Run as ReadRun;
-use hoptax_record::dir::RunDir;
+use hoptax_record::dir::{Run as ReadRun, RunDir};
 use hoptax_run::{Contents, LocalTraffic, Progress, Run};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +19,7 @@ struct Quiet;
 
 impl Progress for Quiet {}
 
-/// Runs the plan. Draws a seed if the plan has none.
-///
-/// # Errors
-/// If the plan cannot run.
+/// Runs the plan. Draws a seed if the plan has none. Fails if the plan cannot run.
 pub(in crate::cli) fn measure_quietly(
     plan: &Plan,
     plan_text: &str,

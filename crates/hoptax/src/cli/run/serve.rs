@@ -18,10 +18,8 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The address and the token of the server. `None` if the user did not type `--serve`.
-    ///
-    /// # Errors
-    /// If the file contains no valid token.
+    /// The address and the token of the server. `None` if the user did not type `--serve`. Fails if the file
+    /// contains no valid token.
     pub(super) fn read(&self) -> anyhow::Result<Option<Service>> {
         let service = |address| {
             Ok(Service { address, token: token(self.token_file.as_deref())?, program: own_program()? })
@@ -39,10 +37,8 @@ pub(super) struct Service {
 
 impl Service {
     /// Starts a server for the runs in `root` and for the run on `board`, and prints its address. The
-    /// server's threads avoid the CPUs of the generator's `workers`.
-    ///
-    /// # Errors
-    /// If the server cannot listen on the address.
+    /// server's threads avoid the CPUs of the generator's `workers`. Fails if the server cannot listen on the
+    /// address.
     pub(super) fn start(self, root: &Path, board: Board, workers: &[u32]) -> Result<Server, ServeError> {
         let server = Server::start(Options {
             address: self.address,

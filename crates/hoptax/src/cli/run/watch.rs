@@ -6,10 +6,9 @@ use super::words;
 use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::{GatewayKind, Plan};
-use hoptax_record::RunRecord;
 use hoptax_record::profile::PassRecord;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Failure, TrialRecord};
+use hoptax_record::{Failure, RunRecord, TrialRecord};
 use hoptax_report::same_cause;
 use hoptax_run::schedule::Slot;
 use hoptax_run::watch::{Watcher, figures};
@@ -57,9 +56,7 @@ impl Watch {
     }
 
     /// Starts the view if a viewer needs it. The view's thread avoids the CPUs of the generator's `workers`.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// Fails if the thread cannot be started.
     pub(super) fn show(&mut self, workers: &[u32]) -> std::io::Result<()> {
         if self.viewers.need_seconds() {
             let (board, clock) = (self.watcher.board(), self.watcher.clock());

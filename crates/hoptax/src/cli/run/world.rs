@@ -3,9 +3,8 @@
 use anyhow::Context as _;
 use hoptax_history::learned_shares;
 use hoptax_host::idle::Polling;
-use hoptax_host::kept_shares;
-use hoptax_host::probe;
 use hoptax_host::probe::fitness::{self, Moment};
+use hoptax_host::{kept_shares, probe};
 use hoptax_lab::Driver;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;

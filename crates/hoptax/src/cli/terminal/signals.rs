@@ -11,10 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Returns a flag that the first of these `signals` sets. A second signal restores the terminal and ends the
 /// process. Ctrl-Z restores the terminal until the process continues in the foreground. A separate thread
-/// handles these signals, because a signal handler may not write to the terminal.
-///
-/// # Errors
-/// If the signal handlers cannot be installed.
+/// handles these signals, because a signal handler may not write to the terminal. Fails if the signal
+/// handlers cannot be installed.
 pub(in crate::cli) fn watch_during_view(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let watched = signals.iter().copied().chain([SIGTSTP, SIGCONT]);

@@ -3,13 +3,13 @@
 use super::site::{Services, Site, closed, hosts_of, plan, run, spec};
 use super::{Silent, requests};
 use crate::support::skip;
-use crate::world::packs;
+use crate::world::{pack_gateway, packs};
 use hoptax_format::clock;
 use hoptax_format::record::{Phase, PhaseLine};
 use hoptax_host::profile::{Profiler, Span};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
-use hoptax_plan::{Action, Event, Feature, Gateway, GatewayKind, Idle, PackDriver, Plan, RoutePosition};
+use hoptax_plan::{Action, Event, Feature, Gateway, Idle, Plan, RoutePosition};
 use hoptax_record::Verified;
 use hoptax_record::dir::RunDir;
 use hoptax_record::profile::PassKind;
@@ -23,16 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-fn nginx(pack: &str, features: Vec<Feature>) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features,
-        instances: None,
-        driver: PackDriver::Process,
-        upstream_http2: false,
-    };
-    Gateway { label: "gateway".into(), kind }
+fn nginx(pack: &str, features: &[Feature]) -> Gateway {
+    pack_gateway("gateway", pack, 1, features)
 }
 
 fn plan_of(gateway: Gateway, duration: Duration) -> Plan {
@@ -57,8 +49,8 @@ fn features_are_proved_between_hosts_and_no_secret_is_kept() {
     needs!("nginx");
     let Some(lab) = site.elsewhere("lab") else { return };
     let client = site.near("client");
-    let features = vec![Feature::KeyAuth, Feature::UpstreamTls, Feature::AccessLog];
-    let plan = plan_of(nginx("nginx", features), Duration::from_millis(300));
+    let features = [Feature::KeyAuth, Feature::UpstreamTls, Feature::AccessLog];
+    let plan = plan_of(nginx("nginx", &features), Duration::from_millis(300));
     let mut ready = site.prepare(&plan, HostRef::Remote(client), HostRef::Remote(Arc::clone(&lab)));
     let mut services = Services::start(&plan, &mut ready);
     let facts = services.hop.facts().clone();
@@ -112,7 +104,7 @@ fn events_reach_a_gateway_on_another_host() {
     let client = site.near("client");
     let routes = Feature::Routes { count: 3, ask: RoutePosition::Last };
     let event = |at_ms, action| Event { at: Duration::from_millis(at_ms), action, gateway: None };
-    let mut plan = plan_of(nginx("nginx", vec![routes]), Duration::from_millis(1500));
+    let mut plan = plan_of(nginx("nginx", &[routes]), Duration::from_millis(1500));
     plan.events = vec![
         event(100, Action::Reload),
         event(300, Action::ChangeRoute { route: RoutePosition::Last }),
@@ -142,7 +134,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let lab = site.near("lab");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/feature-packs");
     let own = PackSet::load(Some(&directory)).expect("right");
-    let plan = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
+    let plan = plan_of(nginx("nginx-full", &[]), Duration::from_secs(1));
     let (services, generator) = (HostRef::Remote(lab), site.here());
     let hosts = hosts_of(generator, services.clone(), services);
     let mut ready = site.try_prepare_with(&plan, &hosts, &own).expect("prepared");
@@ -163,7 +155,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
         }
     }
     let own = PackSet::load(Some(&broken)).expect("right");
-    let plan = plan_of(nginx("broken", vec![]), Duration::from_secs(1));
+    let plan = plan_of(nginx("broken", &[]), Duration::from_secs(1));
     let third = Site::new();
     let lab = HostRef::Remote(third.near("lab"));
     let hosts = hosts_of(lab.clone(), lab.clone(), lab);
@@ -175,7 +167,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     assert!(failure.message.starts_with("host lab: gateway exited with code 1"), "{failure:?}");
     assert!(failure.message.contains(named) && failure.detail.contains("no_such_directive"), "{failure:?}");
 
-    let unknown = plan_of(nginx("nginx-full", vec![]), Duration::from_secs(1));
+    let unknown = plan_of(nginx("nginx-full", &[]), Duration::from_secs(1));
     let other = Site::new();
     let lab = HostRef::Remote(other.near("lab"));
     let hosts = hosts_of(lab.clone(), lab.clone(), lab);

@@ -2,6 +2,7 @@
 
 use super::faults::assert_nothing_runs;
 use super::site::{Site, closed, plan, signal};
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, wait_until};
 use hoptax_plan::CpuSets;
 use hoptax_record::plan::Idle;
@@ -15,11 +16,11 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 struct Agent {
-    child: Child,
+    child: KilledOnDrop,
     decoder: Decoder,
     requests: u64,
 }
@@ -30,7 +31,7 @@ impl Agent {
         let command = site.command(&[]);
         let mut agent = Command::new(&command[0]);
         agent.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = agent.spawn().expect("it starts");
+        let mut child = KilledOnDrop(agent.spawn().expect("it starts"));
         let mut greeting = vec![0; Versions::own().line().len()];
         child.stdout.as_mut().expect("piped").read_exact(&mut greeting).expect("a greeting");
         assert_eq!(String::from_utf8_lossy(&greeting), Versions::own().line());
@@ -90,13 +91,6 @@ impl Agent {
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
         (self.child.wait().expect("ours").code(), said)
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,32 +1,24 @@
 //! Headless Chromium, controlled through its debugging pipe.
 
+use crate::load::KilledOnDrop;
 use crate::support::{PATIENCE, wait_until};
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
 /// Possible names of the Chromium program. Distributions use different names.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-const FLAGS: [&str; 9] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-pipe",
-];
+const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+    --disable-background-networking --disable-component-update --disable-sync --remote-debugging-pipe";
 
 /// A browser with one page. It is closed when dropped.
 pub(crate) struct Browser {
-    child: Child,
+    _child: KilledOnDrop,
     to: File,
     from: Receiver<Value>,
     session: Option<String>,
@@ -50,7 +42,7 @@ impl Browser {
             .args(["-c", r#"in=$1 out=$2; shift 2; exec "$@" 3<"$in" 4>"$out""#, "sh"])
             .args(&pipes)
             .arg(program)
-            .args(FLAGS)
+            .args(FLAGS.split(' '))
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
             // The browser's temporary files are in its home directory, so that both are deleted together.
             .env("HOME", home.path())
@@ -62,7 +54,8 @@ impl Browser {
             .expect("a shell");
         let to = OpenOptions::new().write(true).open(&pipes[0]).expect("the browser reads");
         let from = listen(File::open(&pipes[1]).expect("the browser writes"));
-        let mut browser = Self { child, to, from, session: None, last: 0, events: Vec::new(), home };
+        let mut browser =
+            Self { _child: KilledOnDrop(child), to, from, session: None, last: 0, events: Vec::new(), home };
         browser.open(width, dark);
         browser
     }
@@ -217,13 +210,6 @@ impl Browser {
             }
             self.events.push(reported);
         }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

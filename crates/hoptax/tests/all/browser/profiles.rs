@@ -134,12 +134,10 @@ fn a_report_with_versions_and_profiles_matches_the_schema() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let check = "import json, sys; from json_schema import DOCUMENT, faults; \
                  print(*faults(json.load(open(sys.argv[1])), DOCUMENT), sep='\\n')";
-    let output = Command::new("python3")
-        .args(["-B", "-c", check])
-        .arg(file)
-        .env("PYTHONPATH", format!("{0}/python:{0}/python/tests", root.display()))
-        .output()
-        .expect("python3 runs");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-c", check]).arg(file);
+    command.env("PYTHONPATH", format!("{0}/python:{0}/python/tests", root.display()));
+    let output = command.output().expect("python3 runs");
     let found = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(found.trim(), "");

@@ -230,13 +230,10 @@ fn after_kill_9_the_pods_are_removed() {
     let Some(site) = Site::new() else { return };
     let plan = kept_plan(&site.image);
     for kills_remover in [false, true] {
-        let mut keeper = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "--ignored", "cluster::created::a_process_that_keeps_pods"])
-            .env(KEEPER, site.scratch.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command.args(["--exact", "--ignored", "cluster::created::a_process_that_keeps_pods"]);
+        command.env(KEEPER, site.scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut keeper = command.spawn().expect("starts");
         let is_up = site.scratch.path().join("is-up");
         wait_until("the pods are up", PATIENCE, || is_up.exists());
         std::fs::remove_file(is_up).expect("removed");

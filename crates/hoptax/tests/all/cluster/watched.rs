@@ -105,9 +105,7 @@ fn control_groups_and_proc_agree_about_a_gateway_in_a_pod() {
 /// An image without a shell, such as a statically linked gateway alone.
 #[test]
 fn a_pod_without_a_shell_is_an_error_that_names_prometheus() {
-    if image().is_none() {
-        return;
-    }
+    skip_if!(image().is_none());
     let scratch = Scratch::new();
     let upstream = Server::start(&["upstream", "--body", "1KiB", "--address", NODE]);
     let at = upstream.instance(0);

@@ -1,6 +1,6 @@
 //! YARP and Ocelot, in applications of the project.
 
-use super::{Case, cases, list, over_http2, pack};
+use super::{Case, cases, list, over_http2, pack, words};
 use hoptax_plan::Profile;
 
 const APPLICATIONS: [(&str, &str); 2] = [("ocelot", "Ocelot.csproj"), ("yarp", "Yarp.csproj")];
@@ -17,15 +17,10 @@ fn ocelot_reads_its_routes() {
             case.keys(
                 route,
                 &["UpstreamPathTemplate", "DownstreamPathTemplate", "DownstreamHostAndPorts"],
-                &[
-                    "UpstreamHttpMethod",
-                    "DownstreamScheme",
-                    "AuthenticationOptions",
-                    "RateLimitOptions",
-                    "SecurityOptions",
-                    "LoadBalancerOptions",
-                    "HttpHandlerOptions",
-                ],
+                &words(
+                    "UpstreamHttpMethod DownstreamScheme AuthenticationOptions RateLimitOptions \
+                     SecurityOptions LoadBalancerOptions HttpHandlerOptions",
+                ),
             );
             // Both templates of a route must have the same placeholders.
             for template in ["UpstreamPathTemplate", "DownstreamPathTemplate"] {
@@ -79,17 +74,10 @@ fn yarp_reads_its_routes_and_clusters() {
                 case.keys(destination, &["Address"], &[]);
             }
             for transform in list(&route["Transforms"]) {
-                let known = [
-                    "RequestHeaderOriginalHost",
-                    "PathRemovePrefix",
-                    "RequestHeader",
-                    "Set",
-                    "RequestHeaderRemove",
-                    "ResponseHeader",
-                    "ResponseHeaderRemove",
-                    "When",
-                    "RequestHeadersCopy",
-                ];
+                let known = words(
+                    "RequestHeaderOriginalHost PathRemovePrefix RequestHeader Set RequestHeaderRemove \
+                     ResponseHeader ResponseHeaderRemove When RequestHeadersCopy",
+                );
                 case.keys(transform, &[], &known);
             }
         }

@@ -1,6 +1,6 @@
 //! Kong.
 
-use super::{Case, cases, lacks, list, over_http2, pack, refusal_of, with_calls};
+use super::{Case, cases, lacks, list, over_http2, pack, refusal_of, with_calls, words};
 use hoptax_plan::Profile;
 use serde_json::{Value, json};
 
@@ -61,33 +61,13 @@ fn reads_its_declarative_file() {
             }
         }
         // Each key must be listed in kong.conf.default, or be a directive for nginx.
-        let known = [
-            "prefix",
-            "database",
-            "declarative_config",
-            "nginx_daemon",
-            "nginx_user",
-            "anonymous_reports",
-            "admin_listen",
-            "admin_gui_listen",
-            "status_listen",
-            "proxy_listen",
-            "proxy_access_log",
-            "proxy_error_log",
-            "real_ip_header",
-            "trusted_ips",
-            "admin_access_log",
-            "admin_error_log",
-            "status_access_log",
-            "status_error_log",
-            "nginx_worker_processes",
-            "upstream_keepalive_pool_size",
-            "upstream_keepalive_max_requests",
-            "upstream_keepalive_idle_timeout",
-            "ssl_cert",
-            "ssl_cert_key",
-            "ssl_cipher_suite",
-        ];
+        let known = words(
+            "prefix database declarative_config nginx_daemon nginx_user anonymous_reports admin_listen \
+             admin_gui_listen status_listen proxy_listen proxy_access_log proxy_error_log real_ip_header \
+             trusted_ips admin_access_log admin_error_log status_access_log status_error_log \
+             nginx_worker_processes upstream_keepalive_pool_size upstream_keepalive_max_requests \
+             upstream_keepalive_idle_timeout ssl_cert ssl_cert_key ssl_cipher_suite",
+        );
         let passed_on = ["nginx_main_", "nginx_events_", "nginx_http_", "nginx_proxy_"];
         for line in case.text("kong.conf").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("{}: {line}", case.what));
@@ -186,9 +166,7 @@ fn keeps_its_sockets_on_a_short_path() {
 /// Kong's own check of the declarative file, where it is installed.
 #[test]
 fn kong_parses_its_files() {
-    if lacks("kong") {
-        return;
-    }
+    skip_if!(lacks("kong"));
     // Kong starts slowly, so only some cases are checked.
     for case in cases("kong").iter().filter(|case| case.upstreams == 2 && !case.access_log) {
         let error = refusal_of("kong", &["config", "parse"], "kong.yml", case.text("kong.yml"));

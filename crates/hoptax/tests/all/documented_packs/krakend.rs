@@ -1,6 +1,6 @@
 //! KrakenD.
 
-use super::{cases, lacks, list, over_http2, refusal_of};
+use super::{cases, lacks, list, over_http2, refusal_of, words};
 use serde_json::json;
 
 /// Source for KrakenD 2.9: its JSON Schema (`v2.9/krakend.json` and the schemas that it refers to). `version`
@@ -10,22 +10,10 @@ use serde_json::json;
 fn accepts_its_file_by_its_schema() {
     for case in cases("krakend").into_iter().chain(over_http2("krakend")) {
         let file = case.json("krakend.json");
-        let allowed = [
-            "$schema",
-            "name",
-            "listen_ip",
-            "port",
-            "use_h2c",
-            "timeout",
-            "idle_timeout",
-            "idle_connection_timeout",
-            "max_idle_connections",
-            "max_idle_connections_per_host",
-            "tls",
-            "client_tls",
-            "extra_config",
-            "endpoints",
-        ];
+        let allowed = words(
+            "$schema name listen_ip port use_h2c timeout idle_timeout idle_connection_timeout \
+             max_idle_connections max_idle_connections_per_host tls client_tls extra_config endpoints",
+        );
         case.keys(&file, &["version"], &allowed);
         assert_eq!(file["version"], json!(3), "{}", case.what);
         // Over TLS, it offers HTTP/2 by default.
@@ -74,9 +62,7 @@ fn accepts_its_file_by_its_schema() {
 /// KrakenD's own check, where it is installed.
 #[test]
 fn krakend_checks_its_file() {
-    if lacks("krakend") {
-        return;
-    }
+    skip_if!(lacks("krakend"));
     for case in cases("krakend").into_iter().chain(over_http2("krakend")) {
         let error = refusal_of("krakend", &["check", "--config"], "krakend.json", case.text("krakend.json"));
         assert_eq!(error, None, "{}", case.what);

@@ -1,6 +1,6 @@
 //! Traefik.
 
-use super::{cases, list, over_http2, pack};
+use super::{cases, list, over_http2, pack, words};
 use hoptax_plan::Profile;
 use serde_json::json;
 
@@ -62,15 +62,11 @@ fn reads_its_static_and_dynamic_files() {
                 "headers" => case.keys(
                     config,
                     &[],
-                    &[
-                        "accessControlAllowOriginList",
-                        "accessControlAllowMethods",
-                        "accessControlAllowHeaders",
-                        "accessControlMaxAge",
-                        "addVaryHeader",
-                        "customRequestHeaders",
-                        "customResponseHeaders",
-                    ],
+                    &words(
+                        "accessControlAllowOriginList accessControlAllowMethods \
+                         accessControlAllowHeaders accessControlMaxAge addVaryHeader \
+                         customRequestHeaders customResponseHeaders",
+                    ),
                 ),
                 other => panic!("{}: {name} is no {other}", case.what),
             }

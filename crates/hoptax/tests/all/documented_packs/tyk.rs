@@ -1,6 +1,6 @@
 //! Tyk.
 
-use super::{cases, list, over_http2, pack};
+use super::{cases, list, over_http2, pack, words};
 use hoptax_plan::Profile;
 use serde_json::json;
 
@@ -11,39 +11,18 @@ use serde_json::json;
 fn accepts_its_api_definition_by_its_schema() {
     for case in cases("tyk") {
         let api = case.json("api.json");
-        let allowed = [
-            "api_id",
-            "org_id",
-            "active",
-            "use_keyless",
-            "enable_jwt",
-            "jwt_signing_method",
-            "jwt_source",
-            "jwt_identity_base_field",
-            "jwt_default_policies",
-            "jwt_skip_kid",
-            "auth",
-            "global_rate_limit",
-            "disable_rate_limit",
-            "disable_quota",
-            "enable_ip_whitelisting",
-            "allowed_ips",
-            "CORS",
-            "definition",
-            "response_processors",
-            "do_not_track",
-        ];
+        let allowed = words(
+            "api_id org_id active use_keyless enable_jwt jwt_signing_method jwt_source \
+             jwt_identity_base_field jwt_default_policies jwt_skip_kid auth global_rate_limit \
+             disable_rate_limit disable_quota enable_ip_whitelisting allowed_ips CORS definition \
+             response_processors do_not_track",
+        );
         case.keys(&api, &["name", "proxy", "version_data"], &allowed);
         case.keys(&api["definition"], &["key", "location"], &[]);
         case.keys(&api["version_data"], &["not_versioned", "versions"], &[]);
         let proxy = &api["proxy"];
-        let allowed = [
-            "listen_path",
-            "strip_listen_path",
-            "preserve_host_header",
-            "enable_load_balancing",
-            "target_list",
-        ];
+        let allowed =
+            words("listen_path strip_listen_path preserve_host_header enable_load_balancing target_list");
         case.keys(proxy, &["target_url"], &allowed);
         if case.upstreams > 1 {
             assert_eq!(list(&proxy["target_list"]).len(), case.upstreams, "{}", case.what);

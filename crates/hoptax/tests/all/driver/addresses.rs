@@ -1,8 +1,8 @@
 //! Services that listen on another address than 127.0.0.1, for clients on other hosts.
 
-use super::{driver, request};
+use super::request;
 use crate::support::{PATIENCE, planted_pack, skip, wait_until};
-use crate::world::{Running, exe, get, is_missing, running_plan};
+use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan};
 use hoptax_host::ports::{LOOPBACK, local};
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -24,15 +24,7 @@ const PACKS: [&str; 3] = ["nginx", "haproxy", "envoy"];
 const MORE_PACKS: [&str; 5] = ["apache", "caddy", "trafficserver", "nghttpx", "varnish"];
 
 fn pack(pack: &str, features: &[Feature]) -> Gateway {
-    let kind = GatewayKind::Pack {
-        pack: pack.into(),
-        workers: 1,
-        features: features.to_vec(),
-        instances: None,
-        driver: Default::default(),
-        upstream_http2: false,
-    };
-    Gateway { label: pack.into(), kind }
+    pack_gateway(pack, pack, 1, features)
 }
 
 fn hop(label: &str, kind: HopKind) -> Gateway {
@@ -55,7 +47,7 @@ fn only_address(service: &Running, expected: IpAddr, what: &str) -> SocketAddr {
 fn all_answer_at(address: IpAddr, gateways: Vec<Gateway>) {
     let plan = running_plan(gateways);
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = driver(&plan, run.path()).with_address(address);
+    let mut driver = driver_for(&plan, run.path()).with_address(address);
     let upstream = running(driver.start_upstream(), "upstream");
     let direct = only_address(&upstream, address, "upstream");
     assert!(upstream.0.ledger().expect("it has one").is_ok());
@@ -116,7 +108,7 @@ fn launched_services_answer_at_their_address() {
     gateways.extend(installed(&PACKS[..1], &[]));
     let plan = running_plan(gateways);
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = driver(&plan, run.path()).with_address(SECOND);
+    let mut driver = driver_for(&plan, run.path()).with_address(SECOND);
     let upstream = running(driver.start_upstream(), "upstream");
     for gateway in &plan.gateways {
         let launched = running(driver.launch_gateway(gateway, &upstream.0.endpoints()), &gateway.label);
@@ -169,7 +161,7 @@ fn an_address_of_another_machine_is_refused_for_every_service() {
     let mut plan = running_plan(vec![hop("hop-l4", HopKind::L4)]);
     plan.gateways.extend(installed(&PACKS[..1], &[]));
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = driver(&plan, run.path()).with_address(elsewhere);
+    let mut driver = driver_for(&plan, run.path()).with_address(elsewhere);
     let mut failures = vec![driver.start_upstream().err()];
     for gateway in &plan.gateways {
         failures.push(driver.start_gateway(gateway, &[local(1).into()]).err());

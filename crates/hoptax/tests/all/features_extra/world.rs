@@ -3,13 +3,13 @@
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, wait_until};
-use crate::world::{Running, exe, running_plan};
+use crate::world::{Running, driver_for, pack_gateway, running_plan, started};
 use hoptax_format::spec::TlsSpec;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
 use hoptax_lab::process::ProcessDriver;
-use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
+use hoptax_plan::{AccessLog, Feature, Profile};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process};
 use std::collections::BTreeSet;
@@ -49,23 +49,12 @@ impl Extra {
         access_log: AccessLog,
     ) -> Self {
         let upstreams: Vec<_> = (0..upstreams).map(upstream).collect();
-        let kind = GatewayKind::Pack {
-            pack: pack.into(),
-            workers: 1,
-            features: features.to_vec(),
-            instances: None,
-            driver: Default::default(),
-            upstream_http2: false,
-        };
-        let mut plan = running_plan(vec![Gateway { label: LABEL.into(), kind }]);
+        let mut plan = running_plan(vec![pack_gateway(LABEL, pack, 1, features)]);
         (plan.profile, plan.access_log) = (profile, access_log);
         let run = tempfile::tempdir().expect("a directory");
-        let packs = crate::world::packs();
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let mut driver = driver_for(&plan, run.path());
         let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address.into()).collect();
-        let service = driver.start_gateway(&plan.gateways[0], &addresses);
-        let mut service =
-            Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));
+        let mut service = started(driver.start_gateway(&plan.gateways[0], &addresses));
         assert_eq!(service.0.check(), Ok(()), "{pack}");
         assert!(service.0.facts().version.is_some(), "{pack} reports its version");
         Self { change: service.0.facts().change.clone(), service, run, upstreams, _driver: driver }

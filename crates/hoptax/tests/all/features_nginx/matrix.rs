@@ -137,8 +137,7 @@ fn a_run_measures_nginx_bare_and_with_each_feature() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: each
-gateways: [{ name: nginx, features: each }]
+        "gateways: [{ name: nginx, features: each }]
 load: [{ loop: closed, connections: 4, requests: 400, duration: 60s }]
 trials: 1
 warmup: 100ms

@@ -3,7 +3,7 @@
 
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{self, Response, Server};
-use crate::world::{Running, exe, running_plan};
+use crate::world::{Running, driver_for, running_plan};
 use hoptax_format::spec::{ProxyProtocol, TlsSpec};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
@@ -114,8 +114,7 @@ pub(super) fn driver(
     let run = tempfile::tempdir().expect("a directory");
     let mut plan = running_plan(wanted.iter().enumerate().map(gateway).collect());
     plan.profile = profile;
-    let packs = crate::world::packs();
-    let driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let driver = driver_for(&plan, run.path());
     (driver, run, plan.gateways)
 }
 

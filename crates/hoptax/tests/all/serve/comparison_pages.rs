@@ -27,8 +27,7 @@ pub(super) fn of_other_histories(browser: &mut Browser) {
 }
 
 fn two_runs_are_chosen_and_compared(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 1440, false);
-    page.visit("/");
+    let mut page = Page::at(browser, server, 1440, false, "/");
     let choose = |id: &str| format!("document.querySelector('[data-id=\"{id}\"] input').click()");
     page.ask(&choose("20261104T000000Z-nightly"));
     assert_eq!(page.ask("document.getElementById('compare').disabled"), true);
@@ -131,8 +130,7 @@ fn a_comparison_chart_matches_the_interface(browser: &mut Browser, server: &Serv
             && all.iter().any(|row| row["change"].is_null())
     );
     for (width, dark) in [(1440, false), (390, true)] {
-        let mut page = Page::open(browser, server, width, dark);
-        page.visit(&format!("/compare?{CHANGED}"));
+        let mut page = Page::at(browser, server, width, dark, &format!("/compare?{CHANGED}"));
         page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
         page.picture(&format!("changes-{width}"));
         let colours = page.ask(
@@ -154,8 +152,7 @@ fn a_comparison_chart_matches_the_interface(browser: &mut Browser, server: &Serv
 }
 
 fn a_row_of_the_chart_shows_the_values_of_its_table_row(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 1440, false);
-    page.visit(&format!("/compare?{CHANGED}"));
+    let mut page = Page::at(browser, server, 1440, false, &format!("/compare?{CHANGED}"));
     page.ask("document.getElementById('changes').scrollIntoView({ behavior: 'instant' })");
     let reported = page.ask(
         "(() => { const row = [...document.querySelectorAll('#compared tbody tr')].find((row) => \
@@ -235,8 +232,7 @@ fn outliers_are_arrows_and_do_not_stretch_the_axis(browser: &mut Browser) {
         trial.gateway.as_mut().expect("watched").cpu_ns = if round == 3 { 900_000_000 } else { 15_000_000 };
     }
     let (_history, server) = pair([run("nightly", 150), after]);
-    let mut page = Page::open(browser, &server, 1440, false);
-    page.visit(&format!("/compare?{PAIR}"));
+    let mut page = Page::at(browser, &server, 1440, false, &format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     let names = drawn["names"].as_array().expect("names");
     let wild = names.iter().find(|name| name["text"] == "haproxy CPU per request").expect("a row");
@@ -265,8 +261,7 @@ fn without_percentages_there_is_no_chart(browser: &mut Browser) {
     for row in rows_of(&server, PAIR, true) {
         assert!(!row["change"]["low"].is_number(), "it is known: {row}");
     }
-    let mut page = Page::open(browser, &server, 390, false);
-    page.visit(&format!("/compare?{PAIR}"));
+    let mut page = Page::at(browser, &server, 390, false, &format!("/compare?{PAIR}"));
     assert_eq!(page.ask("document.querySelectorAll('#compared tbody tr').length > 0"), true);
     assert_eq!(page.ask("document.querySelector('.chart, .canvas')"), json!(null));
     page.assert_no_problems();
@@ -275,8 +270,7 @@ fn without_percentages_there_is_no_chart(browser: &mut Browser) {
 fn one_trial_is_a_mark_without_an_interval(browser: &mut Browser) {
     let once = |nginx_us| Run::steady(1, 100, &[("nginx", nginx_us)]);
     let (_history, server) = pair([once(150), once(190)]);
-    let mut page = Page::open(browser, &server, 1440, false);
-    page.visit(&format!("/compare?{PAIR}"));
+    let mut page = Page::at(browser, &server, 1440, false, &format!("/compare?{PAIR}"));
     let drawn = page.ask(DRAWN);
     assert_eq!((drawn["marks"].as_array().map(Vec::len), &drawn["lines"]), (Some(2), &json!([])), "{drawn}");
     assert_eq!(page.ask("document.querySelector('#changes svg').textContent.includes('one trial')"), true);
@@ -298,8 +292,7 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained(browser: &mut Browse
     }
     let (_history, server) = pair([run, Run::steady(2, 100, &[("nginx", 150)])]);
     let query = "a=20261101T000000Z-a&label_a=haproxy&label_b=nginx";
-    let mut page = Page::open(browser, &server, 1440, false);
-    page.visit(&format!("/compare?{query}"));
+    let mut page = Page::at(browser, &server, 1440, false, &format!("/compare?{query}"));
     let reported = rows_of(&server, "a=20261101T000000Z-a&labels=haproxy,nginx", false);
     let cpu = reported.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("a row");
     assert_eq!(cpu["verdict"], "better");
@@ -311,8 +304,8 @@ fn a_verdict_that_its_percentage_does_not_show_is_explained(browser: &mut Browse
 }
 
 fn different_plans_are_compared_only_on_request(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 390, false);
-    page.visit("/compare?a=20261101T000000Z-nightly&b=20261111T000000Z-other");
+    let mut page =
+        Page::at(browser, server, 390, false, "/compare?a=20261101T000000Z-nightly&b=20261111T000000Z-other");
     assert_eq!(page.ask("document.querySelector('#refused tbody th').textContent"), "target");
     page.picture("refused-390");
     page.assert_no_problems();

@@ -1,7 +1,7 @@
 //! Attacks on the server: pages of other sites in the same browser, odd names, and clients that never finish
 //! a request.
 
-use super::lab::{Answer, TOKEN, exchange, get, history, options, request, served};
+use super::lab::{Answer, TOKEN, exchange, get, history, options, request, served, served_history};
 use crate::support::{PATIENCE, Scratch, wait_until};
 use hoptax_history::serve::{Access, Options, Server};
 use std::io::{Read as _, Write as _};
@@ -18,9 +18,7 @@ fn tag(to: SocketAddr, headers: &[(&str, &str)]) -> Answer {
 
 #[test]
 fn host_names_that_others_control_are_refused() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     for host in
         ["evil.example", "evil.example:7300", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"]
     {
@@ -48,9 +46,7 @@ fn host_names_that_others_control_are_refused() {
 
 #[test]
 fn pages_of_other_sites_change_nothing() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let own = format!("http://{to}");
     let form = ("Content-Type", "application/x-www-form-urlencoded");
     let plain = ("Content-Type", "text/plain");
@@ -145,9 +141,7 @@ fn no_path_leaves_the_history() {
 
 #[test]
 fn every_answer_has_the_isolating_headers() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     for path in
         ["/", "/trends", "/api/v1/runs", "/metrics", "/nowhere", "/runs/20261101T000000Z-nightly/report.html"]
     {
@@ -175,9 +169,7 @@ fn every_answer_has_the_isolating_headers() {
 
 #[test]
 fn oversized_and_unknown_requests_are_refused_with_a_message() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let own = [JSON, ("X-Hoptax", "1")];
     let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
     // The client may fail to send before it reads the answer, because the server does not read the whole
@@ -233,9 +225,7 @@ fn oversized_and_unknown_requests_are_refused_with_a_message() {
 
 #[test]
 fn silent_clients_do_not_block_others() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, server, to) = served_history();
     let mut silent: Vec<TcpStream> = (0..40).map(|_| open(to, HALF_A_HEAD)).collect();
     assert_eq!(get(to, "/api/v1/tags").status, 200);
     // The server closes each of these connections after some seconds. If the server is stopped, it exits at
@@ -284,9 +274,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 #[test]
 fn hundreds_of_silent_clients_keep_nobody_waiting() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let begun = Instant::now();
     let silent: Vec<TcpStream> = (0..300).map(|_| open(to, HALF_A_HEAD)).collect();
     assert_eq!(get(to, "/api/v1/tags").status, 200);
@@ -296,9 +284,7 @@ fn hundreds_of_silent_clients_keep_nobody_waiting() {
 
 #[test]
 fn a_full_server_closes_no_client_that_sends_its_request() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let idle = idle_connections(to);
     let begun = Instant::now();
     let clients: Vec<_> =
@@ -311,9 +297,7 @@ fn a_full_server_closes_no_client_that_sends_its_request() {
 
 #[test]
 fn clients_that_stop_after_a_request_keep_nobody_waiting() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let mut idle = idle_connections(to);
     for stream in &mut idle {
         stream.write_all(HALF_A_HEAD).expect("sent");

@@ -2,6 +2,7 @@
 
 use super::lab::{
     analyse, analysed, changed_history, current_state, get, history, put, request, run, served,
+    served_history,
 };
 use crate::report::fixture::starts::{Cold, started};
 use crate::support::{Json, Scratch};
@@ -16,9 +17,7 @@ const NIGHTLY: &str = "20261101T000000Z-nightly";
 
 #[test]
 fn runs_are_listed_searched_and_classified() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     analysed(to);
     let ids = |query: &str| -> Vec<String> {
         let listing = get(to, &format!("/api/v1/runs{query}")).json();
@@ -41,9 +40,7 @@ fn runs_are_listed_searched_and_classified() {
 
 #[test]
 fn a_run_is_tagged_annotated_and_deleted() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (history, _server, to) = served_history();
     let path = format!("/api/v1/runs/{NIGHTLY}");
     let changed = request(to, "PATCH", &path, &OWN, r#"{"tags":["b","a","a"],"note":"ü"}"#);
     assert_eq!(changed.status, 200, "{}", changed.text());
@@ -59,9 +56,7 @@ fn a_run_is_tagged_annotated_and_deleted() {
 
 #[test]
 fn the_report_equals_the_commands() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (history, _server, to) = served_history();
     let dir = history.path().join(NIGHTLY);
     for (format, path) in [
         ("json", format!("/api/v1/runs/{NIGHTLY}/report")),
@@ -77,9 +72,7 @@ fn the_report_equals_the_commands() {
 
 #[test]
 fn runs_are_compared_or_the_reason_against_it_is_given() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     let compare = |query: &str| get(to, &format!("/api/v1/compare?{query}"));
     let slower = compare("a=20261101T000000Z-nightly&b=20261104T000000Z-nightly").json();
     assert_eq!(slower["verdict"], "worse", "{slower}");
@@ -96,9 +89,7 @@ fn runs_are_compared_or_the_reason_against_it_is_given() {
 
 #[test]
 fn a_trend_leads_from_run_to_run() {
-    let history = history();
-    let server = served(history.path(), None);
-    let to = server.address();
+    let (_history, _server, to) = served_history();
     analysed(to);
     let choices = get(to, "/api/v1/trends").json();
     let choices = choices["trends"].as_array().expect("a list");

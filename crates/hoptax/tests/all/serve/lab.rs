@@ -87,6 +87,14 @@ pub(super) fn served(root: &Path, live: Option<Board>) -> Server {
     Server::start(options(root, live, Access::Token(TOKEN.into()))).expect("it listens")
 }
 
+/// [`history`] with its server, and the server's address.
+pub(super) fn served_history() -> (Scratch, Server, SocketAddr) {
+    let history = history();
+    let server = served(history.path(), None);
+    let to = server.address();
+    (history, server, to)
+}
+
 /// Options of a server on a free port of loopback.
 pub(super) fn options(root: &Path, live: Option<Board>, access: Access) -> Options {
     Options {

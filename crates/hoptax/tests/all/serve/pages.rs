@@ -30,6 +30,13 @@ impl<'b> Page<'b> {
         page
     }
 
+    /// Like [`open`](Self::open), with another page.
+    pub(super) fn at(browser: &'b mut Browser, server: &Server, width: u32, dark: bool, path: &str) -> Self {
+        let mut page = Self::open(browser, server, width, dark);
+        page.visit(path);
+        page
+    }
+
     pub(super) fn visit(&mut self, path: &str) {
         self.browser.visit(&format!("{}{path}", self.origin));
     }
@@ -41,6 +48,13 @@ impl<'b> Page<'b> {
 
     pub(super) fn ask(&mut self, expression: &str) -> serde_json::Value {
         self.browser.ask(expression)
+    }
+
+    /// Asserts that the text that this expression gives contains all these parts.
+    #[track_caller]
+    pub(super) fn says(&mut self, expression: &str, parts: &[&str]) {
+        let text = self.ask(expression);
+        assert!(text.as_str().is_some_and(|text| parts.iter().all(|part| text.contains(part))), "{text}");
     }
 
     pub(super) fn picture(&mut self, name: &str) {
@@ -102,8 +116,7 @@ fn pages_of_other_histories_work() {
 const SHOWN: &str = "[...document.querySelectorAll('#runs .run')].map((run) => run.dataset.id)";
 
 fn the_list_is_filtered_while_typing(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 1440, false);
-    page.visit("/");
+    let mut page = Page::at(browser, server, 1440, false, "/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(9));
     page.picture("list");
     page.ask(
@@ -132,8 +145,7 @@ fn a_long_list_loads_more_on_demand(browser: &mut Browser) {
         put(scratch.path(), &format!("20261101T{number:06}Z-many"), number, run("many", 150), "1");
     }
     let server = served(scratch.path(), None);
-    let mut page = Page::open(browser, &server, 390, true);
-    page.visit("/");
+    let mut page = Page::at(browser, &server, 390, true, "/");
     assert_eq!(page.ask(SHOWN).as_array().map(Vec::len), Some(50));
     // An impatient user clicks twice. The page must still send only one request.
     page.ask("(() => { const more = document.getElementById('more'); more.click(); more.click(); })()");
@@ -146,8 +158,7 @@ fn a_long_list_loads_more_on_demand(browser: &mut Browser) {
 }
 
 fn a_run_is_read_tagged_and_deleted(browser: &mut Browser, server: &Server, history: &Scratch) {
-    let mut page = Page::open(browser, server, 1440, true);
-    page.visit("/runs/20261103T000000Z-nightly");
+    let mut page = Page::at(browser, server, 1440, true, "/runs/20261103T000000Z-nightly");
     page.browser.until("document.getElementById('report') !== null");
     page.picture("run-dark");
     page.ask(
@@ -180,8 +191,7 @@ fn a_run_is_read_tagged_and_deleted(browser: &mut Browser, server: &Server, hist
 }
 
 fn a_report_is_embedded_and_isolated(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 390, false);
-    page.visit("/runs/20261101T000000Z-nightly");
+    let mut page = Page::at(browser, server, 390, false, "/runs/20261101T000000Z-nightly");
     page.browser.until(
         "performance.getEntriesByType('resource').some((one) => one.name.endsWith('report.html') && \
         one.responseEnd > 0)",
@@ -201,8 +211,8 @@ fn a_report_is_embedded_and_isolated(browser: &mut Browser, server: &Server) {
 
 fn a_trend_has_a_point_for_each_run(browser: &mut Browser, server: &Server) {
     for (width, dark) in [(1440, false), (390, true)] {
-        let mut page = Page::open(browser, server, width, dark);
-        page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
+        let mut page =
+            Page::at(browser, server, width, dark, "/trends?name=nightly&gateway=nginx&metric=added_p50");
         assert_eq!(page.ask("document.getElementById('trend').dataset.points"), "5");
         assert_eq!(page.ask("document.querySelectorAll('#trend-table tbody tr').length"), 5);
         let marks = "document.querySelectorAll('#trend svg path').length";
@@ -213,8 +223,8 @@ fn a_trend_has_a_point_for_each_run(browser: &mut Browser, server: &Server) {
              (const _ of [1, 2, 3]) canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' \
              })); })()",
         );
-        let said = page.ask("document.querySelector('#trend [aria-live]').textContent");
-        assert!(said.as_str().is_some_and(|said| said.contains("changed: nginx 1.24 → 1.26")), "{said}");
+        let said = "document.querySelector('#trend [aria-live]').textContent";
+        page.says(said, &["changed: nginx 1.24 → 1.26"]);
         page.browser.until("Boolean(document.querySelector('.tip')?.innerText.includes('1.24 → 1.26'))");
         page.ask(
             "(() => { const select = document.querySelector('[name=gateway]'); select.value = 'direct'; \
@@ -223,8 +233,7 @@ fn a_trend_has_a_point_for_each_run(browser: &mut Browser, server: &Server) {
         page.reach("location.search.includes('gateway=direct')");
         page.assert_no_problems();
     }
-    let mut page = Page::open(browser, server, 1440, false);
-    page.visit("/trends?name=nightly&gateway=nginx&metric=p99");
+    let mut page = Page::at(browser, server, 1440, false, "/trends?name=nightly&gateway=nginx&metric=p99");
     page.ask(
         "(() => { const canvas = document.querySelector('#trend .canvas'); for (const key of ['ArrowRight', \
          'Enter']) canvas.dispatchEvent(new KeyboardEvent('keydown', { key })); })()",
@@ -237,15 +246,12 @@ fn a_trend_marks_where_its_level_changed(browser: &mut Browser) {
     analyse(history.path());
     let server = served(history.path(), None);
     for width in [1440, 390] {
-        let mut page = Page::open(browser, &server, width, false);
-        page.visit("/trends?name=nightly&gateway=nginx&metric=added_p50");
+        let mut page =
+            Page::at(browser, &server, width, false, "/trends?name=nightly&gateway=nginx&metric=added_p50");
         assert_eq!(page.ask("document.getElementById('trend').dataset.changes"), "1");
-        let row = page.ask("document.querySelector('#change-table tbody tr').textContent");
-        for part in
-            ["worse: the gateway", "20261104T000000Z-nightly", "20261105T000000Z-nightly", "1.24 → 1.26"]
-        {
-            assert!(row.as_str().is_some_and(|row| row.contains(part)), "{part}: {row}");
-        }
+        let parts =
+            ["worse: the gateway", "20261104T000000Z-nightly", "20261105T000000Z-nightly", "1.24 → 1.26"];
+        page.says("document.querySelector('#change-table tbody tr').textContent", &parts);
         if width > 560 {
             page.browser
                 .until("document.querySelector('#trend svg').textContent.includes('worse: the gateway')");
@@ -258,13 +264,8 @@ fn a_trend_marks_where_its_level_changed(browser: &mut Browser) {
 fn a_current_run_is_followed_to_its_end(browser: &mut Browser) {
     let board = Board::new(current_state());
     let (_history, server) = over(Some(board.clone()));
-    let mut page = Page::open(browser, &server, 1440, false);
-    page.visit("/");
-    assert!(
-        page.ask("document.querySelector('.notice').textContent")
-            .as_str()
-            .is_some_and(|text| text.contains("3 of 20"))
-    );
+    let mut page = Page::at(browser, &server, 1440, false, "/");
+    page.says("document.querySelector('.notice').textContent", &["3 of 20"]);
     page.visit("/live");
     assert_eq!(
         page.ask("document.getElementById('progress-words').textContent"),
@@ -283,13 +284,7 @@ fn a_current_run_is_followed_to_its_end(browser: &mut Browser) {
         state.trial.as_mut().expect("a current trial").seconds.push(second);
     });
     page.browser.until("document.getElementById('progress-words').textContent.startsWith('4 of 20')");
-    let tiles = page.ask("document.getElementById('tiles').innerText");
-    assert!(
-        tiles
-            .as_str()
-            .is_some_and(|text| text.contains("12.3 k") && text.contains("2 ms") && text.contains('–')),
-        "{tiles}"
-    );
+    page.says("document.getElementById('tiles').innerText", &["12.3 k", "2 ms", "–"]);
     board.change(|state| state.stage = Stage::Ended);
     page.browser.until("!document.getElementById('done').hidden");
     assert_eq!(
@@ -317,8 +312,7 @@ fn short_trials_are_followed_by_round(browser: &mut Browser) {
     });
     let (_history, server) = over(Some(board));
     for (name, width, is_dark) in [("live-rounds", 1440, false), ("live-rounds-390", 390, true)] {
-        let mut page = Page::open(browser, &server, width, is_dark);
-        page.visit("/live");
+        let mut page = Page::at(browser, &server, width, is_dark, "/live");
         page.browser.until("document.documentElement.dataset.shown > 0");
         page.picture(name);
         let text = page.ask("document.getElementById('trial-part').innerText");
@@ -355,13 +349,8 @@ fn pages_fit_a_phone_in_dark_mode(browser: &mut Browser) {
 }
 
 fn a_live_page_without_a_run_says_so(browser: &mut Browser, server: &Server) {
-    let mut page = Page::open(browser, server, 1440, true);
-    page.visit("/live");
-    assert!(
-        page.ask("document.body.innerText")
-            .as_str()
-            .is_some_and(|text| text.contains("No run is in progress"))
-    );
+    let mut page = Page::at(browser, server, 1440, true, "/live");
+    page.says("document.body.innerText", &["No run is in progress"]);
     page.assert_no_problems();
 }
 

@@ -1,21 +1,22 @@
 //! `hoptax serve` on the command line.
 
 use super::lab::{history, request};
+use crate::load::KilledOnDrop;
 use crate::support::{Scratch, hoptax};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A running `hoptax serve`. Dropping it stops the process.
 struct Served {
-    child: Child,
+    child: KilledOnDrop,
     address: SocketAddr,
     line: String,
 }
 
 impl Served {
     fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let mut child = KilledOnDrop(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
@@ -39,13 +40,6 @@ impl Served {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).expect("it runs");
         self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

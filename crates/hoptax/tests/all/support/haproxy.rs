@@ -25,14 +25,9 @@ impl Haproxy {
         let file = scratch.file("haproxy.cfg", &config);
         let program =
             if std::path::Path::new("/usr/sbin/haproxy").exists() { "/usr/sbin/haproxy" } else { "haproxy" };
-        let process = Command::new(program)
-            .arg("-db")
-            .arg("-f")
-            .arg(file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("HAProxy is installed");
+        let mut command = Command::new(program);
+        command.arg("-db").arg("-f").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("HAProxy is installed");
         let process = KilledOnDrop(process);
         super::wait_until("HAProxy listens", super::PATIENCE, || TcpStream::connect(address).is_ok());
         Self { _process: process, address }

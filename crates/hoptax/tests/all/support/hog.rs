@@ -1,31 +1,25 @@
 //! A process that keeps one CPU busy, to simulate other load on the machine.
 
-use std::process::{Child, Command, Stdio};
+use crate::load::KilledOnDrop;
+use std::process::{Command, Stdio};
 
 /// Limit of the process's CPU time in seconds. The kernel enforces this limit, so the process ends even if
 /// its test was killed.
 const LIMIT_S: u32 = 120;
 
 /// Keeps one CPU busy until it is dropped.
-pub(crate) struct Hog(Child);
+pub(crate) struct Hog(KilledOnDrop);
 
 impl Hog {
     /// Starts the process. It may run on any CPU.
     pub(crate) fn start() -> Self {
         let script = format!("ulimit -t {LIMIT_S}; while :; do :; done");
         let child = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn();
-        Self(child.expect("a shell"))
+        Self(KilledOnDrop(child.expect("a shell")))
     }
 
     /// Pid of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -123,6 +123,25 @@ pub(crate) fn change(packs: &tempfile::TempDir, file: &str, from: &str, to: &str
     std::fs::write(path, text.replace(from, to)).expect("written");
 }
 
+/// Copies a pack of the project under another name into `packs`, and replaces texts in files of the copy.
+pub(crate) fn altered(packs: &Path, from: &str, name: &str, changes: &[(&str, &str, &str)]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(from);
+    let target = packs.join(name);
+    std::fs::create_dir_all(&target).expect("made");
+    let (old, new) = (format!("name: {from}\n"), format!("name: {name}\n"));
+    for entry in std::fs::read_dir(source).expect("there").flatten() {
+        let file = entry.file_name().into_string().expect("text");
+        let mut text = std::fs::read_to_string(entry.path()).expect("text");
+        for (_, old, new) in
+            changes.iter().chain([&("gateway.yaml", old.as_str(), new.as_str())]).filter(|one| one.0 == file)
+        {
+            assert!(text.contains(old), "{file} lacks `{old}`");
+            text = text.replace(old, new);
+        }
+        std::fs::write(target.join(file), text).expect("written");
+    }
+}
+
 /// The directory as a command-line argument.
 pub(crate) fn argument(directory: &tempfile::TempDir) -> &str {
     let path: &Path = directory.path();

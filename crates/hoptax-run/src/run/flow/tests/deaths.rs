@@ -121,9 +121,7 @@ fn the_death_of_a_service_is_reported_as_the_cause_of_a_failed_trial() {
 
 #[test]
 fn a_run_ends_when_its_upstream_dies() {
-    let mut scene = Scene::new();
-    scene.driver.upstream.dies_at_check = Some(3);
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.driver.upstream.dies_at_check = Some(3));
     assert_eq!(run.trials.len(), 3);
     let why = outcome.ended.failed.expect("it says why");
     assert!(why.message.contains("upstream exited"), "{why:?}");

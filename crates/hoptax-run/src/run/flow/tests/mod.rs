@@ -5,6 +5,7 @@ use super::*;
 use crate::run::Contents;
 use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording, Usage};
 use hoptax_format::histogram::{self, Encoded};
+use hoptax_format::llm::{Api, Leave};
 use hoptax_format::record as load;
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::LoadSpec;
@@ -12,12 +13,12 @@ use hoptax_host::profile::{Folded, Span};
 use hoptax_lab::fake::{self, FAKE_BEGAN_NS, FakeDriver, Script};
 use hoptax_lab::first_requests::{FirstAnswers, FirstRequests};
 use hoptax_lab::{Observed, Profiling};
-use hoptax_plan::{Body, Plan, UntilSettled, Upstream};
+use hoptax_plan::{Body, LlmRequest, Plan, UntilSettled, Upstream, UpstreamLlm};
 use hoptax_record::dir::Run as ReadRun;
 use hoptax_record::profile::PassKind;
 use hoptax_record::start::StartRecord;
-use hoptax_record::{Environment, IgnoredHeader, Link, RoleUsage};
-use hoptax_servers::ledger::{InstanceCounts, Ledger};
+use hoptax_record::{Environment, IgnoredHeader, Link, LlmCounts, RoleUsage};
+use hoptax_servers::ledger::InstanceCounts;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -170,52 +171,23 @@ impl Traffic for FakeTraffic {
     }
 }
 
+/// A load of one second, without windows and response times.
 fn record(completed: u64) -> LoadRecord {
-    let empty = Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
+    let made = hoptax_analysis::fixture::via(DIRECT, 0).0.load_record.expect("measured");
+    let empty = || Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
+    let timeouts = 100 - completed;
     LoadRecord {
-        schema: load::RECORD_SCHEMA,
-        event_loop: "none".into(),
-        workers: 1,
         started_unix_ns: 0,
         started_ns: 0,
-        measured_ns: clock::SECOND,
-        interrupted: false,
-        gave_up: false,
-        occupancy: None,
-        redirected_to: None,
-        counts: load::Counts {
-            scheduled: 100,
-            completed,
-            ok: completed,
-            timeouts: 100 - completed,
-            ..Default::default()
-        },
+        counts: load::Counts { scheduled: 100, completed, ok: completed, timeouts, ..Default::default() },
         completed_in_time: completed,
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
         connections: load::Connections::default(),
         bytes: load::Bytes::default(),
-        targets: Vec::new(),
-        tls: None,
-        stamps: None,
-        moments: None,
-        http2: None,
-        messages: None,
-        histograms: load::Histograms {
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
-            response_time: empty.clone(),
-            service_time: empty.clone(),
-            send_lag: empty.clone(),
-            first_byte: empty.clone(),
-            connect: empty,
-            tls_handshake: None,
-            request_path: None,
-            response_path: None,
-        },
+        histograms: load::Histograms { response_time: empty(), service_time: empty(), ..made.histograms },
         cpu: load::GeneratorCpu::default(),
-        rss_bytes_max: 0,
         windows: Vec::new(),
+        ..made
     }
 }
 
@@ -307,6 +279,13 @@ mod vantages;
 struct Silent;
 impl Progress for Silent {}
 
+/// What happens in a scene with this change.
+fn played(change: impl FnOnce(&mut Scene)) -> (Outcome, ReadRun, Vec<String>) {
+    let mut scene = Scene::new();
+    change(&mut scene);
+    scene.play()
+}
+
 fn labels(run: &ReadRun) -> Vec<&str> {
     run.trials.iter().map(|trial| trial.contender.as_str()).collect()
 }
@@ -329,6 +308,28 @@ fn starts_verifies_measures_and_stops_in_this_order() {
         run.trials.iter().all(|trial| trial.ledger.as_ref().is_some_and(|ledger| ledger.requests == 100))
     );
     assert!(run.trials.iter().all(|trial| trial.upstream_clock == Some(clock_id("the upstream's"))));
+}
+
+#[test]
+fn tokens_that_clients_have_left_belong_to_their_trial() {
+    let mut scene = Scene::new();
+    let Upstream::BuiltIn(upstream) = &mut scene.plan.upstream else { panic!("made with ours") };
+    upstream.llm = Some(UpstreamLlm::default());
+    let leave = Some(Leave::AfterTokens(5));
+    scene.plan.targets[0].stream = LlmRequest::usual(Api::OpenAi).tokens(20, Duration::ZERO, leave);
+    // Right after each of the eight trials, half of its ten streams are still sent.
+    let ledger = |reading: u64| {
+        let begun = reading.div_ceil(3) * 10;
+        let ended = if reading % 3 == 1 { begun - 5 } else { begun };
+        let (streams, tokens) = (begun, ended * 20);
+        let llm = Some(LlmCounts { requests: begun, streams, ended, tokens, ..LlmCounts::default() });
+        let instances = vec![InstanceCounts { llm, ..InstanceCounts::default() }];
+        Ledger { instances, clock: None, requests_only: false }
+    };
+    scene.driver.upstream.ledgers = (0..24).map(|reading| Ok(ledger(reading))).collect();
+    let (_, run, _) = scene.play();
+    let tokens = |trial: &TrialRecord| Some(trial.ledger.as_ref()?.llm.as_ref()?.tokens);
+    assert_eq!(run.trials.iter().map(tokens).collect::<Vec<_>>(), [Some(200); 8]);
 }
 
 /// Logs all events of a run.
@@ -385,9 +386,7 @@ fn progress_is_reported_in_order() {
 
 #[test]
 fn a_gateway_that_does_not_start_fails_its_trials_and_the_run_continues() {
-    let mut scene = Scene::new();
-    scene.script("hop-l4").start_fails = Some("no".into());
-    let (outcome, run, _) = scene.play();
+    let (outcome, run, _) = played(|scene| scene.script("hop-l4").start_fails = Some("no".into()));
     assert_eq!(outcome.measured, 6);
     let failed: Vec<_> = run.trials.iter().filter(|trial| trial.failed.is_some()).collect();
     assert_eq!(failed.len(), 2);
@@ -398,9 +397,7 @@ fn a_gateway_that_does_not_start_fails_its_trials_and_the_run_continues() {
 
 #[test]
 fn a_gateway_that_answers_wrong_is_stopped_and_not_measured() {
-    let mut scene = Scene::new();
-    scene.traffic.answers_wrong = Some(HOP_L7);
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.answers_wrong = Some(HOP_L7));
     assert_eq!(outcome.measured, 6, "direct and the other hop");
     assert_eq!(journal[5], "stop hop-l7", "stopped at once, not at the end");
     assert_eq!(run.record.contenders[2].failed.as_ref().map(|failure| failure.stage), Some(Stage::Verify));
@@ -418,9 +415,7 @@ fn headers_that_were_not_compared_are_recorded() {
 
 #[test]
 fn an_upstream_that_does_not_start_measures_nothing() {
-    let mut scene = Scene::new();
-    scene.driver.upstream.start_fails = Some("no".into());
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.driver.upstream.start_fails = Some("no".into()));
     assert_eq!((outcome.measured, run.trials.len()), (0, 0));
     assert_eq!(journal, ["start upstream"]);
     assert!(outcome.ended.failed.is_some());
@@ -428,9 +423,7 @@ fn an_upstream_that_does_not_start_measures_nothing() {
 
 #[test]
 fn without_a_right_answer_of_direct_nothing_is_measured() {
-    let mut scene = Scene::new();
-    scene.traffic.direct_is_wrong = true;
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.direct_is_wrong = true);
     assert_eq!((outcome.measured, run.trials.len()), (0, 0));
     assert!(outcome.ended.failed.is_some());
     assert_eq!(
@@ -455,9 +448,7 @@ fn without_any_gateway_to_measure_nothing_is_measured() {
 
 #[test]
 fn a_signal_keeps_the_current_trial_and_begins_no_other() {
-    let mut scene = Scene::new();
-    scene.traffic.interrupt_at_load = Some(3);
-    let (outcome, run, journal) = scene.play();
+    let (outcome, run, journal) = played(|scene| scene.traffic.interrupt_at_load = Some(3));
     assert_eq!(run.trials.len(), 3);
     assert!(outcome.ended.interrupted);
     assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3);
@@ -506,9 +497,7 @@ fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
 
 #[test]
 fn isolated_gateways_run_only_during_their_own_trials() {
-    let mut scene = Scene::new();
-    scene.plan.isolate = true;
-    let (outcome, _, journal) = scene.play();
+    let (outcome, _, journal) = played(|scene| scene.plan.isolate = true);
     assert_eq!(outcome.measured, 8);
     // The gateway is started once for verification, and once for each of the two trials.
     assert_eq!(journal.iter().filter(|line| *line == "start hop-l4").count(), 3);
@@ -522,13 +511,17 @@ fn isolated_gateways_run_only_during_their_own_trials() {
 
 #[test]
 fn a_trial_without_a_single_answer_has_failed() {
-    let mut scene = Scene::new();
-    scene.traffic.nothing_completes = true;
-    let (outcome, run, _) = scene.play();
+    let (outcome, run, _) = played(|scene| scene.traffic.nothing_completes = true);
     assert_eq!(outcome.measured, 0);
     let failure = run.trials[0].failed.as_ref().expect("failed");
     assert!(failure.message.contains("100 timeouts"), "{failure:?}");
     assert!(run.trials[0].load_record.is_some(), "its counts are kept");
+}
+
+fn spec_of(plan: &Plan, slot: &Slot) -> LoadSpec {
+    let interrupted = AtomicBool::new(false);
+    let run = Run { contents: Contents::read(plan).expect("readable"), ..Scene::run(plan, &interrupted) };
+    load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))])
 }
 
 #[test]
@@ -551,10 +544,7 @@ path_split: on
 "#;
     let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
     let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
-    let interrupted = AtomicBool::new(false);
-    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
-    let slot = schedule::schedule(0, 1, 1, 7)[0];
-    let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+    let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
     let names: Vec<(&str, u32)> = spec.targets.iter().map(|it| (it.name.as_str(), it.weight)).collect();
     assert_eq!(names, [("read", 3), ("write", 1), ("raw", 1)]);
     let host = |index: usize| spec.targets[index].headers[0].1.as_str();
@@ -583,18 +573,11 @@ path_split: on
 
 #[test]
 fn ages_of_messages_need_the_built_in_upstream() {
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: ".".into() };
     let same_clock = |upstream: &str| {
         let target = "target: { grpc: { service: a, method: B, kind: server-stream } }";
         let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
-        let text = format!("gateways: []\n{target}\n{load}\n{upstream}");
-        let plan = hoptax_plan::parse("x.yaml", &text, &[], &context);
-        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
-        let interrupted = AtomicBool::new(false);
-        let contents = Contents::read(&plan).expect("no files");
-        let run = Run { contents, ..Scene::run(&plan, &interrupted) };
-        let slot = schedule::schedule(0, 1, 1, 7)[0];
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let plan = fake::parsed(&format!("gateways: []\n{target}\n{load}\n{upstream}"));
+        let spec = spec_of(&plan, &schedule::schedule(0, 1, 1, 7)[0]);
         spec.targets[0].stream.expect("a stream").same_clock
     };
     assert!(same_clock(""));
@@ -605,15 +588,10 @@ fn ages_of_messages_need_the_built_in_upstream() {
 fn every_contender_of_a_round_gets_the_same_arrivals() {
     let scene = Scene::new();
     let slots = schedule::schedule(2, 1, 2, 7);
-    let interrupted = AtomicBool::new(false);
-    let run = Scene::run(&scene.plan, &interrupted);
-    let seed = |slot| load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 1))]).seed;
+    let seed = |slot| spec_of(&scene.plan, slot).seed;
     assert!(slots[..4].iter().all(|slot| seed(slot) == seed(&slots[0])));
     assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
-    assert!(
-        !load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps,
-        "path_split is off"
-    );
+    assert!(!spec_of(&scene.plan, &slots[0]).stamps, "path_split is off");
 }
 
 #[test]
@@ -622,21 +600,16 @@ fn a_step_of_a_search_has_its_own_rate_and_duration() {
     use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: \
         900/s } }]\n";
-    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
-    let interrupted = AtomicBool::new(false);
-    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
+    let plan = fake::parsed(text);
     for (purpose, seconds) in [(StepPurpose::Search, 3), (StepPurpose::Confirm, 6)] {
         let step = Some(SearchStep { number: 4, rate: 321.0, purpose });
         let slot = Slot { step, ..schedule::schedule(0, 1, 1, 7)[0] };
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let spec = spec_of(&plan, &slot);
         let Shape::Open { rate: Rate::Fixed(rate), .. } = spec.shape else { panic!("{:?}", spec.shape) };
         assert_eq!((rate, spec.duration_ns), (321.0, seconds * clock::SECOND));
         let mut closed = plan.clone();
         closed.load[0].shape = Shape::Closed;
-        let contents = Contents::read(&closed).expect("readable");
-        let run = Run { contents, ..Scene::run(&closed, &interrupted) };
-        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let spec = spec_of(&closed, &slot);
         assert_eq!((spec.connections, spec.duration_ns), (321, seconds * clock::SECOND));
     }
 }

@@ -140,6 +140,21 @@ fn clients_whose_requests_often_time_out_are_no_flood() {
     }
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "Miri is too slow for floods")]
+fn clients_that_leave_responses_are_no_flood() {
+    let mut server = server(Config::default());
+    let answer = Block::plain(&response_fields(200, [], None).expect("valid"));
+    for round in 0..5000u32 {
+        let id = 2 * round + 1;
+        feed(&mut server, &[&headers(id, &GET, true)]);
+        assert!(server.send_head(id, &answer, &[], false, &mut Vec::new()));
+        assert_eq!(server.send_data(id, b"x", false, &mut Vec::new()), Some(1));
+        let events = feed(&mut server, &[&reset(id, Code::CANCEL)]).0;
+        assert!(matches!(&events[..], [Reset(..)]), "{events:?}");
+    }
+}
+
 /// Requests beyond the limit of streams are refused, and cost nothing.
 #[test]
 #[cfg_attr(miri, ignore = "Miri is too slow for floods")]

@@ -28,10 +28,7 @@ pub(super) struct View {
 
 impl View {
     /// Starts a thread that updates `board` with `clock`. If `on_terminal` is true, the thread also draws the
-    /// board.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// board. Fails if the thread cannot be started.
     pub(super) fn start(
         board: Board,
         clock: Clock,
