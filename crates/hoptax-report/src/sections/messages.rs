@@ -300,10 +300,10 @@ mod tests {
             let of = |who: &str, us: u64, upstream: u64| {
                 let trial = via(who, round).server_stream_us(us + u64::from(round % 2), 1000);
                 let trial = trial.headers_us(us).first_byte_us(us).first_message_us(us + 9);
-                trial.tokens_us([us + 5, us, 1000 + us], upstream).gateway_cpu_us(40_000)
+                trial.tokens_us([us + 5, us, 1000 + us], upstream)
             };
             run.push(of("direct", 100, 10).first()).push(of("direct", 100, 10).last());
-            run.push(of("a", 150, 12));
+            run.push(of("a", 150, 12).gateway_cpu_us(40_000));
         }
         let model = run.model();
         let text = markdown(&model);
