@@ -120,8 +120,11 @@ fn sentence(event: &EventFigures) -> String {
 fn failed(stretch: &Stretch) -> String {
     let all = grouped((stretch.completed + stretch.failed) as f64);
     let lost = stretch.failed + stretch.not_ok;
-    if lost == 0 {
-        return format!("none of {all} requests failed");
+    // Streams without an end have no outcome around an event that they survive.
+    match stretch.completed + lost {
+        0 => return "no request or stream ended".to_owned(),
+        _ if lost == 0 => return format!("none of {all} requests failed"),
+        _ => {}
     }
     let mut why: Vec<_> =
         stretch.causes.iter().map(|(cause, count)| (*count, causes::words(*cause))).collect();
