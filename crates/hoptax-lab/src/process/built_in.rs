@@ -452,8 +452,9 @@ fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     if upstream.websocket_compression {
         arguments.push("--websocket-compression".into());
     }
-    if upstream.llm.as_ref().is_some_and(|model| model.crlf) {
-        arguments.push("--llm-crlf".into());
+    if let Some(model) = &upstream.llm {
+        let switches = [("--llm-crlf", model.crlf), ("--llm-provider-headers", model.headers_of_provider)];
+        arguments.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(option, _)| option.into()));
     }
     arguments
 }
@@ -496,6 +497,7 @@ mod tests {
             apis: vec![Api::OpenAi, Api::Anthropic],
             gap: Duration::from_micros(1500),
             crlf: true,
+            headers_of_provider: true,
             usage: Some(7),
             heartbeat: Some(Duration::from_secs(5)),
             failures: vec![LlmFailure { kind: LlmFailureKind::Cut, share: 0.1, at: 5 }],
@@ -507,7 +509,7 @@ mod tests {
         let own: Vec<&str> = arguments[usual.len()..].iter().filter_map(|word| word.to_str()).collect();
         let expected = "--llm openai,anthropic --llm-first-token 0s --llm-gap 1500000ns --llm-tokens 20 \
                         --llm-token-bytes 40 --llm-per-write 1 --llm-split 1 --llm-usage 7 --llm-heartbeat \
-                        5000000000ns --llm-failure cut,0.1,5 --llm-crlf";
+                        5000000000ns --llm-failure cut,0.1,5 --llm-crlf --llm-provider-headers";
         assert_eq!(own.join(" "), expected);
     }
 }

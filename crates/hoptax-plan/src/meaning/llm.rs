@@ -51,6 +51,7 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamLlm>
         per_write: number(typed.per_write, 1),
         split: number(typed.split, 1),
         crlf: typed.crlf.unwrap_or_default(),
+        headers_of_provider: typed.headers_of_provider.unwrap_or_default(),
         usage: typed.usage,
         heartbeat: typed.heartbeat.and_then(|time| reader.unit(&time, units::duration)),
         failures: failures.filter_map(|typed| failure(reader, typed, tokens)).collect(),
@@ -107,11 +108,17 @@ pub(super) fn read(
         let message = format!("`tools` is too large: {}", tools.value);
         reader.fault(tools.place, message, format!("write {} or less", llm::MOST_TOOLS));
     }
+    let tools = typed.tools.map_or(0, |tools| tools.value);
+    let call = typed.tool_call.filter(|call| call.value);
+    if let Some(call) = call.as_ref().filter(|_| tools == 0) {
+        reader.fault(call.place, "`tool_call` needs `tools`", "add tools: 1");
+    }
     let most = typed.max_tokens.as_ref();
     let request = LlmRequest {
         stream: typed.stream.unwrap_or(true),
         max_tokens: most.map(|most| reader.count(Some(most), "max_tokens", 1, llm::MOST_TOKENS).max(1)),
-        tools: typed.tools.map_or(0, |tools| tools.value),
+        tools,
+        tool_call: call.is_some(),
         include_usage: typed.include_usage.unwrap_or(true),
         unique: typed.unique.unwrap_or_default(),
         model: typed

@@ -31,6 +31,9 @@ pub(crate) struct RawUpstreamLlm {
     pub(crate) split: Option<Placed<u32>>,
     /// Whether lines of events end with CRLF. Default: false.
     pub(crate) crlf: Option<bool>,
+    /// Whether responses have the headers that providers add, such as `x-request-id` and limits of rates.
+    /// Default: false.
+    pub(crate) headers_of_provider: Option<bool>,
     /// Number of tokens that responses claim to have. Default: the true number.
     pub(crate) usage: Option<u64>,
     /// Time without data after which the upstream sends a comment, or a `ping` of Anthropic. Default: none.
@@ -72,6 +75,8 @@ pub(crate) struct RawLlm {
     /// Number of tools that the request offers. Default: 0.
     #[schemars(range(max = 1000))]
     pub(crate) tools: Option<Placed<u32>>,
+    /// Whether the model must call one of these tools. Only with `tools`. Default: false.
+    pub(crate) tool_call: Option<Placed<bool>>,
     /// Whether the request asks for the number of tokens (`stream_options` of OpenAI). Default: true.
     pub(crate) include_usage: Option<bool>,
     /// Whether each prompt begins differently, so that no cache knows it. Default: false.

@@ -50,10 +50,10 @@ fn short_forms_have_defaults() {
 #[test]
 fn all_keys_are_understood() {
     let model = "apis: [anthropic, openai], first_token: \"uniform(50ms, 90ms)\", gap: 10ms, tokens: 2000, \
-                 bytes_per_token: 64, split: 3, crlf: true, usage: 1234567, heartbeat: 5s, \
-                 failures: [{ kind: rate-limit, share: 10% }, { kind: cut, share: 0.5, at: 5 }]";
+                 bytes_per_token: 64, split: 3, crlf: true, headers_of_provider: true, usage: 1234567, \
+                 heartbeat: 5s, failures: [{ kind: rate-limit, share: 10% }, { kind: cut, share: 0.5, at: 5 }]";
     let asked = "{ path: /x, headers: { authorization: own }, llm: { api: anthropic, model: m/1, prompt: { \
-                 text: \"a {{seq}}\" }, tools: 2, include_usage: false, leave: { after: 200ms }, key: k } }";
+                 text: \"a {{seq}}\" }, tools: 2, tool_call: true, include_usage: false, leave: { after: 200ms }, key: k } }";
     let text = plan(model, asked);
     let Upstream::BuiltIn(upstream) = good(&text).upstream else { panic!("it is built in") };
     let expected = UpstreamLlm {
@@ -65,6 +65,7 @@ fn all_keys_are_understood() {
         per_write: 1,
         split: 3,
         crlf: true,
+        headers_of_provider: true,
         usage: Some(1_234_567),
         heartbeat: Some(Duration::from_secs(5)),
         failures: vec![
@@ -77,8 +78,8 @@ fn all_keys_are_understood() {
     // Requests of Anthropic's API name at least a usual maximum.
     let leave = Some(Leave::AfterNs(200_000_000));
     assert_eq!(stream(&target), (1024, 10_000_000, TokenSpec { api: Api::Anthropic, usage: true, leave }));
-    let named = (target.path.as_str(), request.model.as_str(), request.tools, target.body_is_template);
-    assert_eq!(named, ("/x", "m/1", 2, true));
+    let named = (target.path.as_str(), request.model.as_str(), request.tools, request.tool_call);
+    assert_eq!((named, target.body_is_template), (("/x", "m/1", 2, true), true));
     for (name, value) in [("authorization", "own"), ("x-api-key", "k")] {
         assert!(target.headers.contains(&(name.to_owned(), value.to_owned())), "{:?}", target.headers);
     }
@@ -148,6 +149,7 @@ fn wrong_requests_are_refused() {
         ("{ llm: { prompt: { file: absent } } }", "cannot read no-such-directory/absent"),
         ("{ llm: { max_tokens: 0 } }", "`max_tokens` is zero"),
         ("{ llm: { tools: 1001 } }", "`tools` is too large: 1001; write 1000 or less"),
+        ("{ llm: { tools: 0, tool_call: true } }", "`tool_call` needs `tools`; add tools: 1"),
         ("{ llm: { leave: {} } }", "`leave` needs one of `after` and `after_tokens`"),
         ("{ llm: { leave: { after: 0s } } }", "`after` is zero"),
         ("{ llm: { leave: { after_tokens: 21 } } }", "a response has 20 tokens, not 21; write 20 or less"),

@@ -33,6 +33,10 @@ pub struct UpstreamLlm {
     /// Whether lines of events end with CRLF instead of LF.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub crlf: bool,
+    /// Whether responses have the headers that providers add to each: identifiers, limits of rates, and the
+    /// time in the model. The identifiers are all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub headers_of_provider: bool,
     /// Number of tokens that a response claims to have. Absent if it is the true number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
@@ -68,6 +72,7 @@ impl Default for UpstreamLlm {
             per_write: 1,
             split: 1,
             crlf: false,
+            headers_of_provider: false,
             usage: None,
             heartbeat: None,
             failures: Vec::new(),
@@ -143,6 +148,9 @@ pub struct LlmRequest {
     /// Number of tools that the request offers.
     #[serde(default)]
     pub tools: u32,
+    /// Whether the model must call one of these tools. Ignored if there are none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tool_call: bool,
     /// Whether a stream of OpenAI's chat completions has the number of tokens (`stream_options`).
     #[serde(default)]
     pub include_usage: bool,
@@ -169,6 +177,7 @@ impl LlmRequest {
             stream: true,
             max_tokens: None,
             tools: 0,
+            tool_call: false,
             include_usage: true,
             unique: false,
         }
@@ -242,6 +251,12 @@ impl LlmRequest {
         }
         if self.tools > 0 {
             body["tools"] = (1..=self.tools).map(|number| self.tool(number)).collect();
+            if self.tool_call {
+                body["tool_choice"] = match self.api {
+                    Api::Anthropic => json!({ "type": "any" }),
+                    Api::OpenAi | Api::Responses => "required".into(),
+                };
+            }
         }
         if self.stream {
             body["stream"] = true.into();
@@ -313,13 +328,19 @@ mod tests {
 
     #[test]
     fn tools_and_headers_are_those_of_each_api() {
-        for (api, name, header) in [
-            (Api::OpenAi, "/tools/1/function/name", ("authorization", "Bearer k")),
-            (Api::Responses, "/tools/1/name", ("authorization", "Bearer k")),
-            (Api::Anthropic, "/tools/1/name", ("x-api-key", "k")),
+        let bearer = ("authorization", "Bearer k");
+        for (api, name, choice, header) in [
+            (Api::OpenAi, "/tools/1/function/name", json!("required"), bearer),
+            (Api::Responses, "/tools/1/name", json!("required"), bearer),
+            (Api::Anthropic, "/tools/1/name", json!({ "type": "any" }), ("x-api-key", "k")),
         ] {
             let request = LlmRequest { tools: 2, ..LlmRequest::usual(api) };
             let body = parsed(&request.body(""));
+            assert_eq!(body.get("tool_choice"), None, "{body}");
+            for (tools, expected) in [(0, None), (1, Some(&choice))] {
+                let body = parsed(&LlmRequest { tools, tool_call: true, ..request.clone() }.body(""));
+                assert_eq!(body.get("tool_choice"), expected, "{body}");
+            }
             assert_eq!(body.pointer(name), Some(&json!("get_weather_2")), "{body}");
             let headers = request.headers("k");
             let expected = [("accept", "text/event-stream"), header];

@@ -197,6 +197,9 @@ pub(super) struct LlmArgs {
     /// Number of tools that requests offer [default: 0]
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=1000), value_name = "N", requires = "llm")]
     pub(super) llm_tools: Option<u32>,
+    /// Require a call of one of these tools
+    #[arg(long, requires = "llm_tools")]
+    pub(super) llm_tool_call: bool,
     /// Request whole responses instead of streams of tokens
     #[arg(long, requires = "llm")]
     pub(super) llm_no_stream: bool,

@@ -32,6 +32,9 @@ pub(super) struct LlmArgs {
     /// End lines of events with CRLF
     #[arg(long, requires = "llm")]
     llm_crlf: bool,
+    /// Add the headers that providers send, such as x-request-id and limits of rates
+    #[arg(long, requires = "llm")]
+    llm_provider_headers: bool,
     /// Number of tokens that responses claim to have [default: the true number]
     #[arg(long, value_name = "N", requires = "llm")]
     llm_usage: Option<u64>,
@@ -61,6 +64,7 @@ impl LlmArgs {
             per_write: self.llm_per_write.unwrap_or(usual.per_write),
             split: self.llm_split.unwrap_or(usual.split),
             crlf: self.llm_crlf,
+            headers_of_provider: self.llm_provider_headers,
             usage: self.llm_usage,
             heartbeat: self.llm_heartbeat,
             failures: self.llm_failure.clone(),
@@ -105,7 +109,7 @@ mod tests {
         assert_eq!(read("--llm"), Ok(Some(usual.clone())));
         let typed = "--llm openai,anthropic --llm-first-token 50ms --llm-gap 10ms --llm-tokens 7 \
                      --llm-token-bytes 64 --llm-split 3 --llm-crlf --llm-usage 1234567 --llm-heartbeat 5s \
-                     --llm-failure rate-limit,10% --llm-failure cut,0.5,5";
+                     --llm-provider-headers --llm-failure rate-limit,10% --llm-failure cut,0.5,5";
         let expected = UpstreamLlm {
             apis: vec![Api::OpenAi, Api::Anthropic],
             first_token: Delay::Fixed(Duration::from_millis(50)),
@@ -114,6 +118,7 @@ mod tests {
             bytes_per_token: 64,
             split: 3,
             crlf: true,
+            headers_of_provider: true,
             usage: Some(1_234_567),
             heartbeat: Some(Duration::from_secs(5)),
             failures: vec![

@@ -37,6 +37,7 @@ pub(super) fn target(
         stream: !of_model.llm_no_stream,
         max_tokens: of_model.llm_max_tokens,
         tools: of_model.llm_tools.unwrap_or(0),
+        tool_call: of_model.llm_tool_call,
         unique: of_model.llm_unique,
         ..usual
     };

@@ -394,10 +394,11 @@ fn requests_to_models_have_json_and_tokens() {
     assert_eq!((stream.carrier, stream.messages), (Carrier::Events, UNKNOWN));
     assert_eq!(json(&usual)["stream_options"]["include_usage"], true);
     let options = "anthropic --llm-model m --llm-max-tokens 7 --llm-tools 2 --llm-no-stream --llm-key k";
-    let own = target(&format!("{options} -b hi~{{{{seq}}}} -H accept:a/b"));
+    let own = target(&format!("{options} --llm-tool-call -b hi~{{{{seq}}}} -H accept:a/b"));
     let body = json(&own);
     assert!(body["model"] == "m" && body["max_tokens"] == 7 && body["tools"][1].is_object(), "{body}");
     assert_eq!(body["messages"][0]["content"], "hi {{seq}}");
+    assert_eq!(body["tool_choice"]["type"], "any");
     assert!(own.stream.is_none() && own.body_is_template && own.path == "/v1/messages");
     for (name, value) in [("x-api-key", "k"), ("accept", "a/b")] {
         assert!(own.headers.contains(&(name.to_owned(), value.to_owned())), "{:?}", own.headers);
@@ -413,6 +414,7 @@ fn requests_to_models_have_json_and_tokens() {
         ("--llm openai --llm-no-stream --llm-leave 1s", "cannot be used with"),
         ("--llm openai --llm-prompt 9MiB", "use at most 8MiB"),
         ("--llm openai --llm-leave 0s", "use 200ms or 5 tokens"),
+        ("--llm openai --llm-tool-call", "--llm-tools <N>"),
         ("--llm-model m", "--llm <API>"),
     ] {
         let error = error_of(&format!("load http://127.0.0.1 {options}"));
