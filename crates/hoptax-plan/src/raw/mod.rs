@@ -607,6 +607,8 @@ pub(crate) struct RawHopFaults {
     pub(crate) add_field: Option<bool>,
     /// `hop-l7`: add a field to the JSON of responses that are not streamed. Default: false.
     pub(crate) alter_response: Option<bool>,
+    /// `hop-l7`: drop the comments between events. Default: false.
+    pub(crate) drop_comments: Option<bool>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

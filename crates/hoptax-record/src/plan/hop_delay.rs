@@ -82,6 +82,8 @@ pub struct HopLlm {
     pub add_field: bool,
     /// Whether the hop adds a field to responses that are not streamed.
     pub alter_response: bool,
+    /// Whether the hop drops the comments between events.
+    pub drop_comments: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -99,7 +101,7 @@ impl HopFaults {
     pub const OF_CALLS: &str = "`deadline`";
     /// The keys of a plan for faults that only `hop-l7` can plant.
     pub const OF_STREAMS: &str = "`merge`, `bunch`, `refuse`, `cut`, `deflate`, `hold_first`, `false_end`, \
-        `ignore_abort`, `retry`, `rewrite_usage`, `add_field` and `alter_response`";
+        `ignore_abort`, `retry`, `rewrite_usage`, `add_field`, `alter_response` and `drop_comments`";
 
     /// True if a fault is one of gRPC calls, which only `hop-h2` can plant.
     pub fn is_of_calls(&self) -> bool {
@@ -114,7 +116,8 @@ impl HopFaults {
 
     /// True if the hop changes or delays the messages of responses, or may end them.
     pub fn changes_messages(&self) -> bool {
-        let of_llm = self.llm.is_some_and(|llm| llm.false_end || !llm.hold_first.is_zero());
+        let changes = |llm: HopLlm| llm.false_end || llm.drop_comments || !llm.hold_first.is_zero();
+        let of_llm = self.llm.is_some_and(changes);
         let of_shares = self.drop > 0.0 || self.repeat > 0.0 || self.merge > 0.0;
         of_llm || of_shares || self.bunch > 0 || !self.hold.is_zero()
     }
@@ -258,8 +261,8 @@ impl fmt::Display for HopFaults {
 
 impl fmt::Display for HopLlm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { hold_first, false_end, ignore_abort, retry, rewrite_usage, add_field, alter_response } =
-            *self;
+        let Self { hold_first, false_end, ignore_abort, retry, .. } = *self;
+        let Self { rewrite_usage, add_field, alter_response, drop_comments, .. } = *self;
         let hold_first =
             (!hold_first.is_zero()).then(|| format!("first events kept for {}", show_duration(hold_first)));
         let retry = (retry > 0).then(|| format!("refused requests sent again {retry} times"));
@@ -269,6 +272,7 @@ impl fmt::Display for HopLlm {
             (rewrite_usage, "numbers of tokens changed"),
             (add_field, "a field added to requests"),
             (alter_response, "a field added to responses"),
+            (drop_comments, "comments dropped"),
         ];
         let others = others.into_iter().filter(|(is_on, _)| *is_on).map(|(_, words)| words.to_owned());
         f.write_str(&[hold_first, retry].into_iter().flatten().chain(others).collect::<Vec<_>>().join(", "))

@@ -135,6 +135,9 @@ struct LlmFaultArgs {
     /// Add a field to the JSON of responses that are not streamed (l7 only)
     #[arg(long)]
     fault_alter_response: bool,
+    /// Drop the comments between events (l7 only)
+    #[arg(long)]
+    fault_drop_comments: bool,
 }
 
 impl LlmFaultArgs {
@@ -148,6 +151,7 @@ impl LlmFaultArgs {
             rewrite_usage: self.fault_rewrite_usage,
             add_field: self.fault_add_field,
             alter_response: self.fault_alter_response,
+            drop_comments: self.fault_drop_comments,
         };
         Some(llm).filter(|llm| *llm != HopLlm::default())
     }

@@ -58,16 +58,26 @@ impl Altered {
             input = rest;
             match step {
                 Step::Event => self.pass(client, holds, to),
+                Step::Comment if self.drops_comment() => self.part.clear(),
                 Step::Comment if self.has_only_a_comment() => to.append(&mut self.part),
                 _ => {}
             }
         }
     }
 
+    /// True if no event has begun, and comments are dropped.
+    fn drops_comment(&self) -> bool {
+        self.faults.llm.is_some_and(|llm| llm.drop_comments) && self.begins_with_a_comment()
+    }
+
+    fn begins_with_a_comment(&self) -> bool {
+        self.part.trim_ascii_start().starts_with(b":")
+    }
+
     /// True if no event has begun and none waits. A comment then passes at once, because clients would
     /// otherwise give a silent connection up.
     fn has_only_a_comment(&self) -> bool {
-        !self.is_merged && self.waiting.is_empty() && self.part.trim_ascii_start().starts_with(b":")
+        !self.is_merged && self.waiting.is_empty() && self.begins_with_a_comment()
     }
 
     /// Handles a whole event.
@@ -194,6 +204,10 @@ mod tests {
         let body = b": one\n\n: two\n\ndata: a\n: in an event\n\n: three\n\n";
         for piece in 1..=body.len() {
             let expected = [": one\n\n: two\n: three\n".to_owned(), "\n".to_owned()];
+            assert_eq!(passed(faults, body, piece), expected, "{piece}");
+            let llm = HopLlm { drop_comments: true, ..HopLlm::default() };
+            let expected = ["\ndata: a\n: in an event\n\n".to_owned(), "\n".to_owned()];
+            let faults = HopFaults { llm: Some(llm), ..HopFaults::default() };
             assert_eq!(passed(faults, body, piece), expected, "{piece}");
         }
     }
