@@ -1,7 +1,8 @@
 //! `amplification`: the upstream received more or fewer requests than the clients sent.
 
 use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, percent, retries_multiply, tunnel_refused,
+    Finding, Measured, Rule, Severity, Subject, about, evidence, percent, retries_after_abort,
+    retries_multiply, tunnel_refused,
 };
 use crate::Trial;
 use hoptax_stats::share;
@@ -26,8 +27,8 @@ pub(super) fn rule() -> Rule {
         ),
         when: format!(
             "the upstream received over {0} more requests than the generator sent, or over {0} fewer \
-             requests than the generator got answers, unless a `rate-limit` or `retries-multiply` explains \
-             that",
+             requests than the generator got answers, unless a `rate-limit`, `retries-multiply` or \
+             `retries-after-abort` explains that",
             percent(DIFFERENT)
         ),
         seen: "Extra requests make the upstream do more work than for direct; a cache makes it do less.",
@@ -44,7 +45,11 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             // Handshakes that the gateway refuses do not reach the upstream.
             .filter(|_| !tunnel_refused::is_raised(subject, measured.0))
     };
-    let more = |measured: Measured<'_>| more(measured).filter(|_| !retries_multiply::is_raised(measured));
+    let more = |measured: Measured<'_>| {
+        more(measured)
+            .filter(|_| !retries_multiply::is_raised(measured))
+            .filter(|_| !retries_after_abort::is_raised(subject, measured))
+    };
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 

@@ -1,5 +1,5 @@
-//! `frames-changed`: a gateway adds or removes what keeps streams alive: pings of WebSockets, and comments of
-//! event streams.
+//! `frames-changed`: a gateway adds what keeps streams alive, or removes it: pings of WebSockets, and
+//! comments of event streams. If comments are missing, `silence` is raised instead.
 //!
 //! If a gateway splits or merges messages, they lack their numbers or are lost, and `messages-differ` is
 //! raised. Clients see only whole messages, so the check cannot see that a gateway changes fragments.
@@ -13,9 +13,9 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
 
 const CODE: &str = "frames-changed";
-const ADVICE: &str = "If pings or comments are missing, idle limits behind the gateway may end streams: let \
-                      it pass them. If it adds them, report their interval with the figures.";
-/// Smallest number of pings or comments that must be missing. Fewer can be due to chance.
+const ADVICE: &str = "If pings are missing, idle limits behind the gateway may end streams: let it pass \
+                      them. If it adds pings or comments, report their interval with the figures.";
+/// Smallest number of pings that must be missing. Fewer can be due to chance.
 const FEWEST: f64 = 10.0;
 
 pub(super) fn rule() -> Rule {
@@ -23,9 +23,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if they are added".into(),
         when: format!(
-            "for as many messages, clients received far more or fewer pings of WebSockets, or comments of \
-             event streams, via a gateway than directly. At least {FEWEST} must be missing, and each trial \
-             of the side with more must have some"
+            "for as many messages, clients received far more or fewer pings of WebSockets, or far more \
+             comments of event streams, via a gateway than directly. At least {FEWEST} must be missing, and \
+             each trial of the side with more must have some"
         ),
         seen: "A gateway that answers pings itself hides from the server that a client is gone.",
         advice: ADVICE,
@@ -45,7 +45,7 @@ type Kind = (&'static str, fn(&MessageCounts) -> u64);
 const KINDS: [Kind; 2] = [("pings", |counts| counts.pings), ("comments", |counts| counts.comments)];
 
 /// True if each trial has some.
-fn in_each(trials: &[Trial<'_>], of: fn(&MessageCounts) -> u64) -> bool {
+pub(super) fn in_each(trials: &[Trial<'_>], of: fn(&MessageCounts) -> u64) -> bool {
     trials.iter().all(|trial| trial.load.messages.as_ref().is_some_and(|messages| of(&messages.counts) > 0))
 }
 
@@ -56,8 +56,10 @@ fn of_pair((case, trials): Measured<'_>, (direct, of_direct): Measured<'_>) -> O
         let (arrived, expected) = (of(via), of(directly));
         let is_added = is_more(arrived, expected, scale) && in_each(trials, of);
         let missing = expected as f64 * scale - arrived as f64;
-        let is_removed =
-            missing >= FEWEST && is_more(expected, arrived, 1.0 / scale) && in_each(of_direct, of);
+        let is_removed = what == "pings"
+            && missing >= FEWEST
+            && is_more(expected, arrived, 1.0 / scale)
+            && in_each(of_direct, of);
         (is_added || is_removed).then_some((what, arrived, expected, is_removed))
     };
     let changed: Vec<_> = KINDS.into_iter().filter_map(changed).collect();

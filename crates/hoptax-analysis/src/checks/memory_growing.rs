@@ -1,6 +1,8 @@
 //! `memory-growing`: a gateway's memory was still growing at the end of its last trial.
 
-use super::{Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{
+    Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tokens,
+};
 use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
@@ -16,6 +18,8 @@ const WINDOWS: usize = 10;
 /// Number of rounds to compare, counted back from the end of the run.
 const ROUNDS: usize = 3;
 const STEP: f64 = 0.005;
+/// Added to the advice for streams of tokens.
+const OF_STREAMS: &str = " Check that the gateway reads no more from the upstream than its clients read.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -29,7 +33,7 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "The memory figure is only a lower bound. A leak may take hours to show.",
         advice: "Measure longer, with a longer warm-up. If memory never stops growing, look for a leak, or \
-                 for data that the gateway keeps per connection or per path.",
+                 for data that the gateway keeps per connection, per path or for slow readers of streams.",
     }
 }
 
@@ -93,8 +97,10 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
             before / BYTES,
             after / BYTES
         ),
-        advice: "Measure longer, until memory stops growing. If memory never stops growing, look for a leak."
-            .into(),
+        advice: format!(
+            "Measure longer, until memory stops growing. If memory never stops growing, look for a leak.{}",
+            if tokens::counts(case).is_some() { OF_STREAMS } else { "" }
+        ),
         ..about(CODE, Severity::Note, &case.case)
     }
 }

@@ -9,11 +9,11 @@ const CODE: &str = "retries-multiply";
 const ADVICE: &str = "Switch the gateway's retries off, or limit them by a budget: SDKs of language models \
                       already send requests again, and two layers of retries multiply each other.";
 /// Smallest number of extra requests ÷ requests of the clients.
-const DIFFERENT: f64 = 0.01;
+pub(super) const DIFFERENT: f64 = 0.01;
 /// Smallest number of extra requests.
 const FEWEST: u64 = 10;
 /// Smallest number of refusals ÷ extra requests. Each retry follows a refusal. With fewer refusals, there is
-/// another cause, and `amplification` is raised.
+/// another cause, and `retries-after-abort` or `amplification` is raised.
 const EXPLAINED: f64 = 0.9;
 
 pub(super) fn rule() -> Rule {
@@ -41,30 +41,51 @@ pub(super) fn is_raised(measured: Measured<'_>) -> bool {
     of_case(measured).is_some()
 }
 
-fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
-    if case.is_direct() {
-        return None;
+/// Requests to a language model, of a case whose upstream received more than clients sent.
+pub(super) struct Extra {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// Requests that the upstream refused.
+    refused: u64,
+}
+
+impl Extra {
+    /// `None` if the upstream received no more, or only a few.
+    pub(super) fn of((case, trials): Measured<'_>) -> Option<Self> {
+        let counts = tokens::upstream(trials)?;
+        let (sent, received) = (case.ledger.as_ref()?.sent, counts.requests);
+        let extra = received.saturating_sub(sent);
+        share(extra as f64, sent as f64).filter(|share| *share > DIFFERENT && extra >= FEWEST)?;
+        Some(Self { sent, received, refused: tokens::failed(&counts, REFUSED) })
     }
-    let counts = tokens::upstream(trials)?;
-    let sent = case.ledger.as_ref()?.sent;
-    let extra = counts.requests.saturating_sub(sent);
-    let refused = tokens::failed(&counts, REFUSED);
-    let share_of_all = share(extra as f64, sent as f64).filter(|share| *share > DIFFERENT)?;
-    if extra < FEWEST || (refused as f64) < EXPLAINED * extra as f64 {
-        return None;
+
+    pub(super) fn per_request(&self) -> f64 {
+        self.received as f64 / self.sent as f64
     }
+
+    /// True if refusals explain the extra requests.
+    pub(super) fn is_of_refusals(&self) -> bool {
+        self.refused as f64 >= EXPLAINED * (self.received - self.sent) as f64
+    }
+}
+
+fn of_case(measured: Measured<'_>) -> Option<Finding> {
+    let case = measured.0;
+    let extra = Extra::of(measured).filter(|extra| extra.is_of_refusals() && !case.is_direct())?;
+    let Extra { sent, received, refused } = extra;
     Some(Finding {
         evidence: evidence([
             ("sent", sent.into()),
-            ("upstream_requests", counts.requests.into()),
+            ("upstream_requests", received.into()),
             ("refused", refused.into()),
-            ("per_request", (1.0 + share_of_all).into()),
+            ("per_request", extra.per_request().into()),
         ]),
         message: format!(
-            "The upstream refused {refused} requests with 429 or 5xx, and the gateway sent {extra} again: \
+            "The upstream refused {refused} requests with 429 or 5xx, and the gateway sent {} again: \
              {:.2} requests arrived for each that clients sent. So failures become more load, and clients \
              see fewer of them than directly.",
-            1.0 + share_of_all
+            received - sent,
+            extra.per_request()
         ),
         ..about(CODE, Severity::Warning, &case.case)
     })

@@ -21,7 +21,7 @@ fn evidence(report: &Json, code: &str, name: &str) -> f64 {
 fn changes_of_streams_are_found_only_where_they_were_planted() {
     let report = planted_among(
         &clean(),
-        "upstream: { llm: { gap: 20ms, tokens: 20 } }
+        "upstream: { llm: { gap: 20ms, tokens: 20, heartbeat: 12ms } }
 target: { llm: { include_usage: true } }
 load: [{ loop: closed, connections: 8, duration: 1s }]
 warmup: 100ms",
@@ -29,6 +29,7 @@ warmup: 100ms",
             ("holds", "hold_first: 30ms", &["first-event-held"]),
             ("recounts", "rewrite_usage: true", &["usage-altered"]),
             ("adds", "add_field: true", &["request-altered"]),
+            ("silences", "drop_comments: true", &["silence"]),
         ],
     );
     let held = evidence(&report, "first-event-held", "held_us");
@@ -36,6 +37,7 @@ warmup: 100ms",
     // The hop changes the first digit.
     assert_eq!(evidence(&report, "usage-altered", "mean_tokens"), 30.0);
     assert!(evidence(&report, "request-altered", "requests") > 0.0);
+    assert_eq!(evidence(&report, "silence", "comments_per_stream"), 0.0);
 }
 
 #[test]

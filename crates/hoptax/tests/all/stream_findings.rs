@@ -6,7 +6,7 @@ use crate::world::is_missing;
 use std::collections::BTreeSet;
 
 /// Findings that are planted here and in `llm_findings`. The report may contain others.
-const PLANTED: [&str; 12] = [
+const PLANTED: [&str; 13] = [
     "stream-buffered",
     "events-bunched",
     "messages-differ",
@@ -19,6 +19,7 @@ const PLANTED: [&str; 12] = [
     "retries-multiply",
     "usage-altered",
     "request-altered",
+    "silence",
 ];
 
 fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
