@@ -68,6 +68,36 @@ pub struct TokenSpec {
     /// When the client leaves. Absent if it waits for the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave: Option<Leave>,
+    /// Limits that make a request [good](TokenCounts::good). Absent if good requests are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<TokenLimits>,
+}
+
+/// Limits of the times of a stream of tokens, nanoseconds. A time that equals its limit is within it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenLimits {
+    /// From sending the request until the first token arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_content_ns: Option<u64>,
+    /// Time per token ([`TokenHistograms::per_token`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_time_ns: Option<u64>,
+    /// From when the request was due until its response was whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_time_ns: Option<u64>,
+}
+
+impl TokenLimits {
+    /// True if a stream is within all limits. The times are those of the fields, in their order. A stream
+    /// without tokens exceeds a limit of the first one. With fewer than two tokens, there is no time per
+    /// token, and no limit of it is exceeded.
+    pub fn hold(self, first_content: Option<u64>, token_time: Option<u64>, response_time: u64) -> bool {
+        let Self { first_content_ns, token_time_ns, response_time_ns } = self;
+        first_content_ns.is_none_or(|most| first_content.is_some_and(|time| time <= most))
+            && token_time_ns.zip(token_time).is_none_or(|(most, time)| time <= most)
+            && response_time_ns.is_none_or(|most| response_time <= most)
+    }
 }
 
 /// When a client leaves before the end of a response. It closes the connection (HTTP/2: resets the stream),
@@ -107,12 +137,15 @@ pub struct TokenCounts {
     pub usage: u64,
     /// The sum of these numbers.
     pub usage_tokens: u64,
+    /// Requests that succeeded within all limits of [`TokenSpec::goodput`]. Absent without limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<u64>,
 }
 
 impl TokenCounts {
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
-        let Self { ended, unended, errors, left, other_events, usage, usage_tokens } = other;
+        let Self { ended, unended, errors, left, other_events, usage, usage_tokens, good } = other;
         self.ended += ended;
         self.unended += unended;
         self.errors += errors;
@@ -120,6 +153,7 @@ impl TokenCounts {
         self.other_events += other_events;
         self.usage += usage;
         self.usage_tokens += usage_tokens;
+        self.good = self.good.into_iter().chain(*good).reduce(|mine, theirs| mine + theirs);
     }
 }
 
@@ -134,4 +168,27 @@ pub struct TokenHistograms {
     /// Time per token (TPOT) of each stream with at least two tokens: (arrival of the last token − arrival of
     /// the first) ÷ (tokens − 1).
     pub per_token: Encoded,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_good_if_no_time_exceeds_its_limit() {
+        let (first, token, response) = (Some(10), Some(5), Some(100));
+        let all =
+            TokenLimits { first_content_ns: first, token_time_ns: token, response_time_ns: response };
+        for (name, times, expected) in [
+            ("at the limits", (first, token, 100), true),
+            ("a late first token", (Some(11), token, 100), false),
+            ("slow tokens", (first, Some(6), 100), false),
+            ("a long response", (first, token, 101), false),
+            ("one token", (first, None, 100), true),
+            ("no token", (None, None, 100), false),
+        ] {
+            assert_eq!(all.hold(times.0, times.1, times.2), expected, "{name}");
+            assert!(TokenLimits::default().hold(times.0, times.1, times.2), "{name}, without limits");
+        }
+    }
 }

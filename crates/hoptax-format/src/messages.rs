@@ -3,7 +3,7 @@
 //! Gateways change everything but the content, so number and time are in the content: [`Stamp`].
 
 use crate::histogram::Encoded;
-use crate::llm::{TokenSpec, TokensRecord};
+use crate::llm::{TokenLimits, TokenSpec, TokensRecord};
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +102,11 @@ impl StreamSpec {
             fan_out: false,
             tokens: None,
         }
+    }
+
+    /// The stream with these limits of its tokens. A stream without tokens remains as it is.
+    pub fn with_goodput(self, goodput: Option<TokenLimits>) -> Self {
+        Self { tokens: self.tokens.map(|tokens| TokenSpec { goodput, ..tokens }), ..self }
     }
 
     /// Number of messages that the client sends in an exchange. The request of server-sent events is one, and

@@ -3,7 +3,7 @@
 use crate::calls::LONGEST_MESSAGE;
 use crate::event_streams::{MOST_EVENTS, MOST_PER_WRITE, check_write};
 use crate::units::{self, UnitError, show_size};
-use hoptax_format::llm::{Api, Leave};
+use hoptax_format::llm::{Api, Leave, TokenLimits};
 use hoptax_format::messages::Stamp;
 use hoptax_record::plan::{LlmFailure, LlmFailureKind, UpstreamLlm};
 
@@ -91,6 +91,43 @@ pub fn leave(text: &str) -> Result<Leave, UnitError> {
             time => Ok(Leave::AfterNs(time.unwrap_or(u64::MAX))),
         },
     }
+}
+
+/// Reads limits that make a request good, as in `first_content=300ms,token_time=50ms`.
+///
+/// # Errors
+/// If a part is wrong, or a time has two limits.
+pub fn goodput(text: &str) -> Result<TokenLimits, UnitError> {
+    let mut limits = TokenLimits::default();
+    for part in text.split(',').map(str::trim) {
+        let wrong = || {
+            let help = "write first_content=300ms, token_time=50ms or response_time=5s, joined with commas";
+            UnitError::new(format!("`{part}` is not a limit of streams of tokens"), help)
+        };
+        let (name, time) = part.split_once('=').ok_or_else(wrong)?;
+        let of = match name.trim() {
+            "first_content" => &mut limits.first_content_ns,
+            "token_time" => &mut limits.token_time_ns,
+            "response_time" => &mut limits.response_time_ns,
+            _ => return Err(wrong()),
+        };
+        if of.replace(limit(time.trim())?).is_some() {
+            return Err(UnitError::new(format!("`{}` has two limits", name.trim()), "keep the stricter one"));
+        }
+    }
+    Ok(limits)
+}
+
+/// Reads one of these limits, nanoseconds.
+///
+/// # Errors
+/// If it is no time, or zero.
+pub(crate) fn limit(text: &str) -> Result<u64, UnitError> {
+    let time = units::duration(text)?;
+    if time.is_zero() {
+        return Err(UnitError::new("no request meets a limit of zero", "write a time such as 300ms"));
+    }
+    Ok(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Reads a failure: its kind, the share of responses (100 % if it is absent) and the number of tokens before
@@ -223,6 +260,19 @@ mod tests {
         assert_eq!((leave("200ms"), leave("5 tokens"), leave("5token")), (Ok(time), Ok(tokens), Ok(tokens)));
         for wrong in ["0s", "0 tokens", "tokens", "5"] {
             assert!(leave(wrong).is_err(), "{wrong}");
+        }
+        let limits =
+            TokenLimits { token_time_ns: Some(5), response_time_ns: Some(2_000), ..TokenLimits::default() };
+        assert_eq!(goodput("token_time=5ns, response_time = 2us"), Ok(limits));
+        for (wrong, part) in [
+            ("", "`` is not a limit of streams of tokens; write first_content=300ms, token_time=50ms or"),
+            ("age=5ms", "`age=5ms` is not a limit"),
+            ("token_time=5", "no unit"),
+            ("token_time=0s", "no request meets a limit of zero; write a time such as 300ms"),
+            ("token_time=1s,token_time=2s", "`token_time` has two limits; keep the stricter one"),
+        ] {
+            let error = goodput(wrong).expect_err(wrong).to_string();
+            assert!(error.contains(part), "{error}");
         }
         assert_eq!(prompt("8MiB"), Ok(LONGEST_PROMPT));
         let long = prompt("9MiB").expect_err("long").to_string();

@@ -144,10 +144,13 @@ fn tokens(trials: &[Trial<'_>]) -> Option<Tokens> {
     }
     let received = |trial: &Trial<'_>| trial.load.messages.as_ref().map_or(0, |one| one.counts.received);
     let streams = |trial: &Trial<'_>| of(trial).map_or(0, |counts| counts.ended + counts.left);
+    let good = |trial: &Trial<'_>| of(trial).and_then(|counts| counts.good).unwrap_or(0);
+    let counts = sum?;
     Some(Tokens {
-        counts: sum?,
+        counts,
         tokens_per_second: rate(trials, "tokens/s", received),
         streams_per_second: rate(trials, "streams/s", streams),
+        good_per_second: counts.good.and_then(|_| rate(trials, "requests/s", good)),
     })
 }
 
@@ -302,7 +305,8 @@ mod tests {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
         for round in 0..2 {
-            run.push(via("nginx", round).server_stream_us(100, 1000).tokens_us([300, 120, 1000], 10));
+            let trial = via("nginx", round).server_stream_us(100, 1000).tokens_us([300, 120, 1000], 10);
+            run.push(trial.token_counts(|counts| counts.good = Some(500)));
         }
         let analysis = run.analyse();
         let case = analysis.case("nginx", 0).expect("measured");
@@ -311,6 +315,8 @@ mod tests {
         let rate = |rate: &Option<Throughput>| rate.as_ref().expect("measured").estimate.estimate;
         let ratio = rate(&tokens.tokens_per_second) / rate(&tokens.streams_per_second);
         assert!((ratio - 10.0).abs() < 1e-9, "{ratio}");
+        let good = rate(&tokens.good_per_second) / rate(&tokens.streams_per_second);
+        assert!((good - 0.5).abs() < 1e-9 && tokens.counts.good == Some(1000), "{good}");
         let first = case.message.as_ref().and_then(|times| times.first_event.as_ref()).expect("tokens");
         assert_eq!((first.samples, first.p50.expect("samples").estimate.round()), (2000, 300.0));
         let json = serde_json::to_value(case).expect("plain data");

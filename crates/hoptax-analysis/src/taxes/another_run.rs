@@ -256,7 +256,9 @@ impl Scatter {
         }
         let quiet = quiet.iter_mut().filter_map(|quiet| quiet.throughput.as_mut());
         let tokens = messages.iter_mut().filter_map(|messages| messages.tokens.as_mut());
-        let tokens = tokens.flat_map(|one| [&mut one.tokens_per_second, &mut one.streams_per_second]);
+        let tokens = tokens.flat_map(|one| {
+            [&mut one.tokens_per_second, &mut one.streams_per_second, &mut one.good_per_second]
+        });
         let others = quiet.chain(of_generators).chain(tokens.flatten());
         for one in throughput.iter_mut().chain(others).filter(|_| is_closed) {
             one.estimate = self.widen_throughput(one.estimate).at_least(0.0);

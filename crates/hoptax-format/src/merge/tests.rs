@@ -210,14 +210,16 @@ fn tokens_are_added_if_there_are_any() {
     let none = MessagesRecord { counts: MessageCounts::default(), histograms, mixed: false, tokens: None };
     let some = |ended, time| {
         let [first_event, first_age, per_token] = [time, 2 * time, 3 * time].map(times);
-        let counts = TokenCounts { ended, usage: 1, usage_tokens: 20, ..TokenCounts::default() };
+        let good = Some(ended);
+        let counts = TokenCounts { ended, usage: 1, usage_tokens: 20, good, ..TokenCounts::default() };
         let histograms = TokenHistograms { first_event, first_age, per_token };
         MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..none.clone() }
     };
     assert_eq!(tokens(&[&none, &none]).expect("readable"), None);
     let sum = tokens(&[&some(2, 1_000), &none, &some(3, 2_000)]);
     let found = sum.expect("readable").expect("two parts have tokens");
-    let expected = TokenCounts { ended: 5, usage: 2, usage_tokens: 40, ..TokenCounts::default() };
+    let good = Some(5);
+    let expected = TokenCounts { ended: 5, usage: 2, usage_tokens: 40, good, ..TokenCounts::default() };
     assert_eq!(found.counts, expected);
     let TokenHistograms { first_event, first_age, per_token } = found.histograms;
     let [event, age, token] = [first_event, first_age, per_token].map(|times| {

@@ -226,7 +226,7 @@ impl<C: Codec> Worker<'_, C> {
             let unnumbered = if numbers { received.unnumbered } else { 0 };
             self.recorder.messages_lost(times.scheduled, now, lost, unnumbered);
         }
-        if let Some((counts, per_token)) = talk.take_tokens(stream.spec) {
+        if let Some((counts, per_token)) = talk.end_tokens(stream.spec, (times, now), is_success) {
             let unended = u64::from(fault == Some(Cause::StreamUnended));
             self.recorder.tokens_ended(times.scheduled, (TokenCounts { unended, ..counts }, per_token));
         }

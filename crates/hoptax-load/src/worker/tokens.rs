@@ -10,7 +10,8 @@ use super::talks::Talk;
 use crate::codec::Codec;
 use crate::event_loop::EventLoop;
 use crate::exchange::ExchangeId;
-use hoptax_format::llm::{Leave, TokenCounts, TokenSpec};
+use crate::recorder::Times;
+use hoptax_format::llm::{Leave, TokenCounts, TokenLimits, TokenSpec};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::record::Cause;
 use hoptax_wire::http2::Code;
@@ -44,11 +45,31 @@ impl Talk {
             errors: tokens.has_error.into(),
             usage: usage.is_some().into(),
             usage_tokens: usage.unwrap_or(0),
+            good: spec.tokens.and_then(|tokens| tokens.goodput).map(|_| 0),
             ..TokenCounts::default()
         };
         let took = self.received.latest.zip(tokens.first).map(|(last, first)| last.at.saturating_sub(first));
         let others = self.received.different().saturating_sub(1);
         Some((counts, took.and_then(|took| took.checked_div(others))))
+    }
+
+    /// As [`Self::take_tokens`], for a response that is whole at `now`: the request can be good.
+    pub(super) fn end_tokens(
+        &mut self,
+        spec: StreamSpec,
+        (times, now): (Times, u64),
+        is_success: bool,
+    ) -> Option<(TokenCounts, Option<u64>)> {
+        let first = self.tokens.as_ref().and_then(|tokens| tokens.first);
+        let (counts, per_token) = self.take_tokens(spec)?;
+        let first_content = first.zip(times.sent).map(|(first, sent)| first.saturating_sub(sent));
+        let response_time = now.saturating_sub(times.scheduled);
+        let is_good = |limits: TokenLimits| {
+            // A check can ask for a refusal, which is no stream.
+            is_success && counts.ended > 0 && limits.hold(first_content, per_token, response_time)
+        };
+        let good = spec.tokens.and_then(|tokens| tokens.goodput).map(|limits| is_good(limits).into());
+        Some((TokenCounts { good, ..counts }, per_token))
     }
 
     /// True if this number of tokens has arrived, and the client leaves after it.
@@ -124,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_a_stream_has_shown_is_taken_once() {
-        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave: Some(Leave::AfterTokens(3)) };
+        let leave = Some(Leave::AfterTokens(3));
+        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave, goodput: None };
         let other = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
         let spec = StreamSpec { tokens: Some(tokens), ..other };
         let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };

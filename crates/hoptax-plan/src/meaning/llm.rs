@@ -6,12 +6,12 @@ use super::templates::Template;
 use crate::error::Place;
 use crate::llm;
 use crate::raw::{
-    ApiText, Bytes, Placed, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawTarget, RawUpstreamLlm, Short,
-    Sweep,
+    ApiText, Bytes, Placed, RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawTarget,
+    RawUpstreamLlm, Short, Sweep, Time,
 };
 use crate::units;
 use crate::{Body, BodyKind, Delay, Feature, Gateway, LlmFailure, LlmRequest, Target, Upstream, UpstreamLlm};
-use hoptax_format::llm::{Api, Leave};
+use hoptax_format::llm::{Api, Leave, TokenLimits};
 use hoptax_format::messages::{StreamSpec, UNKNOWN};
 use hoptax_format::template::{self, Place as Part};
 use hoptax_record::bounded;
@@ -171,6 +171,38 @@ pub(super) fn check_keys(
     {
         let message = format!("`{feature}` uses the header `{header}`, which has the API key of `llm`");
         reader.fault(place, message, "remove the feature");
+    }
+}
+
+/// Gives the streams of all targets the limits of `goodput`.
+pub(super) fn set_goodput(
+    reader: &mut Reader<'_>,
+    typed: Option<Placed<RawGoodput>>,
+    targets: &mut [Target],
+) {
+    let Some(Placed { place, value: RawGoodput { first_content, token_time, response_time } }) = typed else {
+        return;
+    };
+    if first_content.is_none() && token_time.is_none() && response_time.is_none() {
+        reader.fault(place, "`goodput` has no limit", "add one, such as first_content: 300ms");
+    }
+    let mut limit = |typed: Option<Placed<Time>>| typed.and_then(|typed| reader.unit(&typed, llm::limit));
+    let limits = TokenLimits {
+        first_content_ns: limit(first_content),
+        token_time_ns: limit(token_time),
+        response_time_ns: limit(response_time),
+    };
+    for target in targets {
+        let name = &target.name;
+        let (message, help) = match target.stream.and_then(|stream| stream.tokens).map(|one| one.leave) {
+            None => (format!("`{name}` is not a stream of tokens"), "remove `goodput`"),
+            Some(Some(_)) => (format!("the client leaves `{name}` early"), "remove `goodput` or `leave`"),
+            Some(None) => {
+                target.stream = target.stream.map(|stream| stream.with_goodput(Some(limits)));
+                continue;
+            }
+        };
+        reader.fault(place, format!("`goodput` needs whole streams of tokens, but {message}"), help);
     }
 }
 

@@ -84,6 +84,7 @@ pub(crate) fn understand(
     let model_place = models.map(|typed| typed.place);
     let mut targets = translations::read_targets(&mut reader, raw.target, &upstream.value, &mut gateways);
     llm::check_keys(&mut reader, model_place, &targets, &gateways);
+    llm::set_goodput(&mut reader, raw.goodput, &mut targets);
     if let Upstream::BuiltIn(built_in) = &upstream.value
         && built_in.varies()
     {

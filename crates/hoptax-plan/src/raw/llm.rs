@@ -87,6 +87,19 @@ pub(crate) struct RawLlm {
     pub(crate) key: Option<Placed<Text>>,
 }
 
+/// Limits of the times of streams of tokens. At least one.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "goodput", extend("minProperties" = 1))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGoodput {
+    /// From sending the request until the first token arrived.
+    pub(crate) first_content: Option<Placed<Time>>,
+    /// Time per token.
+    pub(crate) token_time: Option<Placed<Time>>,
+    /// From when the request was due until its response was whole.
+    pub(crate) response_time: Option<Placed<Time>>,
+}
+
 /// A prompt. Give exactly one of `text` and `file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "llm-prompt", transform = one_of("text file"))]

@@ -20,7 +20,7 @@ pub(crate) use created::{
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
-pub(crate) use llm::{RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawUpstreamLlm};
+pub(crate) use llm::{RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawUpstreamLlm};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use messages::{
     RawEvents, RawMessage, RawUpstreamEvents, RawWebSocket, RawWebSocketCompression, RawWebSocketKind,
@@ -133,6 +133,9 @@ pub(crate) struct RawPlan {
     pub(crate) seed: Option<u64>,
     /// Events during trials, such as a reload of the gateway or a restart of the upstream. Default: none.
     pub(crate) events: Option<Vec<Placed<RawEvent>>>,
+    /// Limits for each request. Reports show how many requests per second exceed none of them. All targets
+    /// must be streams of tokens, which the client does not leave. Default: none.
+    pub(crate) goodput: Option<Placed<RawGoodput>>,
     /// Limits on metrics. `hoptax run` exits with 3 if a limit is exceeded. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
     /// Hosts that roles run on, by name: machines, containers, pods or network namespaces. Each needs a role

@@ -1,7 +1,7 @@
 //! Tests of language models.
 
 use super::*;
-use hoptax_format::llm::{Api, Leave, TokenSpec};
+use hoptax_format::llm::{Api, Leave, TokenLimits, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamSpec, UNKNOWN};
 
 const LOAD: &str = "gateways: []\nload: [{ loop: closed, connections: 1, duration: 10s }]\n";
@@ -39,7 +39,8 @@ fn short_forms_have_defaults() {
     assert_eq!(upstream.llm, Some(UpstreamLlm::default()));
     let (target, request) = target(&text);
     assert_eq!(request, LlmRequest::usual(Api::OpenAi));
-    assert_eq!(stream(&target), (20, 0, TokenSpec { api: Api::OpenAi, usage: true, leave: None }));
+    let tokens = TokenSpec { api: Api::OpenAi, usage: true, leave: None, goodput: None };
+    assert_eq!(stream(&target), (20, 0, tokens));
     let found = (target.name.as_str(), target.method.as_str(), target.path.as_str());
     assert_eq!(found, ("openai gpt-4o-mini, 1KiB, 20 tokens", "POST", "/v1/chat/completions"));
     assert_eq!(target.body, Some(Body::Like { kind: BodyKind::Text, size: 1024 }));
@@ -77,7 +78,8 @@ fn all_keys_are_understood() {
     let (target, request) = target(&text);
     // Requests of Anthropic's API name at least a usual maximum.
     let leave = Some(Leave::AfterNs(200_000_000));
-    assert_eq!(stream(&target), (1024, 10_000_000, TokenSpec { api: Api::Anthropic, usage: true, leave }));
+    let tokens = TokenSpec { api: Api::Anthropic, usage: true, leave, goodput: None };
+    assert_eq!(stream(&target), (1024, 10_000_000, tokens));
     let named = (target.path.as_str(), request.model.as_str(), request.tools, request.tool_call);
     assert_eq!((named, target.body_is_template), (("/x", "m/1", 2, true), true));
     for (name, value) in [("authorization", "own"), ("x-api-key", "k")] {
@@ -164,6 +166,28 @@ fn wrong_requests_are_refused() {
         &format!("upstream: {{ instances: 1 }}\ntarget: {{ llm: openai }}\n{LOAD}"),
         "the built-in upstream plays no language model; add upstream: { llm: {} }",
     );
+}
+
+#[test]
+fn goodput_needs_limits_and_whole_streams() {
+    let of = |target: &str, limits: &str| plan("", target) + &format!("goodput: {{ {limits} }}\n");
+    let (target, _) = target(&of("{ llm: openai }", "first_content: 300ms, token_time: 5us"));
+    let limits = TokenLimits {
+        first_content_ns: Some(300_000_000),
+        token_time_ns: Some(5_000),
+        response_time_ns: None,
+    };
+    assert_eq!(stream(&target).2.goodput, Some(limits));
+    for (target, limits, expected) in [
+        ("{ llm: openai }", "", "`goodput` has no limit; add one, such as first_content: 300ms"),
+        ("{ llm: openai }", "token_time: 0s", "no request meets a limit of zero; write a time such as"),
+        ("{ llm: openai }", "age: 5ms", "age"),
+        ("{ path: / }", "token_time: 5ms", "but `GET /` is not a stream of tokens; remove `goodput`"),
+        ("{ llm: { stream: false } }", "token_time: 5ms", "is not a stream of tokens; remove `goodput`"),
+        ("{ name: a, llm: { leave: { after: 1s } } }", "response_time: 5s", "the client leaves `a` early"),
+    ] {
+        one_fault(&of(target, limits), expected);
+    }
 }
 
 #[test]

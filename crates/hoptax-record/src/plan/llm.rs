@@ -190,7 +190,7 @@ impl LlmRequest {
         let every_ns = u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
         self.stream.then(|| StreamSpec {
             carrier: Carrier::Events,
-            tokens: Some(TokenSpec { api: self.api, usage, leave }),
+            tokens: Some(TokenSpec { api: self.api, usage, leave, goodput: None }),
             ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
         })
     }

@@ -196,6 +196,9 @@ pub struct Tokens {
     pub tokens_per_second: Option<Throughput>,
     /// Streams whose end was announced, or that the client left on purpose ÷ measured time.
     pub streams_per_second: Option<Throughput>,
+    /// Good requests ÷ measured time. Absent without [limits](hoptax_format::llm::TokenSpec::goodput).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub good_per_second: Option<Throughput>,
 }
 
 /// Times of messages of streams. Times that were not recorded are left out.

@@ -87,7 +87,7 @@ fn headings(has: Has) -> Vec<String> {
     }
     if has.tokens {
         names.extend(TOKENS.map(|name| format!("tokens_{name}")));
-        for name in ["tokens_per_second", "streams_per_second"] {
+        for name in ["tokens_per_second", "streams_per_second", "good_per_second"] {
             names.extend(["", "_low", "_high"].map(|end| format!("{name}{end}")));
         }
         names.extend(Metric::OF_TOKENS.into_iter().flat_map(|metric| of_four(metric.name())));
@@ -116,7 +116,8 @@ const MESSAGES: &str = "sent received lost repeated reordered unnumbered merged_
     comments pings cut refused compressed";
 
 /// Numbers of streams of tokens, with their names in JSON.
-const TOKENS: [&str; 7] = ["ended", "unended", "errors", "left", "other_events", "usage", "usage_tokens"];
+const TOKENS: [&str; 8] =
+    ["ended", "unended", "errors", "left", "other_events", "usage", "usage_tokens", "good"];
 
 /// Columns that are filled only in the lines of capacities.
 const CAPACITY: [&str; 6] =
@@ -251,12 +252,15 @@ fn of_messages(case: &Case) -> Vec<String> {
 fn of_tokens(case: &Case) -> Vec<String> {
     let tokens = case.messages.as_ref().and_then(|messages| messages.tokens.as_ref());
     let counts = tokens.map(|tokens| {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens } = tokens.counts;
-        [ended, unended, errors, left, other_events, usage, usage_tokens].map(|count| count.to_string())
+        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+            tokens.counts;
+        let always = [ended, unended, errors, left, other_events, usage, usage_tokens].map(Some);
+        always.into_iter().chain([good]).map(optional).collect::<Vec<_>>()
     });
-    let mut cells = counts.unwrap_or_default().to_vec();
-    let rates = tokens.map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second]);
-    for rate in rates.unwrap_or([&None, &None]) {
+    let mut cells = counts.unwrap_or_else(|| vec![String::new(); TOKENS.len()]);
+    let rates = tokens
+        .map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second, &tokens.good_per_second]);
+    for rate in rates.unwrap_or([&None, &None, &None]) {
         cells.extend(three(rate.as_ref().map(|rate| &rate.estimate)));
     }
     for metric in Metric::OF_TOKENS {

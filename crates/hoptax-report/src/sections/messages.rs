@@ -12,7 +12,7 @@ use hoptax_analysis::{Case, Latency, Load};
 use hoptax_format::messages::MessageCounts;
 use hoptax_plan::Metric;
 use hoptax_record::Times;
-use hoptax_stats::Estimate;
+use hoptax_stats::{Estimate, share};
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
@@ -104,12 +104,18 @@ fn further(case: &Case) -> Option<String> {
         let value = with_interval(&rate.estimate, Scale::of_throughput(rate.estimate.estimate));
         format!("{value} {}", rate.unit)
     });
+    let good = tokens.and_then(|tokens| tokens.good_per_second.as_ref()).map(|rate| {
+        let value = with_interval(&rate.estimate, Scale::of_throughput(rate.estimate.estimate));
+        let due = case.counts.as_ref().map_or(0, |counts| counts.scheduled.saturating_sub(counts.in_flight));
+        let part = share(of_tokens.good.unwrap_or(0) as f64, due as f64).unwrap_or(0.0);
+        format!("{value} {} within all limits, {} of those due", rate.unit, Scale::percent().value(part))
+    });
     let costs = [Metric::CpuUsPerStreamSecond, Metric::BytesPerStream, Metric::ExtraTokensPerStream];
     let costs = costs.into_iter().filter_map(|metric| {
         let cost = case.tax.as_ref()?.get(metric)?;
         Some(format!("{} {}", metric.words(), figure(metric, &cost.estimate)))
     });
-    let parts: Vec<String> = counts.chain(rates).chain(costs).collect();
+    let parts: Vec<String> = counts.chain(rates).chain(good).chain(costs).collect();
     (!parts.is_empty()).then(|| format!("{}: {}.", case.gateway, parts.join("; ")))
 }
 
@@ -215,6 +221,7 @@ mod tests {
     use crate::fixture::*;
     use crate::formats::html::words;
     use crate::{Chart, Model, csv, html, json, markdown, terminal};
+    use hoptax_format::llm::TokenCounts;
     use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 
     /// A gateway that adds 50 µs to each message, and delivers this many of each trial out of order.
@@ -303,14 +310,15 @@ mod tests {
                 trial.tokens_us([us + 5, us, 1000 + us], upstream)
             };
             run.push(of("direct", 100, 10).first()).push(of("direct", 100, 10).last());
-            run.push(of("a", 150, 12).gateway_cpu_us(40_000));
+            let good = |counts: &mut TokenCounts| counts.good = Some(500);
+            run.push(of("a", 150, 12).gateway_cpu_us(40_000).token_counts(good));
         }
         let model = run.model();
         let text = markdown(&model);
         let words = "Tokens of streams: closed loop#CPU/token#| a · headers and first byte |#\
                      | a · first event |#| a · first content |#| a · age of the first token |#\
                      | a · time per token |#First content: since the request was sent.# tokens/s; #\
-                     extra tokens per stream 2 (";
+                     requests/s within all limits, 50 % of those due;#extra tokens per stream 2 (";
         for words in words.split('#') {
             assert!(text.contains(words), "{words}: {text}");
         }
@@ -329,6 +337,7 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         let at = |name: &str| rows[0].iter().position(|heading| *heading == name).expect("a column") + 1;
         assert_eq!((rows[2][at("tokens_ended")], rows[2][at("extra_tokens_per_stream")]), ("4000", "2"));
+        assert_eq!([1, 2].map(|row: usize| rows[row][at("tokens_good")]), ["", "2000"]);
         assert!(rows.iter().skip(1).all(|row| row.len() == rows[0].len() + 1), "{text}");
     }
 

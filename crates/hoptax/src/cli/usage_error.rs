@@ -279,7 +279,7 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 53] = [
+const VALUES: [(&str, &str); 54] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
@@ -306,6 +306,7 @@ const VALUES: [(&str, &str); 53] = [
     ("KIND[,SHARE[,AT]]", "cut,10%,5"),
     ("LABEL", "nginx"),
     ("LABEL,…", "nginx,envoy"),
+    ("LIMIT=TIME,…", "first_content=300ms,token_time=50ms"),
     ("LOAD", "1"),
     ("METHOD", "POST"),
     ("METRIC", "added_p99"),

@@ -6,7 +6,7 @@ use super::grpc_web::{answering, chunked};
 use super::http2::{Peer, multiplexed, server};
 use super::*;
 use hoptax_format::clock;
-use hoptax_format::llm::{Api, Leave, TokenCounts, TokenSpec, TokensRecord};
+use hoptax_format::llm::{Api, Leave, TokenCounts, TokenLimits, TokenSpec, TokensRecord};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use hoptax_wire::http2::{Block, Config, response_fields};
 
@@ -34,7 +34,7 @@ fn chunk(text: &str) -> Vec<u8> {
 
 fn target(leave: Option<Leave>) -> TargetSpec {
     let headers = vec![("host".to_owned(), "test".to_owned())];
-    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave });
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave, goodput: None });
     let stream = StreamSpec::grpc(StreamKind::ServerStream, TOKENS as u32, 0);
     let stream = Some(StreamSpec { carrier: Carrier::Events, tokens, ..stream });
     TargetSpec { stream, ..TargetSpec::only("GET", "/v1/chat/completions", headers, Vec::new()) }
@@ -124,6 +124,33 @@ fn tokens_are_the_events_with_content() {
                 assert_eq!(length(&histograms.per_token), if received > 1 { CALLS } else { 0 }, "{name}");
                 assert_eq!(length(&histograms.first_age), 0, "{name}: the clock is another one");
             }
+        }
+    }
+}
+
+#[test]
+fn good_requests_are_within_all_limits() {
+    let long = Some(60 * SECOND);
+    let all = TokenLimits { first_content_ns: long, token_time_ns: long, response_time_ns: long };
+    let only_tokens = TokenLimits { token_time_ns: long, ..TokenLimits::default() };
+    let early = TokenLimits { first_content_ns: Some(1), ..all };
+    let short = TokenLimits { response_time_ns: Some(1), ..all };
+    let whole = [ROLE, &tokens(0..TOKENS), END].concat();
+    let error = [ROLE, &tokens(0..TOKENS), FAILED, END].concat();
+    for (name, status, body, limits, good) in [
+        ("all times", 200, &whole, Some(all), Some(CALLS)),
+        ("one limit", 200, &whole, Some(only_tokens), Some(CALLS)),
+        ("no limits", 200, &whole, None, None),
+        ("the first content is late", 200, &whole, Some(early), Some(0)),
+        ("the response takes long", 200, &whole, Some(short), Some(0)),
+        ("an error event", 200, &error, Some(all), Some(0)),
+        ("an error status", 429, &whole, Some(all), Some(0)),
+    ] {
+        for (_server, mut spec) in loads(&Reply::new(status, HEAD, &[body.as_bytes()], &[]), None) {
+            let target = &mut spec.targets[0];
+            target.stream = target.stream.map(|stream| stream.with_goodput(limits));
+            let found = recorded(&load(&spec)).counts.good;
+            assert_eq!(found, good, "{name}, {:?}", spec.http);
         }
     }
 }

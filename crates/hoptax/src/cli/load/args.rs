@@ -1,7 +1,7 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
 use clap::builder::ArgPredicate;
-use hoptax_format::llm::{Api, Leave};
+use hoptax_format::llm::{Api, Leave, TokenLimits};
 use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::{llm, units};
@@ -211,6 +211,11 @@ pub(super) struct LlmArgs {
     #[arg(long, value_parser = llm::leave, value_name = "AFTER", requires = "llm")]
     #[arg(conflicts_with = "llm_no_stream")]
     pub(super) llm_leave: Option<Leave>,
+    /// Count the requests that exceed none of these limits, such as
+    /// first_content=300ms,token_time=50ms,response_time=5s
+    #[arg(long, value_parser = llm::goodput, value_name = "LIMIT=TIME,…", requires = "llm")]
+    #[arg(conflicts_with_all = ["llm_no_stream", "llm_leave"])]
+    pub(super) goodput: Option<TokenLimits>,
     /// API key to send [default: hoptax]
     #[arg(long, value_name = "KEY", requires = "llm")]
     pub(super) llm_key: Option<String>,
@@ -310,7 +315,8 @@ pub(super) struct LimitArgs {
     /// Maximum share of requests that fail or are not successes [default: 50%; with --expect-…: 0%]
     #[arg(long, value_parser = units::share, value_name = "SHARE")]
     pub(super) fail_above: Option<f64>,
-    /// Maximum of a statistic of the response times, such as p99=20ms, mean=5ms or max=1s; can be repeated
+    /// Maximum of a statistic of the response times, such as p99=20ms, mean=5ms or max=1s, or of the times to
+    /// the first content, such as first_content_p99=300ms; can be repeated
     #[arg(long, value_parser = limits::maximum, value_name = "METRIC=TIME")]
     pub(super) max: Vec<Limit>,
     /// Minimum throughput, such as throughput=1000/s

@@ -308,6 +308,7 @@ fn numbers(record: &MessagesRecord, seconds: f64) -> report::Messages {
         counts: tokens.counts,
         tokens_per_second: per_second(counts.received, "tokens/s"),
         streams_per_second: per_second(tokens.counts.ended + tokens.counts.left, "streams/s"),
+        good_per_second: tokens.counts.good.and_then(|good| per_second(good, "requests/s")),
     });
     report::Messages { counts, tokens }
 }

@@ -10,6 +10,7 @@ use hoptax_format::spec::LoadSpec;
 use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{Figure, Term};
 use serde::Serialize;
+use std::time::Duration;
 
 /// Share of failed requests that a load without limits allows. Above it, the figures describe failures. The
 /// finding `errors` of a run is void from the same share on.
@@ -22,6 +23,8 @@ pub(super) enum Limit {
     Failed { share: f64, implied: bool },
     /// Maximum of a statistic of the response times, ns.
     Time { of: Figure, most: f64 },
+    /// The same of the times to the first content.
+    FirstContent { of: Figure, most: f64 },
     /// Minimum throughput, requests/s.
     Throughput { least: f64 },
 }
@@ -29,7 +32,7 @@ pub(super) enum Limit {
 /// A limit and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Judged {
-    /// The metric: `failures`, `throughput`, `p99`, `max`, `mean`.
+    /// The metric: `failures`, `throughput`, `p99`, `max`, `mean`, `first_content_p99`.
     pub(super) metric: String,
     /// Times in µs, throughput in requests/s, shares from 0 to 1.
     pub(super) limit: f64,
@@ -56,6 +59,9 @@ pub(super) fn maximum(text: &str) -> Result<Limit, UnitError> {
         .map_err(|(_, error)| error)?;
     match objective.as_slice() {
         [Term::Time { of, below }] => Ok(Limit::Time { of: *of, most: below.as_nanos() as f64 }),
+        [Term::FirstContent { of, below }] => {
+            Ok(Limit::FirstContent { of: *of, most: below.as_nanos() as f64 })
+        }
         [Term::Errors { below }] => Err(UnitError {
             message: "--max limits times".into(),
             help: format!("use --fail-above {}", units::show_share(*below)),
@@ -85,11 +91,32 @@ pub(super) fn of(spec: &LoadSpec, fail_above: Option<f64>, others: &[&[Limit]]) 
     std::iter::once(failed).chain(others.iter().flat_map(|limits| limits.iter().copied())).collect()
 }
 
+/// Checks that a load can have these limits.
+///
+/// # Errors
+/// The first limit that it cannot have, and what to do.
+pub(super) fn check(limits: &[Limit], spec: &LoadSpec) -> Result<(), String> {
+    let is_of_tokens = |limit: &Limit| matches!(limit, Limit::FirstContent { .. });
+    let mut streams = spec.targets.iter().filter_map(|target| target.stream.as_ref());
+    if limits.iter().any(is_of_tokens) && !streams.any(|stream| stream.tokens.is_some()) {
+        return Err("--max first_content_… needs streams of tokens; add --llm openai".to_owned());
+    }
+    Ok(())
+}
+
+/// The times that limits are about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LimitedTimes<'a> {
+    pub(super) response_time: &'a Histogram<u64>,
+    /// Absent without streams of tokens.
+    pub(super) first_content: Option<&'a Histogram<u64>>,
+}
+
 /// Compares each limit with `record`. Redirects that nobody expects count as failed.
 pub(super) fn judge(
     limits: &[Limit],
     record: &LoadRecord,
-    response_time: &Histogram<u64>,
+    times: LimitedTimes<'_>,
     doubts: &[Doubt],
 ) -> Vec<Judged> {
     let counts = &record.counts;
@@ -99,11 +126,11 @@ pub(super) fn judge(
     });
     let failed = doubts::failed(counts) + counts.completed.saturating_sub(counts.ok) + redirects.unwrap_or(0);
     let due = counts.scheduled - counts.in_flight;
-    limits.iter().map(|limit| limit.judge(record, response_time, (failed, due))).collect()
+    limits.iter().map(|limit| limit.judge(record, times, (failed, due))).collect()
 }
 
 impl Limit {
-    fn judge(self, record: &LoadRecord, response_time: &Histogram<u64>, (failed, due): (u64, u64)) -> Judged {
+    fn judge(self, record: &LoadRecord, times: LimitedTimes<'_>, (failed, due): (u64, u64)) -> Judged {
         match self {
             Self::Failed { share, implied } => {
                 let value = (due > 0).then(|| failed as f64 / due as f64);
@@ -112,28 +139,12 @@ impl Limit {
                 Judged { metric: "failures".into(), limit: share, value, kept, text, implied }
             }
             Self::Time { of, most } => {
-                let (count, name) =
-                    (response_time.len(), Term::Time { of, below: Default::default() }.name());
-                let value = (count > 0).then(|| match of {
-                    Figure::Percentile(share) => value_at_rank(response_time, rank(share, count)) as f64,
-                    Figure::Mean => response_time.mean(),
-                    Figure::Max => response_time.max() as f64,
-                });
-                // A histogram has three digits, so a value that equals the limit can be listed slightly above
-                // it.
-                let kept = value.is_some_and(|value| {
-                    value <= most || response_time.equivalent(value as u64, most as u64)
-                });
-                let shown = value.map_or_else(|| "without a value".to_owned(), time);
-                let text = format!("{name} {shown}, limit {}", time(most));
-                Judged {
-                    metric: name,
-                    limit: most / 1e3,
-                    value: value.map(|ns| ns / 1e3),
-                    kept,
-                    text,
-                    implied: false,
-                }
+                let name = Term::Time { of, below: Duration::ZERO }.name();
+                judge_time(name, (of, most), Some(times.response_time))
+            }
+            Self::FirstContent { of, most } => {
+                let name = Term::FirstContent { of, below: Duration::ZERO }.name();
+                judge_time(name, (of, most), times.first_content)
             }
             Self::Throughput { least } => {
                 let seconds = record.measured_ns as f64 / 1e9;
@@ -153,6 +164,21 @@ impl Limit {
     }
 }
 
+/// Compares a figure of `times` with its maximum, nanoseconds.
+fn judge_time(name: String, (of, most): (Figure, f64), times: Option<&Histogram<u64>>) -> Judged {
+    let value = times.filter(|times| !times.is_empty()).map(|times| match of {
+        Figure::Percentile(share) => value_at_rank(times, rank(share, times.len())) as f64,
+        Figure::Mean => times.mean(),
+        Figure::Max => times.max() as f64,
+    });
+    // A histogram has three digits, so a value that equals the limit can be listed slightly above it.
+    let is_equal = |value: f64| times.is_some_and(|times| times.equivalent(value as u64, most as u64));
+    let kept = value.is_some_and(|value| value <= most || is_equal(value));
+    let shown = value.map_or_else(|| "without a value".to_owned(), time);
+    let text = format!("{name} {shown}, limit {}", time(most));
+    Judged { metric: name, limit: most / 1e3, value: value.map(|ns| ns / 1e3), kept, text, implied: false }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +186,8 @@ mod tests {
     #[test]
     fn limits_are_parsed_or_refused_with_a_hint() {
         assert_eq!(maximum("p99=20ms"), Ok(Limit::Time { of: Figure::Percentile(0.99), most: 20e6 }));
+        let content = Limit::FirstContent { of: Figure::Percentile(0.99), most: 300e6 };
+        assert_eq!(maximum("first_content_p99=300ms"), Ok(content));
         assert_eq!(maximum("max = 1s"), Ok(Limit::Time { of: Figure::Max, most: 1e9 }));
         assert_eq!(minimum("throughput=1000/s"), Ok(Limit::Throughput { least: 1000.0 }));
         let told = [maximum("p99"), maximum("errors=1%"), minimum("p99=3ms")]

@@ -47,6 +47,7 @@ impl Args {
             eprintln!("note: {note}");
         }
         let limits = limits::of(&spec, self.limits.fail_above, &[&self.limits.max, &self.limits.min]);
+        limits::check(&limits, &spec).map_err(BadInput)?;
         let files = output::Files::open(&self.output)?;
         // The summary computes the figures of each stage from the windows.
         spec.windows |= matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. });

@@ -1,7 +1,7 @@
 //! A load and its result. All output formats use this type.
 
 use super::doubts::{self, Decoded, Doubt};
-use super::limits::{self, Judged, Limit};
+use super::limits::{self, Judged, Limit, LimitedTimes};
 use hdrhistogram::Histogram;
 use hoptax_format::histogram::DecodeError;
 use hoptax_format::record::LoadRecord;
@@ -39,7 +39,11 @@ impl<'a> LoadOutcome<'a> {
             responses: responses.as_ref(),
         };
         let doubts = doubts::of(spec, record, times);
-        let limits = limits::judge(limits, record, &response_time, &doubts);
+        let streams = record.messages.as_ref().filter(|messages| messages.tokens.is_some());
+        let first_content = streams.map(|messages| messages.histograms.first_message.decode()).transpose()?;
+        let times =
+            LimitedTimes { response_time: &response_time, first_content: first_content.as_ref() };
+        let limits = limits::judge(limits, record, times, &doubts);
         Ok(Self { url, spec, record, responses, doubts, limits })
     }
 

@@ -1,6 +1,6 @@
 //! Messages of streams.
 
-use super::super::figures::{decimals, thousands, time};
+use super::super::figures::{decimals, percent, thousands, time};
 use hoptax_format::histogram::DecodeError;
 use hoptax_format::llm::TokenCounts;
 use hoptax_format::messages::{MessageCounts, MessagesRecord};
@@ -47,9 +47,10 @@ impl Messages {
         if self.tokens.is_some() { "Tokens" } else { "Messages" }
     }
 
-    /// A line about the streams of tokens. `seconds` is the measured time.
-    fn streams(&self, seconds: f64) -> Option<String> {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens } = self.tokens?;
+    /// A line about the streams of tokens. `seconds` is the measured time, in which `due` requests were due.
+    fn streams(&self, seconds: f64, due: u64) -> Option<String> {
+        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+            self.tokens?;
         let rate = |count: u64| decimals(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
         let rates = format!("{} tokens/s, {} streams/s", rate(self.counts.received), rate(ended + left));
         let rare = [
@@ -62,13 +63,15 @@ impl Messages {
             .chain(rare.into_iter().filter(|(count, _)| *count > 0))
             .map(|(count, what)| format!("{} {what}", thousands(count)));
         let claimed = format!("{} claimed {} tokens", thousands(usage), thousands(usage_tokens));
-        let parts = std::iter::once(rates).chain(counts).chain((usage > 0).then_some(claimed));
+        let good = good
+            .map(|good| format!("{} requests/s within all limits ({})", rate(good), percent(good, due)));
+        let parts = std::iter::once(rates).chain(good).chain(counts).chain((usage > 0).then_some(claimed));
         Some(parts.collect::<Vec<_>>().join(", "))
     }
 
     /// The lines: the numbers of messages, those of streams of tokens, then each kind of times. `seconds` is
-    /// the measured time.
-    pub(super) fn lines(&self, seconds: f64) -> Vec<String> {
+    /// the measured time, in which `due` requests were due.
+    pub(super) fn lines(&self, seconds: f64, due: u64) -> Vec<String> {
         let MessageCounts {
             sent,
             received,
@@ -104,6 +107,6 @@ impl Messages {
         let times = self.times.iter().map(|(name, [p50, p99])| {
             format!("{name}: p50 {}, p99 {}", time(*p50 as f64), time(*p99 as f64))
         });
-        std::iter::once(counts.join(", ")).chain(self.streams(seconds)).chain(times).collect()
+        std::iter::once(counts.join(", ")).chain(self.streams(seconds, due)).chain(times).collect()
     }
 }

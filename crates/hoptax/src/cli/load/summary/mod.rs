@@ -201,7 +201,9 @@ impl<'a> Summary<'a> {
     fn messages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(messages) = &self.messages else { return Ok(()) };
         let seconds = self.record.measured_ns as f64 / SECOND;
-        for (index, text) in messages.lines(seconds).into_iter().enumerate() {
+        let counts = &self.record.counts;
+        let due = counts.scheduled.saturating_sub(counts.in_flight);
+        for (index, text) in messages.lines(seconds, due).into_iter().enumerate() {
             write!(f, "{:LABEL$}", if index == 0 { messages.label() } else { "" })?;
             write_wrapped(f, &text, &" ".repeat(LABEL))?;
         }

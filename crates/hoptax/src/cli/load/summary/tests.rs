@@ -208,6 +208,7 @@ fn messages_are_in_json() {
     assert_eq!((&streams["ended"], &streams["errors"]), (&90.into(), &2.into()));
     assert_eq!(streams["tokens_per_second"]["estimate"], 9998.0);
     assert_eq!(streams["streams_per_second"]["estimate"], 95.0);
+    assert_eq!((&streams["good"], &streams["good_per_second"]["estimate"]), (&80.into(), &80.0.into()));
     assert_eq!(found["message"]["first_event"]["samples"], 100);
 }
 
@@ -215,8 +216,8 @@ fn messages_are_in_json() {
 fn tokens() -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
     let (ended, unended, errors, left) = (90, 3, 2, 5);
-    let counts =
-        TokenCounts { ended, unended, errors, left, other_events: 300, usage: 90, usage_tokens: 1800 };
+    let (other_events, usage, usage_tokens, good) = (300, 90, 1800, Some(80));
+    let counts = TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good };
     let histograms = TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
     MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
 }
@@ -229,9 +230,9 @@ fn streams_of_tokens_have_lines_of_their_own() {
     says(
         &text,
         &[
-            "Tokens 10,000 sent, 9,998 received, 2 lost 9,998.0 tokens/s, 95.0 streams/s, 90 streams ended, 3 \
-             without an announced end, 2 with an error event, 5 left, 300 events without content, 90 claimed \
-             1,800 tokens response time",
+            "Tokens 10,000 sent, 9,998 received, 2 lost 9,998.0 tokens/s, 95.0 streams/s, 80.0 requests/s \
+             within all limits (8.00 %), 90 streams ended, 3 without an announced end, 2 with an error \
+             event, 5 left, 300 events without content, 90 claimed 1,800 tokens response time",
             "first event: p50 60.0 µs",
             "first content: p50 70.0 µs",
             "age of the first token: p50 20.0 µs",
@@ -559,18 +560,26 @@ fn refusals_and_redirects_are_warnings() {
 
 #[test]
 fn limits_are_kept_or_exceeded() {
-    let record = record();
-    let limits = ["p99=2ms", "p50=100us", "max=1ms"].map(|text| limits::maximum(text).expect("a limit"));
+    let mut record = record();
+    record.messages = Some(tokens());
+    let of_content = ["first_content_p99=1ms", "first_content_p50=50us"];
+    let limits = ["p99=2ms", "p50=100us", "max=1ms"].into_iter().chain(of_content);
+    let limits: Vec<_> = limits.map(|text| limits::maximum(text).expect("a limit")).collect();
     let limits =
         limits::of(&closed(), Some(0.01), &[&limits, &[limits::minimum("throughput=2000/s").expect("one")]]);
     let spec = closed();
+    assert!(limits::check(&limits, &spec).expect_err("no tokens").contains("add --llm openai"));
     let load = LoadOutcome::new("http://127.0.0.1/", &spec, &record, &limits).expect("readable");
     let kept: Vec<bool> = load.limits.iter().map(|limit| limit.kept).collect();
-    assert_eq!(kept, [true, true, false, false, false]);
+    assert_eq!(kept, [true, true, false, false, true, false, false]);
     let text = flat(&Summary::new(&load, Paint::OFF).expect("readable").to_string());
     says(
         &text,
-        &["Limits failures 0 %, limit 1%: kept", "throughput 1,000.0 requests/s, minimum 2000/s: exceeded"],
+        &[
+            "Limits failures 0 %, limit 1%: kept",
+            "first_content_p99 70.0 µs, limit 1.00 ms: kept",
+            "throughput 1,000.0 requests/s, minimum 2000/s: exceeded",
+        ],
     );
 }
 

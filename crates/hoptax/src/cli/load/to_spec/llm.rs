@@ -54,9 +54,10 @@ pub(super) fn target(
     request.add_headers(of_model.llm_key.as_deref().unwrap_or(LlmRequest::USUAL_KEY), &mut headers);
     let path = if url.path == "/" { api.path() } else { url.path.as_str() };
     let size = show_size(prompt.len() as u64);
+    let stream = request.tokens(UNKNOWN, Duration::ZERO, of_model.llm_leave);
     let mut target = TargetSpec {
         name: format!("{} {}, {size}", api.name(), request.model),
-        stream: request.tokens(UNKNOWN, Duration::ZERO, of_model.llm_leave),
+        stream: stream.map(|stream| stream.with_goodput(of_model.goodput)),
         body_is_template: is_template || request.unique,
         checks: checks(args)?,
         ..TargetSpec::only("POST", path, headers, body.into_bytes())

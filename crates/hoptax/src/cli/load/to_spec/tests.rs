@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_format::llm::Leave;
+use hoptax_format::llm::{Leave, TokenLimits};
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::spec::{
     Check, Chunked, HttpVersion, Retry, Stage, TargetSpec, TlsSpec, TlsVersion, Verify,
@@ -406,7 +406,18 @@ fn requests_to_models_have_json_and_tokens() {
     let leaving = target("responses --llm-unique --llm-leave 5~tokens");
     let leave = leaving.stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.leave);
     assert_eq!((leave, leaving.body_is_template), (Some(Leave::AfterTokens(5)), true));
+    let limited = target("openai --goodput token_time=50ms,first_content=0.3s");
+    let expected = TokenLimits {
+        first_content_ns: Some(300_000_000),
+        token_time_ns: Some(50_000_000),
+        response_time_ns: None,
+    };
+    let goodput = limited.stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.goodput);
+    assert_eq!(goodput, Some(expected));
     for (options, part) in [
+        ("--goodput token_time=50ms", "--llm <API>"),
+        ("--llm openai --llm-leave 1s --goodput token_time=50ms", "cannot be used with"),
+        ("--llm openai --goodput p99=1s", "write first_content=300ms, token_time=50ms or response_time=5s"),
         ("--llm openai -X PUT", "--llm sends a POST with JSON; leave out --method"),
         ("--llm gemini", "use openai, responses or anthropic"),
         ("--llm openai --events", "cannot be used with"),
