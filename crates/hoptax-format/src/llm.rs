@@ -177,8 +177,7 @@ mod tests {
     #[test]
     fn a_request_is_good_if_no_time_exceeds_its_limit() {
         let (first, token, response) = (Some(10), Some(5), Some(100));
-        let all =
-            TokenLimits { first_content_ns: first, token_time_ns: token, response_time_ns: response };
+        let all = TokenLimits { first_content_ns: first, token_time_ns: token, response_time_ns: response };
         for (name, times, expected) in [
             ("at the limits", (first, token, 100), true),
             ("a late first token", (Some(11), token, 100), false),

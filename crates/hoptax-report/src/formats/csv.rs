@@ -258,8 +258,8 @@ fn of_tokens(case: &Case) -> Vec<String> {
         always.into_iter().chain([good]).map(optional).collect::<Vec<_>>()
     });
     let mut cells = counts.unwrap_or_else(|| vec![String::new(); TOKENS.len()]);
-    let rates = tokens
-        .map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second, &tokens.good_per_second]);
+    let rates =
+        tokens.map(|tokens| [&tokens.tokens_per_second, &tokens.streams_per_second, &tokens.good_per_second]);
     for rate in rates.unwrap_or([&None, &None, &None]) {
         cells.extend(three(rate.as_ref().map(|rate| &rate.estimate)));
     }

@@ -41,8 +41,7 @@ impl<'a> LoadOutcome<'a> {
         let doubts = doubts::of(spec, record, times);
         let streams = record.messages.as_ref().filter(|messages| messages.tokens.is_some());
         let first_content = streams.map(|messages| messages.histograms.first_message.decode()).transpose()?;
-        let times =
-            LimitedTimes { response_time: &response_time, first_content: first_content.as_ref() };
+        let times = LimitedTimes { response_time: &response_time, first_content: first_content.as_ref() };
         let limits = limits::judge(limits, record, times, &doubts);
         Ok(Self { url, spec, record, responses, doubts, limits })
     }

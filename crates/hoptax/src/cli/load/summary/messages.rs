@@ -63,8 +63,8 @@ impl Messages {
             .chain(rare.into_iter().filter(|(count, _)| *count > 0))
             .map(|(count, what)| format!("{} {what}", thousands(count)));
         let claimed = format!("{} claimed {} tokens", thousands(usage), thousands(usage_tokens));
-        let good = good
-            .map(|good| format!("{} requests/s within all limits ({})", rate(good), percent(good, due)));
+        let good =
+            good.map(|good| format!("{} requests/s within all limits ({})", rate(good), percent(good, due)));
         let parts = std::iter::once(rates).chain(good).chain(counts).chain((usage > 0).then_some(claimed));
         Some(parts.collect::<Vec<_>>().join(", "))
     }
