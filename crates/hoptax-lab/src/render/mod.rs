@@ -418,7 +418,11 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
     let mut llm_headers = Vec::new();
     for (name, value) in manifest.llm.iter().flat_map(|llm| &llm.headers) {
-        llm_headers.push((name.clone(), render_inline(pack, value, variables)?));
+        let value = render_inline(pack, value, variables)?;
+        // A header that only some variants need renders to an empty text in the others.
+        if !value.is_empty() {
+            llm_headers.push((name.clone(), value));
+        }
     }
     Ok(Rendered { files, start, environment, settings, ready_path, llm_headers })
 }

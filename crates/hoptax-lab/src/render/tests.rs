@@ -221,6 +221,18 @@ fn gateways_for_language_models_get_the_headers_that_they_need() {
     assert_eq!(headers("litellm"), [pair("authorization", "Bearer hoptax")]);
     let host = pair("x-portkey-custom-host", "http://127.0.0.1:20003/v1");
     assert_eq!(headers("portkey"), [host, pair("x-portkey-provider", "openai")]);
+    let of_variant = |variant: &str| {
+        let variables = Variables { variant: Some(variant.to_owned()), ..sample() };
+        let pack = packs.get(&format!("portkey@{variant}")).expect("a variant");
+        let all = render(pack, &variables).expect("right").llm_headers;
+        all.into_iter().find(|(name, _)| name == "x-portkey-config").map(|(_, value)| value)
+    };
+    assert_eq!(of_variant("default"), None);
+    assert_eq!(of_variant("retries").as_deref(), Some(r#"{"retry":{"attempts":2}}"#));
+    for variant in ["fallback", "guardrail"] {
+        let config = of_variant(variant).expect("a header");
+        assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok(), "{variant}: {config}");
+    }
 }
 
 #[test]

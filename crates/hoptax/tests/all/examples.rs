@@ -61,7 +61,7 @@ warmup: 100ms
 
 /// Gateways of each example plan that are run: at least one for each feature of the plan. If a plan has none
 /// here, all its gateways are run. Other tests run every gateway with each of these features.
-const GATEWAYS: [(&str, &str); 17] = [
+const GATEWAYS: [(&str, &str); 18] = [
     ("capacity", "nginx"),
     ("cold-start", "nginx"),
     ("events", "nginx,envoy"),
@@ -73,6 +73,7 @@ const GATEWAYS: [(&str, &str); 17] = [
     ("kong-suite-scrape", "envoy,envoy.scraped"),
     ("llm", FORWARDERS),
     ("llm-abort", FORWARDERS),
+    ("llm-features", "nginx"),
     ("llm-retries", FORWARDERS),
     ("llm-streams", FORWARDERS),
     ("llm-translation", "nginx"),
