@@ -36,7 +36,7 @@ pub(super) fn draw(delay: &Delay, random: &mut Random) -> u64 {
         Delay::Fixed(delay) => nanoseconds(*delay),
         Delay::Uniform { from, to } => {
             let (from, to) = (nanoseconds(*from), nanoseconds(*to));
-            from + random.below(to.saturating_sub(from) + 1)
+            from + random.below(to.saturating_sub(from).saturating_add(1))
         }
         Delay::Exponential { mean } => (nanoseconds(*mean) as f64 * random.exponential()) as u64,
         Delay::Choice(choices) => {

@@ -96,11 +96,13 @@ pub(super) struct Completion {
     pub(super) sent: u32,
     /// Number of tokens of the prompt.
     pub(super) input: u32,
-    /// Place of the model's name.
+    /// Places of the names of the model and of the tool that the response calls.
     pub(super) model: u16,
+    pub(super) tool: Option<u16>,
     pub(super) api: Api,
     pub(super) failure: Option<LlmFailureKind>,
     pub(super) include_usage: bool,
+    pub(super) include_obfuscation: bool,
     pub(super) is_limited: bool,
 }
 

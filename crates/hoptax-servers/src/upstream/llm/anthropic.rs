@@ -6,7 +6,7 @@ use super::text::{Facts, Writer};
 pub(super) const PING: &str = r#"{"type": "ping"}"#;
 
 pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
-    const BLOCK: &str = r#"{"type":"text","text":""}"#;
+    const BLOCK: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"#;
     const KIND: &str = r#""type":"message","role":"assistant","content":[]"#;
     const STOP: &str = r#""stop_reason":null,"stop_sequence":null"#;
     const CACHE: &str = r#""cache_creation_input_tokens":0,"cache_read_input_tokens":0"#;
@@ -19,21 +19,40 @@ pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
             format_args!(r#"{CACHE},"output_tokens":0}}}}}}"#)
         ),
     );
-    to.event(
-        "content_block_start",
-        format_args!(r#"{{"type":"content_block_start","index":0,"content_block":{BLOCK}}}"#),
-    );
+    match facts.tool {
+        None => to.event("content_block_start", format_args!(r#"{BLOCK}"text","text":""}}}}"#)),
+        Some(tool) => to.event(
+            "content_block_start",
+            format_args!(r#"{BLOCK}"tool_use","id":"toolu_{id:016x}","name":{tool},"input":{{}}}}}}"#),
+        ),
+    }
     to.event("ping", format_args!("{PING}"));
 }
 
-pub(super) fn token(content: &[u8], to: &mut Writer<'_>) {
-    const BEFORE: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""#;
-    to.token("content_block_delta", format_args!("{BEFORE}"), content, format_args!(r#""}}}}"#));
+/// `number` is that of the token.
+pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
+    const BEFORE: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"#;
+    let (start, end) = facts.around(number);
+    let kind = match facts.tool {
+        None => r#""text_delta","text""#,
+        Some(_) => r#""input_json_delta","partial_json""#,
+    };
+    to.token(
+        "content_block_delta",
+        format_args!(r#"{BEFORE}{kind}:"{start}"#),
+        content,
+        format_args!(r#"{end}"}}"#),
+        None,
+    );
 }
 
 pub(super) fn close(facts: &Facts<'_>, to: &mut Writer<'_>) {
     const STOP: &str = r#"{"type":"content_block_stop","index":0}"#;
-    let reason = if facts.is_limited { "max_tokens" } else { "end_turn" };
+    let reason = match facts.tool {
+        _ if facts.is_limited => "max_tokens",
+        None => "end_turn",
+        Some(_) => "tool_use",
+    };
     let output = facts.output;
     to.event("content_block_stop", format_args!("{STOP}"));
     to.event(

@@ -13,12 +13,12 @@ pub(super) fn open(api: Api, facts: &Facts<'_>, to: &mut Writer<'_>) {
     }
 }
 
-/// Appends a token. Its content needs no escapes.
-pub(super) fn token(api: Api, facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
+/// Appends a token: its number, and its content, which needs no escapes.
+pub(super) fn token(api: Api, facts: &Facts<'_>, token: (u32, &[u8]), to: &mut Writer<'_>) {
     match api {
-        Api::OpenAi => openai::token(facts, content, to),
-        Api::Responses => responses::token(facts, number, content, to),
-        Api::Anthropic => anthropic::token(content, to),
+        Api::OpenAi => openai::token(facts, token, to),
+        Api::Responses => responses::token(facts, token, to),
+        Api::Anthropic => anthropic::token(facts, token, to),
     }
 }
 
@@ -54,6 +54,9 @@ mod tests {
         output: 1_234_567,
         include_usage: true,
         is_limited: false,
+        tool: None,
+        last: Some(1),
+        padded: None,
     };
 
     /// The data of the events of a whole stream. Events of OpenAI's chat completions have no name; others

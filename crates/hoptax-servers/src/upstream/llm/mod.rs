@@ -27,8 +27,25 @@ pub(super) use request::Incoming;
 use request::{Asked, Kind};
 use text::{Facts, Writer};
 
-/// Maximum number of names of models that are known at the same time.
-const MOST_MODELS: usize = 256;
+/// Maximum number of names of models and tools that are known at the same time.
+const MOST_NAMES: usize = 256;
+/// Length of the data of a padded event without its token and names, bytes. Every chunk fits.
+const PADDED: usize = 384;
+/// Length of what follows the CR of the last line of data, bytes.
+const AFTER_CR: usize = b"\n\r\n".len();
+/// Headers of OpenAI and Anthropic. Identifiers are all the same, because the heads of streams are built
+/// before any request.
+const OF_PROVIDER: [(&str, &str); 9] = [
+    ("x-request-id", "req_hoptax"),
+    ("request-id", "req_hoptax"),
+    ("openai-version", "2020-10-01"),
+    ("x-ratelimit-limit-requests", "10000"),
+    ("x-ratelimit-limit-tokens", "2000000"),
+    ("x-ratelimit-remaining-requests", "9999"),
+    ("x-ratelimit-remaining-tokens", "1999000"),
+    ("x-ratelimit-reset-requests", "6ms"),
+    ("x-ratelimit-reset-tokens", "30ms"),
+];
 /// Distinguishes the random numbers of the model from those of delays, failures and rules.
 const STREAM: u64 = 2 << 32;
 
@@ -48,10 +65,10 @@ pub(super) struct Llm {
     /// Distinguishes the responses of this listener from those of others, and their number.
     listener: u32,
     responses: u32,
-    /// Names of models, with the quotes and escapes of JSON. If there are too many, new ones replace the
-    /// oldest.
-    models: Vec<String>,
-    next_model: usize,
+    /// Names of models and tools, with the quotes and escapes of JSON. If there are too many, new ones
+    /// replace the oldest.
+    names: Vec<String>,
+    next_name: usize,
     /// The text of a token, which begins with a stamp, and the same without.
     content: Vec<u8>,
     filler: String,
@@ -97,17 +114,18 @@ impl Llm {
         let filler = filler(bytes, settings.split > 1);
         let end = if settings.crlf { "\r\n" } else { "\n" };
         let ping = format!("event: ping{end}data: {}{end}{end}", anthropic::PING);
+        let headers = all_headers(settings, headers);
         Ok(Self {
             gap: nanoseconds(settings.gap),
             heartbeat: settings.heartbeat.map_or(u64::MAX, nanoseconds),
-            headers: headers.to_vec(),
+            answers: Answers::of_events("text/event-stream; charset=utf-8", false, (&headers, stamps))?,
+            headers,
             stamps,
-            answers: Answers::of_events("text/event-stream; charset=utf-8", false, (headers, stamps))?,
             random: Random::stream(0, STREAM),
             listener: 0,
             responses: 0,
-            models: Vec::new(),
-            next_model: 0,
+            names: Vec::new(),
+            next_name: 0,
             content: filler.clone().into_bytes(),
             filler,
             heartbeats: [format!(": {end}{end}").into_bytes(), ping.into_bytes()],
@@ -186,7 +204,7 @@ impl Llm {
         }
         let text = self.filler.repeat(completion.tokens as usize);
         let length = nanoseconds(self.settings.length(completion.tokens));
-        let whole = Whole::text(api, &asked.model, &self.facts(&completion), &text);
+        let whole = Whole::text(api, &asked, &self.facts(&completion), &text);
         Outcome::Whole(whole, completion.first.saturating_add(length))
     }
 
@@ -222,23 +240,25 @@ impl Llm {
             sent: 0,
             input,
             model: self.place_of(&asked.model),
+            tool: asked.tool.as_deref().map(|tool| self.place_of(tool)),
             api,
             failure: failure.map(|(kind, _)| kind),
             include_usage: asked.include_usage,
+            include_obfuscation: asked.include_obfuscation,
             is_limited: whole < self.settings.tokens,
         }
     }
 
-    /// The place of a model's name.
+    /// The place of the name of a model or tool.
     fn place_of(&mut self, name: &str) -> u16 {
         let name = serde_json::Value::from(name).to_string();
-        let known = self.models.iter().position(|own| *own == name);
+        let known = self.names.iter().position(|own| *own == name);
         let place = known.unwrap_or_else(|| {
-            let place = self.next_model;
-            self.next_model = (place + 1) % MOST_MODELS;
-            match self.models.get_mut(place) {
+            let place = self.next_name;
+            self.next_name = (place + 1) % MOST_NAMES;
+            match self.names.get_mut(place) {
                 Some(old) => *old = name,
-                None => self.models.push(name),
+                None => self.names.push(name),
             }
             place
         });
@@ -246,15 +266,21 @@ impl Llm {
     }
 
     fn facts(&self, of: &Completion) -> Facts<'_> {
+        let model = self.names[usize::from(of.model)].as_str();
+        let tool = of.tool.map(|tool| self.names[usize::from(tool)].as_str());
+        let varying = self.filler.len() + model.len() + tool.map_or(0, str::len);
         Facts {
             id: u64::from(self.listener) << 32 | u64::from(of.number),
             created: of.created,
-            model: &self.models[usize::from(of.model)],
+            model,
             tokens: of.tokens,
             input: of.input,
             output: self.settings.usage.unwrap_or(of.tokens.into()),
             include_usage: of.include_usage,
             is_limited: of.is_limited,
+            tool,
+            last: of.tokens.checked_sub(1).filter(|_| of.failure.is_none()),
+            padded: of.include_obfuscation.then_some(PADDED + varying),
         }
     }
 
@@ -325,10 +351,16 @@ impl Llm {
     }
 
     /// Where the part ends that begins at `sent`. If the next part has a character of several bytes, the
-    /// first byte of that character belongs to this part.
+    /// first byte of that character belongs to this part. With CRLF, each fourth write is instead cut in the
+    /// last line end of its data.
     fn end_of_part(&self, sent: usize) -> usize {
         let (length, split) = (self.text.len(), self.settings.split as usize);
         let end = end_of_part(length, split, sent);
+        let cuts_line_end = self.settings.crlf && self.text_of.is_some_and(|(_, write)| write % 4 == 0);
+        if cuts_line_end && split > 1 && end >= length * (split - 1) / split {
+            let cut = length.saturating_sub(AFTER_CR);
+            return if sent < cut { cut } else { length };
+        }
         if end >= length {
             return length;
         }
@@ -395,6 +427,19 @@ impl Llm {
         let is_whole = of.failure.is_none() && self.is_over(stream, of);
         Sent { events: self.events, tokens: tokens.into(), is_whole }
     }
+}
+
+/// The headers of all responses: those of the plan, and of a provider if the plan says so.
+fn all_headers(settings: &UpstreamLlm, own: &[(String, String)]) -> Vec<(String, String)> {
+    let mut all = own.to_vec();
+    if settings.headers_of_provider {
+        let time = settings.first_token.least().as_millis().to_string();
+        let usual = OF_PROVIDER.into_iter().chain([("openai-processing-ms", time.as_str())]);
+        let is_set = |name: &str| own.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
+        let added = usual.filter(|(name, _)| !is_set(name));
+        all.extend(added.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    all
 }
 
 /// The status and the text of a failure that is no stream.

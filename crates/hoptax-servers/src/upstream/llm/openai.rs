@@ -3,6 +3,9 @@
 use super::text::{Facts, Writer};
 use std::fmt;
 
+/// Why a response ends, in chunks before its end.
+const OPEN: &str = "null";
+
 /// The beginning of each chunk.
 struct Head<'a>(&'a Facts<'a>);
 
@@ -14,30 +17,63 @@ impl fmt::Display for Head<'_> {
     }
 }
 
-/// The end of each chunk but the one with the numbers of tokens.
-fn end(facts: &Facts<'_>) -> &'static str {
-    if facts.include_usage { r#","usage":null}"# } else { "}" }
+/// Appends a chunk with one choice: what is new, with the content between two parts, and why the response
+/// ends.
+fn chunk(
+    facts: &Facts<'_>,
+    (before, content, after): (fmt::Arguments<'_>, &[u8], fmt::Arguments<'_>),
+    reason: &str,
+    to: &mut Writer<'_>,
+) {
+    let usage = if facts.include_usage { r#","usage":null"# } else { "" };
+    to.token(
+        "",
+        format_args!(r#"{}[{{"index":0,"delta":{before}"#, Head(facts)),
+        content,
+        format_args!(r#"{after},"logprobs":null,"finish_reason":{reason}}}]{usage}"#),
+        facts.padded,
+    );
 }
 
 pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
     const ROLE: &str = r#"{"role":"assistant","content":"","refusal":null}"#;
-    to.event("", format_args!("{}{}{}", Head(facts), Choice(ROLE, "null"), end(facts)));
-}
-
-pub(super) fn token(facts: &Facts<'_>, content: &[u8], to: &mut Writer<'_>) {
-    to.token(
-        "",
-        format_args!(r#"{}[{{"index":0,"delta":{{"content":""#, Head(facts)),
-        content,
-        format_args!(r#""}},"logprobs":null,"finish_reason":null}}]{}"#, end(facts)),
+    const CALL: &str = r#"{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_"#;
+    let id = facts.id;
+    let Some(tool) = facts.tool else {
+        return chunk(facts, (format_args!("{ROLE}"), b"", format_args!("")), OPEN, to);
+    };
+    chunk(
+        facts,
+        (
+            format_args!(r#"{CALL}{id:016x}","type":"function","function":{{"name":{tool},"#),
+            b"",
+            format_args!(r#""arguments":""}}}}],"refusal":null}}"#),
+        ),
+        OPEN,
+        to,
     );
 }
 
+/// `number` is that of the token.
+pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
+    let (start, end) = facts.around(number);
+    let (before, after) = match facts.tool {
+        None => (r#"{"content":""#, r#""}"#),
+        Some(_) => (r#"{"tool_calls":[{"index":0,"function":{"arguments":""#, r#""}}]}"#),
+    };
+    chunk(facts, (format_args!("{before}{start}"), content, format_args!("{end}{after}")), OPEN, to);
+}
+
 pub(super) fn close(facts: &Facts<'_>, to: &mut Writer<'_>) {
-    let reason = if facts.is_limited { r#""length""# } else { r#""stop""# };
-    to.event("", format_args!("{}{}{}", Head(facts), Choice("{}", reason), end(facts)));
+    let reason = match facts.tool {
+        _ if facts.is_limited => r#""length""#,
+        None => r#""stop""#,
+        Some(_) => r#""tool_calls""#,
+    };
+    chunk(facts, (format_args!("{{}}"), b"", format_args!("")), reason, to);
     if facts.include_usage {
-        to.event("", format_args!(r#"{}[],"usage":{}}}"#, Head(facts), Usage(facts)));
+        let (head, usage) = (Head(facts), Usage(facts));
+        to.token("", format_args!(r#"{head}[],"usage":{usage}"#), b"", format_args!(""), facts.padded);
     }
     to.event("", format_args!("[DONE]"));
 }
@@ -57,15 +93,5 @@ impl fmt::Display for Usage<'_> {
         write!(to, r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total},"#)?;
         to.write_str(r#""prompt_tokens_details":{"cached_tokens":0},"#)?;
         to.write_str(r#""completion_tokens_details":{"reasoning_tokens":0}}"#)
-    }
-}
-
-/// The only choice of a chunk: what is new, and why it ends.
-struct Choice(&'static str, &'static str);
-
-impl fmt::Display for Choice {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(delta, reason) = self;
-        write!(to, r#"[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{reason}}}]"#)
     }
 }

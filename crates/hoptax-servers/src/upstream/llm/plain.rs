@@ -48,19 +48,24 @@ impl Whole {
         Self { status, body: body.to_string() }
     }
 
-    /// The response to a request for a text.
-    pub(super) fn text(api: Api, model: &str, facts: &Facts<'_>, text: &str) -> Self {
+    /// The response to a request for a text or for a call of a tool.
+    pub(super) fn text(api: Api, asked: &Asked<'_>, facts: &Facts<'_>, text: &str) -> Self {
         let Facts { id, created, input, output, is_limited, .. } = *facts;
         let total = u64::from(input) + output;
         let status = if is_limited { "incomplete" } else { "completed" };
+        let (model, item) = (&asked.model, item(api, asked, (id, status), text));
+        let ends = |limited, called, usual| match asked.tool {
+            _ if is_limited => limited,
+            Some(_) => called,
+            None => usual,
+        };
         Self::ok(&match api {
             Api::OpenAi => json!({
                 "id": format!("chatcmpl-{id:016x}"), "object": "chat.completion", "created": created,
                 "model": model, "service_tier": "default", "system_fingerprint": "fp_hoptax",
                 "choices": [{
-                    "index": 0, "logprobs": null,
-                    "message": { "role": "assistant", "content": text, "refusal": null, "annotations": [] },
-                    "finish_reason": if is_limited { "length" } else { "stop" },
+                    "index": 0, "logprobs": null, "message": item,
+                    "finish_reason": ends("length", "tool_calls", "stop"),
                 }],
                 "usage": {
                     "prompt_tokens": input, "completion_tokens": output, "total_tokens": total,
@@ -73,11 +78,7 @@ impl Whole {
                 "status": status,
                 "incomplete_details": is_limited.then(|| json!({ "reason": "max_output_tokens" })),
                 "error": null, "instructions": null, "model": model,
-                "output": [{
-                    "id": format!("msg_{id:016x}"), "type": "message", "status": status,
-                    "role": "assistant",
-                    "content": [{ "type": "output_text", "annotations": [], "logprobs": [], "text": text }],
-                }],
+                "output": [item],
                 "usage": {
                     "input_tokens": input, "output_tokens": output, "total_tokens": total,
                     "input_tokens_details": { "cached_tokens": 0 },
@@ -86,8 +87,8 @@ impl Whole {
             }),
             Api::Anthropic => json!({
                 "id": format!("msg_{id:016x}"), "type": "message", "role": "assistant", "model": model,
-                "content": [{ "type": "text", "text": text }],
-                "stop_reason": if is_limited { "max_tokens" } else { "end_turn" },
+                "content": [item],
+                "stop_reason": ends("max_tokens", "tool_use", "end_turn"),
                 "stop_sequence": null,
                 "usage": {
                     "input_tokens": input, "output_tokens": output,
@@ -128,8 +129,10 @@ impl Whole {
     }
 
     fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let later = (self.status == 429).then_some(("retry-after", "1"));
-        [("content-type", "application/json")].into_iter().chain(later)
+        const LATER: [(&str, &str); 3] =
+            [("retry-after", "1"), ("retry-after-ms", "1000"), ("x-should-retry", "true")];
+        let later = if self.status == 429 { &LATER[..] } else { &[] };
+        [("content-type", "application/json")].into_iter().chain(later.iter().copied())
     }
 
     /// The response over HTTP/1, with the headers of all responses. With `stamps`, the second line has space
@@ -158,6 +161,39 @@ impl Whole {
         let all = self.headers().chain(allowed_fields(headers).filter(is_free));
         let fields = response_fields(self.status, all, Some(self.body.len() as u64));
         (Block::plain(&fields.expect("the usual answers have the same headers")), self.body.into_bytes())
+    }
+}
+
+/// The message of a response, or its call of a tool.
+fn item(api: Api, asked: &Asked<'_>, (id, status): (u64, &str), text: &str) -> Value {
+    let Some(name) = &asked.tool else {
+        return match api {
+            Api::OpenAi => {
+                json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] })
+            }
+            Api::Responses => json!({
+                "id": format!("msg_{id:016x}"), "type": "message", "status": status, "role": "assistant",
+                "content": [{ "type": "output_text", "annotations": [], "logprobs": [], "text": text }],
+            }),
+            Api::Anthropic => json!({ "type": "text", "text": text }),
+        };
+    };
+    let (input, call) = (json!({ "town": text }), format!("call_{id:016x}"));
+    match api {
+        Api::OpenAi => json!({
+            "role": "assistant", "content": null, "refusal": null, "annotations": [],
+            "tool_calls": [{
+                "id": call, "type": "function",
+                "function": { "name": name, "arguments": input.to_string() },
+            }],
+        }),
+        Api::Responses => json!({
+            "id": format!("fc_{id:016x}"), "type": "function_call", "status": status, "call_id": call,
+            "name": name, "arguments": input.to_string(),
+        }),
+        Api::Anthropic => json!({
+            "type": "tool_use", "id": format!("toolu_{id:016x}"), "name": name, "input": input,
+        }),
     }
 }
 
@@ -191,7 +227,9 @@ mod tests {
                 assert_eq!(body["error"]["type"], expected);
                 assert_eq!(body["error"]["message"], "a \"b\"");
                 assert!(head.contains(&format!("\r\n{}: ", stamp::HEADER)), "{head}");
-                assert_eq!(head.contains("retry-after: 1"), status == 429);
+                for header in ["retry-after: 1\r\n", "retry-after-ms: 1000\r\n", "x-should-retry: true\r\n"] {
+                    assert_eq!(head.contains(header), status == 429, "{head}");
+                }
                 assert!(head.contains("x-a: b") && !head.contains("x/y"), "{head}");
             }
         }
@@ -209,8 +247,11 @@ mod tests {
                 output: 1,
                 include_usage: false,
                 is_limited,
+                tool: None,
+                last: Some(0),
+                padded: None,
             };
-            let body = Whole::text(Api::Responses, "m", &facts, "hi").body;
+            let body = Whole::text(Api::Responses, &Asked::default(), &facts, "hi").body;
             let body: Value = serde_json::from_str(&body).expect("JSON");
             assert_eq!((&body["status"], &body["output"][0]["status"]), (&status.into(), &status.into()));
         }

@@ -7,8 +7,8 @@ use std::fmt;
 
 /// Maximum length of a request, bytes.
 const LONGEST: usize = 16 << 20;
-/// Maximum length of the name of a model, bytes.
-const LONGEST_MODEL: usize = 256;
+/// Maximum length of the name of a model or of a tool, bytes.
+const LONGEST_NAME: usize = 256;
 /// Maximum number of texts of a request for embeddings, as at OpenAI.
 const MOST_INPUTS: usize = 2048;
 
@@ -76,8 +76,10 @@ impl Incoming {
         if asked.model.is_empty() {
             return Err("You must provide a model parameter.".to_owned());
         }
-        if asked.model.len() > LONGEST_MODEL {
-            return Err(format!("The name of the model is longer than {LONGEST_MODEL} bytes."));
+        for (kind, name) in [("model", &*asked.model), ("tool", asked.tool.as_deref().unwrap_or_default())] {
+            if name.len() > LONGEST_NAME {
+                return Err(format!("The name of the {kind} is longer than {LONGEST_NAME} bytes."));
+            }
         }
         if asked.max_tokens == Some(0) {
             return Err("The maximum number of tokens must be at least 1.".to_owned());
@@ -99,6 +101,10 @@ pub(super) struct Asked<'a> {
     pub(super) stream: bool,
     pub(super) max_tokens: Option<u64>,
     pub(super) include_usage: bool,
+    /// OpenAI: whether padding gives events the same length.
+    pub(super) include_obfuscation: bool,
+    /// The name of the tool that the response must call.
+    pub(super) tool: Option<Cow<'a, str>>,
     /// Numbers of messages and of texts. 0 if they are missing.
     pub(super) messages: usize,
     pub(super) inputs: usize,
@@ -117,6 +123,49 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Default, serde::Deserialize)]
 struct StreamOptions {
     include_usage: Option<bool>,
+    include_obfuscation: Option<bool>,
+}
+
+/// A tool, or the choice of one. OpenAI's chat completions have the name in `function`.
+#[derive(serde::Deserialize)]
+struct Tool<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+}
+
+impl<'a> Tool<'a> {
+    fn name(self) -> Option<Cow<'a, str>> {
+        self.name.or_else(|| self.function?.name).map(|Text(name)| name)
+    }
+}
+
+/// What a request says about calls of its tools.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(#[serde(borrow)] Text<'a>),
+    Full(#[serde(borrow)] Tool<'a>),
+}
+
+/// The name of the tool that the response must call: the one that is named, or else the first.
+fn called<'a>(tools: Vec<Tool<'a>>, choice: Option<Choice<'a>>) -> Option<Cow<'a, str>> {
+    let first = tools.into_iter().next()?;
+    let (kind, named) = match choice? {
+        Choice::Word(kind) => (kind, None),
+        Choice::Full(mut choice) => (choice.kind.take()?, choice.name()),
+    };
+    let is_call = matches!(&*kind.0, "required" | "function" | "any" | "tool");
+    named.or_else(|| first.name()).filter(|_| is_call)
 }
 
 impl<'de> Deserialize<'de> for Asked<'de> {
@@ -136,6 +185,7 @@ impl<'de> Visitor<'de> for Fields {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Asked<'de>, A::Error> {
         let mut asked = Asked::default();
+        let (mut tools, mut choice) = (Vec::new(), None);
         while let Some(Text(name)) = map.next_key()? {
             match &*name {
                 "model" => asked.model = map.next_value::<Text<'de>>()?.0,
@@ -144,9 +194,12 @@ impl<'de> Visitor<'de> for Fields {
                     asked.max_tokens = map.next_value::<Option<u64>>()?.or(asked.max_tokens);
                 }
                 "stream_options" => {
-                    let options: Option<StreamOptions> = map.next_value()?;
-                    asked.include_usage = options.unwrap_or_default().include_usage == Some(true);
+                    let options: StreamOptions = map.next_value::<Option<_>>()?.unwrap_or_default();
+                    asked.include_usage = options.include_usage == Some(true);
+                    asked.include_obfuscation = options.include_obfuscation == Some(true);
                 }
+                "tools" => tools = map.next_value::<Option<Vec<Tool<'de>>>>()?.unwrap_or_default(),
+                "tool_choice" => choice = map.next_value::<Option<Choice<'de>>>()?,
                 "messages" => {
                     // Elements that are ignored take no memory.
                     let messages: Option<Vec<IgnoredAny>> = map.next_value()?;
@@ -170,6 +223,7 @@ impl<'de> Visitor<'de> for Fields {
             }
             asked.fields.push(name);
         }
+        asked.tool = called(tools, choice);
         Ok(asked)
     }
 }
@@ -218,7 +272,7 @@ mod tests {
 
     #[test]
     fn requests_are_read() {
-        let body = r#"{"model":"a\"b","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[1],
+        let body = r#"{"model":"a\"b","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{}],
             "stream_options":{"include_usage":true,"x":1},"max_tokens":7,"max_completion_tokens":null}"#;
         let incoming = incoming("/v1/chat/completions", body);
         let asked = incoming.read().expect("right");
@@ -233,6 +287,29 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_tools_are_required_or_not() {
+        let chat = r#"{"type":"function","function":{"name":"a"}}"#;
+        let named = r#"{"name":"a"},{"name":"b"}"#;
+        for (tools, choice, expected) in [
+            (chat, r#""required""#, Some("a")),
+            (chat, r#""auto""#, None),
+            (chat, "null", None),
+            (chat, r#"{"type":"function","function":{"name":"c"}}"#, Some("c")),
+            (named, r#"{"type":"any"}"#, Some("a")),
+            (named, r#"{"type":"tool","name":"b"}"#, Some("b")),
+            (named, r#"{"type":"none"}"#, None),
+            (named, "{}", None),
+            ("{}", r#""required""#, None),
+            ("", r#""required""#, None),
+        ] {
+            let members = format!(r#""tool_choice":{choice},"tools":[{tools}]"#);
+            let body = format!(r#"{{"model":"m","messages":[{{}}],{members}}}"#);
+            let incoming = incoming("/v1/messages", &body);
+            assert_eq!(incoming.read().expect(&body).tool.as_deref(), expected, "{body}");
+        }
+    }
+
+    #[test]
     fn wrong_requests_are_refused() {
         const MESSAGES: &str = r#""messages":[{}]"#;
         for (path, body, message) in [
@@ -243,6 +320,7 @@ mod tests {
             ("/v1/messages", format!("{{{MESSAGES}}}"), "model parameter"),
             ("/v1/messages", format!(r#"{{"model":7,{MESSAGES}}}"#), "integer `7`"),
             ("/v1/messages", format!(r#"{{"model":"{}",{MESSAGES}}}"#, "m".repeat(257)), "longer than 256"),
+            ("/v1/messages", format!(r#"{{"model":"m","tools":[1],{MESSAGES}}}"#), "integer `1`"),
             ("/v1/messages", format!(r#"{{"model":"m","max_tokens":0,{MESSAGES}}}"#), "at least 1"),
             ("/v1/messages", format!(r#"{{"model":"m","stream":"yes",{MESSAGES}}}"#), "expected a boolean"),
             ("/v1/messages", r#"{"model":"m"}"#.into(), "'messages'"),

@@ -5,12 +5,17 @@
 use super::text::{Facts, Writer};
 use std::fmt;
 
-/// Number of events before the tokens.
-const OPENING: u32 = 4;
+/// What a call has after the tokens in place of its arguments.
+const NO_ARGUMENTS: &str = "{}";
 /// The status of a response, before it ends and if the client's limit ends it.
 const IN_PROGRESS: &str = "in_progress";
 const INCOMPLETE: &str = "incomplete";
 const PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""}"#;
+
+/// Number of events before the tokens.
+fn opening(facts: &Facts<'_>) -> u32 {
+    if facts.tool.is_some() { 3 } else { 4 }
+}
 
 /// The response as events state it: its status, its output and its usage.
 struct Response<'a>(&'a Facts<'a>, &'static str);
@@ -26,23 +31,33 @@ impl fmt::Display for Response<'_> {
             return write!(to, r#""model":{model},"output":[],"usage":null}}"#);
         }
         let total = u64::from(*input) + output;
-        write!(to, r#""model":{model},"output":[{}],"usage":{{"#, Item(facts, status, PART))?;
+        write!(to, r#""model":{model},"output":[{}],"usage":{{"#, whole_item(facts, status))?;
         write!(to, r#""input_tokens":{input},"input_tokens_details":{{"cached_tokens":0}},"#)?;
         write!(to, r#""output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":0}},"#)?;
         write!(to, r#""total_tokens":{total}}}}}"#)
     }
 }
 
-/// The message of a response: its status, and its parts.
+/// The message of a response: its status, and its parts. If the response is a call, its arguments are in
+/// place of the parts.
 struct Item<'a>(&'a Facts<'a>, &'static str, &'static str);
 
 impl fmt::Display for Item<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(facts, status, parts) = self;
         let id = facts.id;
+        if let Some(tool) = facts.tool {
+            write!(to, r#"{{"id":"fc_{id:016x}","type":"function_call","status":"{status}","#)?;
+            return write!(to, r#""call_id":"call_{id:016x}","name":{tool},"arguments":"{parts}"}}"#);
+        }
         write!(to, r#"{{"id":"msg_{id:016x}","type":"message","status":"{status}","role":"assistant","#)?;
         write!(to, r#""content":[{parts}]}}"#)
     }
+}
+
+/// The message or call after the tokens.
+fn whole_item<'a>(facts: &'a Facts<'a>, status: &'static str) -> Item<'a> {
+    Item(facts, status, if facts.tool.is_some() { NO_ARGUMENTS } else { PART })
 }
 
 /// The beginning of an event of a part: its type, and its number in the stream.
@@ -52,8 +67,12 @@ impl fmt::Display for OfPart<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(facts, kind, number) = self;
         let id = facts.id;
-        write!(to, r#"{{"type":"response.{kind}","sequence_number":{number},"item_id":"msg_{id:016x}","#)?;
-        to.write_str(r#""output_index":0,"content_index":0"#)
+        let (item, place) = match facts.tool {
+            None => ("msg", r#","content_index":0"#),
+            Some(_) => ("fc", ""),
+        };
+        write!(to, r#"{{"type":"{kind}","sequence_number":{number},"item_id":"{item}_{id:016x}","#)?;
+        write!(to, r#""output_index":0{place}"#)
     }
 }
 
@@ -68,38 +87,55 @@ pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
     whole("response.in_progress", 1, (r#""response""#, &response), to);
     let item = Item(facts, IN_PROGRESS, "");
     whole("response.output_item.added", 2, (r#""output_index":0,"item""#, &item), to);
-    let part = OfPart(facts, "content_part.added", 3);
-    to.event("response.content_part.added", format_args!(r#"{part},"part":{PART}}}"#));
+    if facts.tool.is_none() {
+        const KIND: &str = "response.content_part.added";
+        to.event(KIND, format_args!(r#"{},"part":{PART}}}"#, OfPart(facts, KIND, 3)));
+    }
 }
 
 /// `number` is that of the token.
-pub(super) fn token(facts: &Facts<'_>, number: u32, content: &[u8], to: &mut Writer<'_>) {
-    let part = OfPart(facts, "output_text.delta", OPENING + number);
+pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
+    let (start, end) = facts.around(number);
+    let (kind, more) = match facts.tool {
+        None => ("response.output_text.delta", r#","logprobs":[]"#),
+        Some(_) => ("response.function_call_arguments.delta", ""),
+    };
+    let part = OfPart(facts, kind, opening(facts) + number);
     to.token(
-        "response.output_text.delta",
-        format_args!(r#"{part},"logprobs":[],"delta":""#),
+        kind,
+        format_args!(r#"{part}{more},"delta":"{start}"#),
         content,
-        format_args!(r#""}}"#),
+        format_args!(r#"{end}""#),
+        facts.padded,
     );
 }
 
 pub(super) fn close(facts: &Facts<'_>, to: &mut Writer<'_>) {
-    let number = OPENING + facts.tokens;
-    let part = OfPart(facts, "output_text.done", number);
-    to.event("response.output_text.done", format_args!(r#"{part},"logprobs":[],"text":""}}"#));
-    let part = OfPart(facts, "content_part.done", number + 1);
-    to.event("response.content_part.done", format_args!(r#"{part},"part":{PART}}}"#));
+    let mut number = opening(facts) + facts.tokens;
+    if let Some(tool) = facts.tool {
+        const KIND: &str = "response.function_call_arguments.done";
+        let part = OfPart(facts, KIND, number);
+        to.event(KIND, format_args!(r#"{part},"name":{tool},"arguments":"{NO_ARGUMENTS}"}}"#));
+        number += 1;
+    } else {
+        const KINDS: [&str; 2] = ["response.output_text.done", "response.content_part.done"];
+        let part = OfPart(facts, KINDS[0], number);
+        to.event(KINDS[0], format_args!(r#"{part},"logprobs":[],"text":""}}"#));
+        let part = OfPart(facts, KINDS[1], number + 1);
+        to.event(KINDS[1], format_args!(r#"{part},"part":{PART}}}"#));
+        number += 2;
+    }
     let (kind, status) = match facts.is_limited {
         true => ("response.incomplete", INCOMPLETE),
         false => ("response.completed", "completed"),
     };
-    let item = Item(facts, status, PART);
-    whole("response.output_item.done", number + 2, (r#""output_index":0,"item""#, &item), to);
-    whole(kind, number + 3, (r#""response""#, &Response(facts, status)), to);
+    let item = whole_item(facts, status);
+    whole("response.output_item.done", number, (r#""output_index":0,"item""#, &item), to);
+    whole(kind, number + 1, (r#""response""#, &Response(facts, status)), to);
 }
 
 pub(super) fn error(facts: &Facts<'_>, to: &mut Writer<'_>) {
     const WHY: &str = r#""code":"server_error","message":"The server had an error.","param":null"#;
-    let number = OPENING + facts.tokens;
+    let number = opening(facts) + facts.tokens;
     to.event("error", format_args!(r#"{{"type":"error","sequence_number":{number},{WHY}}}"#));
 }

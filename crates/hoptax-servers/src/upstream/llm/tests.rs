@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::ledger::InstanceCounts;
+use crate::upstream::answer::AnswerTo;
 use crate::upstream::counts::Counts;
 use hoptax_format::messages::TextStamps;
 use hoptax_plan::{Delay, LlmFailure};
+use hoptax_wire::http1::Version;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +111,8 @@ fn a_write_has_several_tokens_or_a_part_of_one() {
     let stream_of_split = stream(&mut split, Api::Responses, "");
     let (parts, ..) = all(&mut split, stream_of_split);
     assert_eq!(parts.len(), 6 * 3);
+    let cuts = parts.windows(2).filter(|two| two[0].1.ends_with(b"\r") && two[1].1.starts_with(b"\n"));
+    assert!(cuts.count() >= 2, "writes 0 and 4 are cut between CR and LF");
     let cut = parts.iter().filter(|(_, part)| std::str::from_utf8(part).is_err()).count();
     assert!(cut >= 5, "{cut} parts begin or end within a character");
     let text: Vec<u8> = parts.into_iter().flat_map(|(_, part)| part).collect();
@@ -118,6 +122,150 @@ fn a_write_has_several_tokens_or_a_part_of_one() {
         let event: Value = serde_json::from_str(data).expect("JSON");
         assert!(event["delta"].as_str().is_none_or(|delta| delta.len() == 100));
     }
+}
+
+#[test]
+fn any_number_of_parts_cuts_a_line_end() {
+    for split in [2, 7, 99] {
+        let mut llm = llm(&UpstreamLlm { split, bytes_per_token: 100, crlf: true, ..settings() });
+        let stream = stream(&mut llm, Api::OpenAi, "");
+        let (parts, ..) = all(&mut llm, stream);
+        assert!(parts.iter().any(|(_, part)| part.ends_with(b"\r")), "{split}");
+        assert_eq!(parts.len(), 6 * split as usize);
+    }
+}
+
+/// The data of the events of a stream, without the end of chat completions.
+fn data(llm: &mut Llm, stream: EventStream) -> Vec<String> {
+    let (parts, ..) = all(llm, stream);
+    let text: Vec<u8> = parts.into_iter().flat_map(|(_, part)| part).collect();
+    let text = String::from_utf8(text).expect("text");
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    data.map(str::to_owned).collect()
+}
+
+/// A request that must call the tool, in each API: its members; in events, the places of the name and of the
+/// parts of the arguments; the reason of the end; in a whole response, the places of the name and of the
+/// arguments.
+const CALLS: [(Api, &str, [&str; 2], &str, [&str; 2]); 3] = [
+    (
+        Api::OpenAi,
+        r#","tools":[{"type":"function","function":{"name":"a\"b"}}],"tool_choice":"required""#,
+        ["/choices/0/delta/tool_calls/0/function/name", "/choices/0/delta/tool_calls/0/function/arguments"],
+        r#""finish_reason":"tool_calls""#,
+        [
+            "/choices/0/message/tool_calls/0/function/name",
+            "/choices/0/message/tool_calls/0/function/arguments",
+        ],
+    ),
+    (
+        Api::Responses,
+        r#","tools":[{"type":"function","name":"a\"b"}],"tool_choice":{"type":"function","name":"a\"b"}"#,
+        ["/item/name", "/delta"],
+        r#""type":"response.completed""#,
+        ["/output/0/name", "/output/0/arguments"],
+    ),
+    (
+        Api::Anthropic,
+        r#","tools":[{"name":"a\"b"}],"tool_choice":{"type":"any"}"#,
+        ["/content_block/name", "/delta/partial_json"],
+        r#""stop_reason":"tool_use""#,
+        ["/content/0/name", "/content/0/input"],
+    ),
+];
+
+#[test]
+fn tools_are_called() {
+    for (api, more, [name, pieces], end, [whole_name, whole_input]) in CALLS {
+        for tokens in [1, 5] {
+            let mut llm = llm(&UpstreamLlm { tokens, ..settings() });
+            let stream = stream(&mut llm, api, more);
+            let data = data(&mut llm, stream);
+            assert_eq!(stamps(data.concat().as_bytes()).len(), tokens as usize, "{data:?}");
+            assert_eq!(data.iter().filter(|data| data.contains(end)).count(), 1, "{data:?}");
+            let read = |data: &String| -> Value { serde_json::from_str(data).expect(data) };
+            let events: Vec<Value> = data.iter().map(read).collect();
+            let texts = |place| events.iter().filter_map(move |event| event.pointer(place)?.as_str());
+            assert_eq!(texts(name).next(), Some("a\"b"), "{data:?}");
+            let arguments: Value = serde_json::from_str(&texts(pieces).collect::<String>()).expect("JSON");
+            let length = arguments["town"].as_str().expect("a text").len();
+            assert_eq!(length, 40 * tokens as usize);
+
+            let Outcome::Whole(whole, _) = ask(&mut llm, api, more, &ModelCounts::default()) else {
+                panic!("no whole response")
+            };
+            let whole: Value = serde_json::from_slice(&whole.http2(&[]).1).expect("JSON");
+            assert_eq!(whole.pointer(whole_name), Some(&"a\"b".into()), "{whole}");
+            let input = whole.pointer(whole_input).expect("arguments");
+            let read = input.as_str().map(|text| serde_json::from_str(text).expect("JSON"));
+            let input: Value = read.unwrap_or_else(|| input.clone());
+            assert_eq!(input["town"].as_str().map(str::len), Some(length), "{whole}");
+        }
+        // The arguments of a call that fails have no end.
+        let mut cut = llm(&failing(LlmFailureKind::Cut, 3));
+        let stream = stream(&mut cut, api, more);
+        let data = data(&mut cut, stream).concat();
+        let [starts, ends] = [r#"{\"town\":\""#, r#"\"}"#].map(|part| data.matches(part).count());
+        assert_eq!((starts, ends), (1, 0), "{data}");
+    }
+}
+
+#[test]
+fn obfuscation_gives_events_the_same_length() {
+    const ASKED: &str = r#","stream_options":{"include_usage":true,"include_obfuscation":true}"#;
+    for (api, more, ..) in CALLS {
+        for more in ["", more] {
+            let mut llm = llm(&settings());
+            let plain = stream(&mut llm, api, more);
+            assert!(!data(&mut llm, plain).concat().contains("obfuscation"));
+            let padded = stream(&mut llm, api, &format!("{ASKED}{more}"));
+            let data = data(&mut llm, padded);
+            let found: Vec<_> = data.iter().filter(|data| data.contains("obfuscation")).collect();
+            let expected = match api {
+                Api::OpenAi => data.len(),
+                Api::Responses => 5,
+                Api::Anthropic => 0,
+            };
+            assert_eq!(found.len(), expected, "{data:?}");
+            assert!(found.windows(2).all(|two| two[0].len() == two[1].len()), "{data:?}");
+        }
+    }
+}
+
+#[test]
+fn headers_of_providers_are_optional() {
+    let own = [("X-Request-Id".to_owned(), "own".to_owned())];
+    for is_on in [false, true] {
+        let settings = UpstreamLlm { headers_of_provider: is_on, ..settings() };
+        let llm = Llm::new(&settings, &own, false).expect("good settings");
+        let (headers, _) = llm.headers();
+        let to = AnswerTo { version: Version::Http11, keep_alive: true, head: false, failed: false };
+        let stream = String::from_utf8(llm.answers().get(to).0.to_vec()).expect("text");
+        for (name, value) in [("request-id", "req_hoptax"), ("openai-processing-ms", "50")] {
+            assert_eq!(headers.contains(&(name.to_owned(), value.to_owned())), is_on, "{headers:?}");
+            assert_eq!(stream.contains(&format!("\r\n{name}: {value}\r\n")), is_on, "{stream}");
+        }
+        assert_eq!((headers.len(), &headers[0]), (if is_on { 10 } else { 1 }, &own[0]));
+    }
+}
+
+#[test]
+fn absurd_times_do_not_overflow() {
+    let longest = UpstreamLlm {
+        first_token: Delay::Fixed(Duration::MAX),
+        gap: Duration::MAX,
+        heartbeat: Some(Duration::MAX),
+        ..settings()
+    };
+    let mut llm = llm(&longest);
+    let mut stream = stream(&mut llm, Api::OpenAi, "");
+    stream.begin(u64::MAX - 1);
+    let (parts, end, _) = all(&mut llm, stream);
+    assert_eq!((parts.len(), end), (1, Next::Wait(u64::MAX)));
+    let Outcome::Whole(_, later) = ask(&mut llm, Api::OpenAi, "", &ModelCounts::default()) else {
+        panic!("no whole response")
+    };
+    assert_eq!(later, u64::MAX);
 }
 
 #[test]
@@ -202,10 +350,10 @@ fn failures_have_their_shares() {
 fn models_are_named_as_in_the_request() {
     let mut llm = llm(&settings());
     let first = llm.place_of("a\"b");
-    assert_eq!((llm.place_of("m"), llm.place_of("a\"b"), &*llm.models[0]), (1, first, r#""a\"b""#));
-    (0..MOST_MODELS).for_each(|number| assert!(usize::from(llm.place_of(&number.to_string())) < MOST_MODELS));
-    assert_eq!(llm.models.len(), MOST_MODELS);
-    assert_ne!(llm.models[0], r#""a\"b""#, "the oldest name is replaced");
+    assert_eq!((llm.place_of("m"), llm.place_of("a\"b"), &*llm.names[0]), (1, first, r#""a\"b""#));
+    (0..MOST_NAMES).for_each(|number| assert!(usize::from(llm.place_of(&number.to_string())) < MOST_NAMES));
+    assert_eq!(llm.names.len(), MOST_NAMES);
+    assert_ne!(llm.names[0], r#""a\"b""#, "the oldest name is replaced");
 }
 
 #[test]

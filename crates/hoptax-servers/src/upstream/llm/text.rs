@@ -19,6 +19,25 @@ pub(super) struct Facts<'a> {
     pub(super) include_usage: bool,
     /// True if the client's limit ends the response.
     pub(super) is_limited: bool,
+    /// The name of the tool that the response calls, with the quotes and escapes of JSON.
+    pub(super) tool: Option<&'a str>,
+    /// Number of the last token. `None` if the response fails.
+    pub(super) last: Option<u32>,
+    /// OpenAI: length of the data of each event with text, bytes, if the client has asked for equal lengths.
+    pub(super) padded: Option<usize>,
+}
+
+impl Facts<'_> {
+    /// What the arguments of a call have before and after the content of a token. They are an object within a
+    /// string of JSON.
+    pub(super) fn around(&self, number: u32) -> (&'static str, &'static str) {
+        if self.tool.is_none() {
+            return ("", "");
+        }
+        let before = if number == 0 { r#"{\"town\":\""# } else { "" };
+        let after = if self.last == Some(number) { r#"\"}"# } else { "" };
+        (before, after)
+    }
 }
 
 /// Appends events to a text.
@@ -33,24 +52,46 @@ pub(super) struct Writer<'a> {
 impl Writer<'_> {
     /// Appends an event with these data, which are one line. `name` is empty if it has none.
     pub(super) fn event(&mut self, name: &str, data: fmt::Arguments<'_>) {
-        self.token(name, data, b"", format_args!(""));
+        self.begin(name);
+        let _ = self.text.write_fmt(data);
+        self.end();
     }
 
-    /// Appends an event whose data have `content` between two parts.
+    /// Appends an event whose data have `content` between two parts, and a brace after them. If `length` is
+    /// present, padding before the brace gives the data this length, bytes.
     pub(super) fn token(
         &mut self,
         name: &str,
         before: fmt::Arguments<'_>,
         content: &[u8],
         after: fmt::Arguments<'_>,
+        length: Option<usize>,
     ) {
+        self.begin(name);
+        let start = self.text.len();
+        let _ = self.text.write_fmt(before);
+        self.text.extend_from_slice(content);
+        let _ = self.text.write_fmt(after);
+        if let Some(length) = length {
+            const EMPTY: &str = r#","obfuscation":""}"#;
+            let padding = "x".repeat(length.saturating_sub(self.text.len() - start + EMPTY.len()));
+            let _ = write!(self.text, r#","obfuscation":"{padding}""#);
+        }
+        self.text.push(b'}');
+        self.end();
+    }
+
+    fn begin(&mut self, name: &str) {
         let end = self.line_end;
         if !name.is_empty() {
             let _ = write!(self.text, "event: {name}{end}");
         }
-        let _ = write!(self.text, "data: {before}");
-        self.text.extend_from_slice(content);
-        let _ = write!(self.text, "{after}{end}{end}");
+        self.text.extend_from_slice(b"data: ");
+    }
+
+    fn end(&mut self) {
+        let end = self.line_end;
+        let _ = write!(self.text, "{end}{end}");
         self.events += 1;
     }
 }

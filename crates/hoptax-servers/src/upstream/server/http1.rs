@@ -259,12 +259,12 @@ impl Server<'_> {
 
     /// Stores a response until it is sent. Returns its place.
     pub(super) fn prepare(&mut self, response: Vec<u8>) -> u32 {
-        let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
-        if free == self.prepared.len() {
-            self.prepared.push(Vec::new());
+        if let Some(place) = self.free_places.pop() {
+            self.prepared[place as usize] = response;
+            return place;
         }
-        self.prepared[free] = response;
-        free as u32
+        self.prepared.push(response);
+        (self.prepared.len() - 1) as u32
     }
 
     /// Queues a response after the earlier responses of the connection.
@@ -276,7 +276,7 @@ impl Server<'_> {
         if is_next && stream.is_none() {
             return self.make_ready(reply);
         }
-        let due = clock::now() + delay;
+        let due = clock::now().saturating_add(delay);
         match stream {
             Some((to, stream)) if is_next => {
                 self.make_ready(reply);

@@ -206,7 +206,7 @@ impl Server<'_> {
         };
         let Some(exchange) = http2.get(named) else { return };
         let needs_time = delay > 0 || exchange.deadline > 0 || exchange.flow.is_some();
-        let mut due = if needs_time { clock::now() + delay } else { 0 };
+        let mut due = if needs_time { clock::now().saturating_add(delay) } else { 0 };
         if exchange.deadline > 0 && due >= exchange.deadline {
             exchange.abort = Some(Abort::TooLate);
             due = exchange.deadline;

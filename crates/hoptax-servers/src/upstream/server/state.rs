@@ -168,8 +168,9 @@ pub(super) struct Server<'a> {
     pub(super) instance: u32,
     pub(super) all_counts: &'a [Arc<Counts>],
     pub(super) token_secret: Option<&'a str>,
-    /// Unsent responses to verification paths. Empty elements are free.
+    /// Unsent responses that were built for one request, and the places without one.
     pub(super) prepared: Vec<Vec<u8>>,
+    pub(super) free_places: Vec<u32>,
     pub(super) close_after: Option<u64>,
     pub(super) shared: Shared,
 }
@@ -198,6 +199,7 @@ impl<'a> Server<'a> {
             all_counts: from.all_counts,
             token_secret: from.token_secret,
             prepared: Vec::new(),
+            free_places: Vec::new(),
             close_after: from.close_after,
             shared: Shared::default(),
         }
@@ -265,6 +267,7 @@ impl<'a> Server<'a> {
     pub(super) fn free(&mut self, reply: Reply) {
         if let Reply::Prepared(place) | Reply::Stamped(place, _) = reply {
             self.prepared[place as usize] = Vec::new();
+            self.free_places.push(place);
         }
     }
 
