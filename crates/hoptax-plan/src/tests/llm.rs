@@ -52,9 +52,11 @@ fn short_forms_have_defaults() {
 fn all_keys_are_understood() {
     let model = "apis: [anthropic, openai], first_token: \"uniform(50ms, 90ms)\", gap: 10ms, tokens: 2000, \
                  bytes_per_token: 64, split: 3, crlf: true, headers_of_provider: true, usage: 1234567, \
-                 heartbeat: 5s, failures: [{ kind: rate-limit, share: 10% }, { kind: cut, share: 0.5, at: 5 }]";
+                 heartbeat: 5s, \
+                 failures: [{ kind: rate-limit, share: 10% }, { kind: cut, share: 0.5, at: 5 }]";
     let asked = "{ path: /x, headers: { authorization: own }, llm: { api: anthropic, model: m/1, prompt: { \
-                 text: \"a {{seq}}\" }, tools: 2, tool_call: true, include_usage: false, leave: { after: 200ms }, key: k } }";
+                 text: \"a {{seq}}\" }, tools: 2, tool_call: true, include_usage: false, \
+                 leave: { after: 200ms }, key: k } }";
     let text = plan(model, asked);
     let Upstream::BuiltIn(upstream) = good(&text).upstream else { panic!("it is built in") };
     let expected = UpstreamLlm {
