@@ -435,7 +435,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 75] = [
+const PLANTS: [(&str, Where); 77] = [
     ("abort-ignored", Real("llm_findings.rs")),
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),
