@@ -107,8 +107,8 @@ impl<'a> Subject<'a> {
         self.streams().any(|stream| stream.carrier == Carrier::Events)
     }
 
-    /// True if an event stream or a WebSocket has no known number of messages, or the client leaves early. The
-    /// length of an exchange then says nothing about a gateway.
+    /// True if an event stream or a WebSocket has no known number of messages, or the client leaves early.
+    /// The length of an exchange then says nothing about a gateway.
     pub(super) fn has_open_ended_streams(&self) -> bool {
         self.streams().any(|stream| stream.to_receive().is_none() || is_left(stream))
     }

@@ -470,7 +470,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
 }
 
 impl Preview {
-    /// The lines of the output, each with its head. A head stands for all lines that follow each other.
+    /// The lines of the output, each with its head. Lines that follow each other can share a head.
     fn lines(&self) -> Vec<(&'static str, String)> {
         let contenders = plural(self.contenders.len() as u64, "contender");
         let load_points = plural(self.in_rounds as u64, "load point");

@@ -72,8 +72,8 @@ pub struct Report {
     /// True if clients made gRPC calls.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
-    /// `server-sent events`, `WebSocket`, `OpenAI's chat completions` or `Anthropic's messages`, if these were
-    /// checked.
+    /// `server-sent events`, `WebSocket`, `OpenAI's chat completions` or `Anthropic's messages`, if these
+    /// were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<&'static str>,
     /// Result for the settings; absent if they were not checked.

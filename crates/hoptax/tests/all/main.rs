@@ -9,7 +9,7 @@ macro_rules! needs {
     };
 }
 
-/// Ends a test if this is true. Whoever says so notes the skip.
+/// Ends a test if this is true. The caller notes the skip.
 macro_rules! skip_if {
     ($is_skipped:expr) => {
         if $is_skipped {

@@ -348,7 +348,7 @@ fn each_case_of_language_models_finds_a_proxy_that_breaks_its_rule() {
             ("llm-split-character", word, of_word),
             ("llm-split-line", server("[DONE]", "[GONE]"), "event 7 is changed"),
             ("llm-heartbeat", Wrong::HoldsAll, "a comment waits for the next event"),
-            ("llm-429", server("retry-after", "retry-ofter"), "retry-after is `` instead of `1`"),
+            ("llm-429", server("retry-after", "retry-other"), "retry-after is `` instead of `1`"),
             ("llm-500", Wrong::AsksTwice, "the upstream was asked 2 times"),
             ("llm-error-event", server("\"error\":{", "\"other\":{"), "the error event does not arrive"),
             ("llm-cut", Wrong::InventsEnd, "a stream that broke off looks whole"),

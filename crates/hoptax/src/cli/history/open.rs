@@ -43,8 +43,8 @@ impl History {
         self.store.get(&id).map_err(as_error)?.ok_or_else(|| as_error(self.store.unknown(&id)))
     }
 
-    /// The measured cases of the runs of the plan `name`, or of all runs. Analyses these runs first. Fails with
-    /// [`BadInput`] if no run has this plan.
+    /// The measured cases of the runs of the plan `name`, or of all runs. Analyses these runs first. Fails
+    /// with [`BadInput`] if no run has this plan.
     pub(super) fn cases(&mut self, name: Option<&str>) -> anyhow::Result<Vec<TrendChoice>> {
         let runs = self.store.list(&Query { limit: u32::MAX, ..Query::default() }).map_err(as_error)?.runs;
         let is_asked = |of: &str| name.is_none_or(|name| of == name);
