@@ -20,7 +20,7 @@ impl Recorder {
         let counts = self.counts(times.scheduled);
         self.has_heard = true;
         self.tally.busy.heard(now, (self.start, self.end));
-        let Some(tokens) = self.tokens() else { return };
+        let Some(tokens) = self.token_record() else { return };
         if let Some(sent) = sent {
             tokens.first_event.saturating_record(now.saturating_sub(sent));
         }
@@ -32,14 +32,14 @@ impl Recorder {
         if !self.counts(scheduled) {
             return;
         }
-        let Some(tokens) = self.tokens() else { return };
+        let Some(tokens) = self.token_record() else { return };
         tokens.counts.add(&seen);
         if let Some(ns) = per_token {
             tokens.per_token.saturating_record(ns);
         }
     }
 
-    fn tokens(&mut self) -> Option<&mut Tokens> {
+    fn token_record(&mut self) -> Option<&mut Tokens> {
         self.tally.messages.as_mut()?.tokens.as_deref_mut()
     }
 }
