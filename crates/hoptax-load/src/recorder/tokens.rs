@@ -62,7 +62,7 @@ mod tests {
             let seen = TokenCounts { ended: 1, usage: 1, usage_tokens: 20, ..TokenCounts::default() };
             recorder.tokens_ended(scheduled, (seen, (scheduled == 10).then_some(500)));
         }
-        let one = recorder.tokens().expect("recorded");
+        let one = recorder.token_record().expect("recorded");
         let mut sum = Tokens::new();
         sum.add(one);
         sum.add(one);
@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(counts, expected);
         let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
         assert_eq!((length(&histograms.first_event), length(&histograms.per_token)), (4, 2));
-        assert!(Recorder::new(false, 1).with_messages(true).with_tokens(false).tokens().is_none());
+        assert!(Recorder::new(false, 1).with_messages(true).with_tokens(false).token_record().is_none());
     }
 }
