@@ -229,6 +229,15 @@ pub(super) fn longest_rest(plan: &Plan) -> Duration {
     }
 }
 
+/// Longest time before a load in which streams of verification may still get tokens. Zero if the upstream
+/// sends none, or if some of its streams never end.
+pub(super) fn rest_of_verification(plan: &Plan) -> Duration {
+    let Upstream::BuiltIn(upstream) = &plan.upstream else { return Duration::ZERO };
+    let Some(model) = &upstream.llm else { return Duration::ZERO };
+    let is_silent = model.failures.iter().any(|failure| failure.kind == LlmFailureKind::Silence);
+    if is_silent { Duration::ZERO } else { Duration::from_secs(1) }
+}
+
 /// True if streams of tokens that began between two readings of the upstream's ledger have not ended.
 pub(super) fn is_sending_tokens(
     before: Option<&anyhow::Result<Ledger>>,

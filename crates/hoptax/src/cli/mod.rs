@@ -71,6 +71,7 @@ struct Cli {
 
 /// The commands, in the order of the help ([`grouped_help`]).
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one value")]
 enum Verb {
     Init(init::Args),
     #[cfg(target_os = "linux")]

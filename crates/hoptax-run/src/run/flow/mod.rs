@@ -522,7 +522,7 @@ impl Flow<'_> {
         change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         let distances = self.cpu_distances();
-        let before = self.upstream.ledger();
+        let before = self.ledger_before();
         let Self { traffic, progress, .. } = self;
         let (interrupted, from) = (self.run.interrupted, self.run.plan.load[slot.load].from.as_deref());
         let mut load =
@@ -556,10 +556,24 @@ impl Flow<'_> {
         }
     }
 
+    /// The upstream's ledger before a load. Tokens of verification can be on their way.
+    fn ledger_before(&self) -> Option<anyhow::Result<Ledger>> {
+        self.settled_ledger(Some(&Ok(Ledger::default())), trial::rest_of_verification(self.run.plan))
+    }
+
     /// The upstream's ledger after a load. If clients leave streams of tokens, a gateway may go on to read
     /// them. Their tokens belong to this load, and not to the next one.
     fn ledger_after(&self, before: Option<&anyhow::Result<Ledger>>) -> Option<anyhow::Result<Ledger>> {
-        let until = clock::now() + trial::longest_rest(self.run.plan).as_nanos() as u64;
+        self.settled_ledger(before, trial::longest_rest(self.run.plan))
+    }
+
+    /// The upstream's ledger, when all streams of tokens since `before` have ended or this time has passed.
+    fn settled_ledger(
+        &self,
+        before: Option<&anyhow::Result<Ledger>>,
+        longest: Duration,
+    ) -> Option<anyhow::Result<Ledger>> {
+        let until = clock::now() + longest.as_nanos() as u64;
         loop {
             let after = self.upstream.ledger();
             let is_over = clock::now() >= until || self.run.is_interrupted();
