@@ -221,6 +221,8 @@ fn list_changes(name: &str, sent: &Value, seen: &Value, changes: &mut Vec<(Strin
         // The same number may be written with a fraction or without.
         (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64() => {}
         _ if sent == seen => {}
+        // A gateway writes its own time.
+        _ if name == "created" => changes.push((name.to_owned(), "changed".to_owned())),
         (_, Value::Number(_) | Value::Bool(_) | Value::Null) => {
             changes.push((name.to_owned(), format!("changed to {seen}")));
         }
