@@ -13,8 +13,8 @@ mod streams;
 mod tally;
 mod targets;
 mod times;
+mod token_events;
 mod token_tally;
-mod tokens;
 mod tunnels;
 mod windows;
 

@@ -121,7 +121,7 @@ pub(super) fn half_widths(model: &Model, load: &Load, width: Width) -> Result<Op
 }
 
 /// A chart of a stream's life, for a page. `None` without tokens.
-pub(super) fn life(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+pub(super) fn stream_life(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(panel) = life::panel(model, load) else { return Ok(None) };
     let described = format!("{}: {}, {}", Chart::StreamLife.title(), life::ABOUT, load.label);
     on_page(width, panel.height(), &described, |sheet| {

@@ -187,7 +187,7 @@ fn a_life_has_bars_and_a_dot_for_each_token() {
     let load = model.loads().next().expect("one");
     let text = drawn(Chart::StreamLife, &model, load);
     assert_eq!(text.matches("<circle").count(), 2 * 10, "ten tokens, directly and via nginx");
-    for text in [text, life(&model, load, Width::Narrow).expect("drawn").expect("something")] {
+    for text in [text, stream_life(&model, load, Width::Narrow).expect("drawn").expect("something")] {
         assert!(text.contains("direct") && text.contains("nginx") && text.contains("8 ms"), "{text}");
     }
     let events = streams(|trial, us| trial.server_stream_us(us, 1000));

@@ -203,8 +203,8 @@ pub(crate) fn html(model: &Model) -> Result<String, ChartError> {
 fn lives(model: &Model) -> Result<String, ChartError> {
     let mut sections = String::new();
     for load in model.loads() {
-        let Some(wide) = charts::life(model, load, Width::Wide)? else { continue };
-        let narrow = charts::life(model, load, Width::Narrow)?.unwrap_or_default();
+        let Some(wide) = charts::stream_life(model, load, Width::Wide)? else { continue };
+        let narrow = charts::stream_life(model, load, Width::Narrow)?.unwrap_or_default();
         let (title, label) = (charts::Chart::StreamLife.title(), HtmlEscape(&load.label));
         let about = capital(charts::ABOUT_LIFE);
         let _ = writeln!(

@@ -204,3 +204,17 @@ impl Body {
         body
     }
 }
+
+const MARK: &str = "hoptax-lint-";
+
+/// The mark of a request that is to get the answer `script`.
+pub(super) fn mark(number: u64, script: &str) -> String {
+    format!("{MARK}{number}-{script}.")
+}
+
+/// The number and the script in a body with a mark.
+pub(super) fn marked(body: &[u8]) -> Option<(u64, &str)> {
+    let (_, rest) = std::str::from_utf8(body).ok()?.split_once(MARK)?;
+    let (number, script) = rest.split_once('.')?.0.split_once('-')?;
+    Some((number.parse().ok()?, script))
+}

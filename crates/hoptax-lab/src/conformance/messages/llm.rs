@@ -1,7 +1,7 @@
 //! Requests to language models: whether the upstream gets what was sent, and the client what was answered.
 
 use super::events::Stream;
-use super::link::{Head, NOTICE, Side, value_of};
+use super::link::{Head, NOTICE, Side, mark, value_of};
 use super::model::{self, RETRY_AFTER};
 use super::script::HEARTBEAT;
 use super::state::Seen;
@@ -82,7 +82,7 @@ impl<'a> Exchange<'a> {
     fn chat(side: &'a Side<'a>, script: &str, prompt: &str, members: Value) -> Result<Self, Deviation> {
         let api = if script.starts_with("anthropic") { Api::Anthropic } else { Api::OpenAi };
         let number = side.upstream.next();
-        let prompt = format!("{} {prompt}", model::mark(number, script));
+        let prompt = format!("{} {prompt}", mark(number, script));
         let mut sent = json!({
             "model": side.model,
             "max_tokens": 64,
@@ -421,7 +421,7 @@ fn leave(side: &Side<'_>, script: &str, number: usize) -> Outcome {
 
 fn embeddings(side: &Side<'_>, format: &str) -> Outcome {
     let number = side.upstream.next();
-    let input = [model::mark(number, "embeddings"), TEXT.to_owned()];
+    let input = [mark(number, "embeddings"), TEXT.to_owned()];
     let sent = json!({ "model": side.model, "input": input, "encoding_format": format });
     let mut exchange = Exchange::send(side, number, Api::OpenAi, "/v1/embeddings", sent)?;
     let body = exchange.good()?;

@@ -16,20 +16,6 @@ const WORDS: [&str; 4] = ["Hello", ", wörld 🌍", " \"and\" \\ so on\n", "!"];
 /// Value of `retry-after` in a response with status 429, seconds.
 pub(super) const RETRY_AFTER: &str = "1";
 
-const MARK: &str = "hoptax-lint-";
-
-/// The mark of a request that is to get the answer `script`.
-pub(super) fn mark(number: u64, script: &str) -> String {
-    format!("{MARK}{number}-{script}.")
-}
-
-/// The number and the script in a body with a mark.
-pub(super) fn marked(body: &[u8]) -> Option<(u64, &str)> {
-    let (_, rest) = std::str::from_utf8(body).ok()?.split_once(MARK)?;
-    let (number, script) = rest.split_once('.')?.0.split_once('-')?;
-    Some((number.parse().ok()?, script))
-}
-
 /// A number of tokens that no tokenizer would count.
 pub(super) fn usage() -> Value {
     json!({

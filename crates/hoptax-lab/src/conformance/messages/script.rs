@@ -1,8 +1,7 @@
 //! What the scripted upstream answers on one connection.
 
 use super::frames::{Frame, Frames};
-use super::link::{Body, Head, is_temporary, value_of};
-use super::model;
+use super::link::{Body, Head, is_temporary, marked, value_of};
 use super::state::Shared;
 use hoptax_load::websocket::accept;
 use hoptax_wire::websocket::{ACCEPT, EXTENSIONS, KEY, Opcode, Side};
@@ -92,7 +91,7 @@ impl Script<'_> {
                 let target = head.first.split(' ').nth(1).unwrap_or("/").to_owned();
                 let (path, query) = target.split_once('?').unwrap_or((target.as_str(), "0"));
                 let usual = (query.parse().unwrap_or(0), path);
-                let (number, script) = model::marked(&body).unwrap_or(usual);
+                let (number, script) = marked(&body).unwrap_or(usual);
                 let script = script.to_owned();
                 self.shared.note(number, |seen| {
                     seen.requests += 1;

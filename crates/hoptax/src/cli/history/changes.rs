@@ -1,9 +1,8 @@
 //! `hoptax history changes`.
 
-use super::Format;
 use super::draw::plain;
-use super::open::{History, as_error, json};
-use super::trend::unknown;
+use super::format::Format;
+use super::open::{History, as_error, json, unknown};
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::help;
 use crate::cli::output::{columns, print};

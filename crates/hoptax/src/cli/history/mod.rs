@@ -2,6 +2,7 @@
 
 mod changes;
 mod draw;
+mod format;
 mod open;
 mod trend;
 
@@ -9,6 +10,7 @@ use super::exit::{BadInput, Exit};
 use super::help;
 use super::output::{columns, print};
 use super::results_dir::ResultsDir;
+use format::Format;
 use hoptax_history::Query;
 use hoptax_plan::units::nearest;
 use open::{History, as_error, json};
@@ -118,15 +120,6 @@ struct Delete {
     /// Confirm that the run is to be deleted
     #[arg(long)]
     yes: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text for a terminal
-    #[default]
-    Terminal,
-    /// JSON for programs
-    Json,
 }
 
 impl Args {

@@ -1,9 +1,10 @@
 //! The opened history of a results directory, and the conversion of errors of the history.
 
-use super::trend::unknown;
+use super::draw::plain;
 use crate::cli::exit::BadInput;
 use crate::cli::run_ref;
 use hoptax_history::{Entry, HistoryError, Query, Store, TrendChoice};
+use hoptax_plan::units::nearest;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -91,4 +92,22 @@ pub(super) fn as_error(error: HistoryError) -> anyhow::Error {
 /// Indented JSON with a final newline.
 pub(super) fn json<T: serde::Serialize>(value: &T) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// The error for a name that does not exist. It suggests the most similar known name, or lists all known
+/// names.
+pub(super) fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
+    let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
+    let help = match nearest(typed, known.iter().copied()) {
+        Some(near) => format!("did you mean `{}`?", plain(near)),
+        None => {
+            known.sort_unstable();
+            known.dedup();
+            match known[..] {
+                [] => "there are no runs yet; to create one: hoptax run PLAN".to_owned(),
+                _ => format!("choose one of {}", plain(&known.join(", "))),
+            }
+        }
+    };
+    BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }

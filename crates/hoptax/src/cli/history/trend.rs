@@ -1,13 +1,12 @@
 //! `hoptax history trend`.
 
 use super::draw::plain;
-use super::open::{History, as_error, json};
+use super::open::{History, as_error, json, unknown};
 use crate::cli::exit::BadInput;
 use crate::cli::help;
 use crate::cli::output::{columns, print};
 use hoptax_history::{Bound, Point, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
-use hoptax_plan::units::nearest;
 use hoptax_record::DIRECT;
 use hoptax_report::{figure_in_words, wrapped};
 
@@ -127,24 +126,6 @@ impl Args {
         let found = choice.metrics.iter().find(|metric| metric.is_called(typed));
         found.copied().ok_or_else(|| unknown("this case has no metric", typed, names()))
     }
-}
-
-/// The error for a name that does not exist. It suggests the most similar known name, or lists all known
-/// names.
-pub(super) fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
-    let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
-    let help = match nearest(typed, known.iter().copied()) {
-        Some(near) => format!("did you mean `{}`?", plain(near)),
-        None => {
-            known.sort_unstable();
-            known.dedup();
-            match known[..] {
-                [] => "there are no runs yet; to create one: hoptax run PLAN".to_owned(),
-                _ => format!("choose one of {}", plain(&known.join(", "))),
-            }
-        }
-    };
-    BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }
 
 /// Draws one line per run. The line contains the value, the position of the value between the lowest and the
