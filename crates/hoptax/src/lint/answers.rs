@@ -1,7 +1,7 @@
 //! Compares the gateway's answers with direct's, and the differences with those that its pack lists.
 
-use super::Scope;
 use super::observe::{RunningGateway, plan, plan_of_calls, plan_of_llm};
+use super::scope::Scope;
 use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::HttpVersion;
 use hoptax_lab::conformance::{

@@ -10,53 +10,21 @@ mod cpu_use;
 mod observe;
 mod open;
 mod rules;
+mod scope;
 
 pub use answers::{Answers, Difference, LeftOut};
 pub use cpu_use::CpuUse;
 pub use observe::{Observation, Setup};
 pub use open::Writing;
 pub use rules::{Item, Verdict};
+pub use scope::Scope;
 
-use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
-use std::time::Duration;
-
-/// What to check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Settings and answers.
-    All,
-    /// Only the settings.
-    Settings,
-    /// Only the answers.
-    Answers,
-    /// Only the answers to gRPC calls.
-    Calls,
-    /// Only server-sent events. In one case, the upstream is silent for this long.
-    Events(Duration),
-    /// Only WebSockets. In one case, both sides are silent for this long.
-    WebSockets(Duration),
-    /// Only requests to language models, with an API that [has cases](hoptax_lab::conformance::llm_cases).
-    Llm(Api),
-}
-
-impl Scope {
-    /// What clients and the upstream exchange instead of requests and responses, in the words of the report.
-    fn messages(self) -> Option<&'static str> {
-        match self {
-            Self::Events(_) => Some("server-sent events"),
-            Self::WebSockets(_) => Some("WebSocket"),
-            Self::Llm(Api::Anthropic) => Some("Anthropic's messages"),
-            Self::Llm(_) => Some("OpenAI's chat completions"),
-            _ => None,
-        }
-    }
-}
 
 /// Result of linting one pack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
