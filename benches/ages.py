@@ -24,7 +24,7 @@ GAP_MS = 5
 
 def by_hoptax(server, events, poll):
     # A load with CPUs of its own polls.
-    found, _ = load(spec(server, 1, events, GAP_MS * 1_000_000, 600, requests=1) | {"cpus": [CLIENT_CPU] if poll else []})
+    found, _ = load(spec(server.address, 1, events, GAP_MS * 1_000_000, 600, requests=1) | {"cpus": [CLIENT_CPU] if poll else []})
     ages = buckets(found["messages"]["histograms"]["age"])
     return {"events": found["messages"]["counts"]["received"], "p50": quantile(ages, 0.5), "p99": quantile(ages, 0.99)}
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import subprocess
 import time
@@ -51,6 +52,17 @@ def listeners(pids):
     return found
 
 
+def tokens(port, headers):
+    """True if a language model answers a POST to the usual path."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        asked = json.dumps({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]})
+        connection.request("POST", "/v1/chat/completions", asked, {"content-type": "application/json", **headers})
+        answer = connection.getresponse()
+        return answer.status == 200 and b'"chat.completion"' in answer.read()
+    return False
+
+
 def body(port):
     """Body of the response to GET /; None without an HTTP response."""
     with contextlib.suppress(Failed):
@@ -66,14 +78,18 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept_up(gateway, below, limit=90):
+def kept_up(gateway, below, limit=90, model=None, headers=None):
     """Lets hoptax start an upstream and a gateway (an entry of a plan, or None for direct), and keeps both running.
 
     hoptax starts gateways only for a run. This run measures direct once, and then pauses for as long as needed.
+    With `model`, the upstream is a language model (`upstream.llm` of a plan). `headers(gateway, upstream)` are those that
+    the gateway wants.
     """
     below.mkdir(parents=True)
     port, path, log = free_port(), below / "plan.yaml", below / "hoptax.log"
-    path.write_text(f"upstream: {{ port: {port} }}\ngateways: [{gateway or ''}]\nload: [{{ {IDLE} }}]\ntrials: 1\n"
+    plays = f", llm: {json.dumps(model)}" if model else ""
+    target = "target: { llm: { api: openai } }\n" if model else ""
+    path.write_text(f"upstream: {{ port: {port}{plays} }}\n{target}gateways: [{gateway or ''}]\nload: [{{ {IDLE} }}]\ntrials: 1\n"
                     "warmup: 0s\npause: 24h\n")
     command = [str(HOPTAX), "run", str(path), "--out", str(below), "--no-live"]
     with log.open("w") as output:
@@ -87,10 +103,14 @@ def kept_up(gateway, below, limit=90):
             time.sleep(0.1)
         found = listeners(descendants(process.pid))
         upstream = found.pop(port, set())
-        expected = body(port)
+        upstream_url = f"http://127.0.0.1:{port}/"
+        expected = None if model else body(port)
+
+        def forwards(other):
+            return tokens(other, headers(gateway, upstream_url)) if model else body(other) == expected
         # A gateway can have other ports, for its metrics or administration.
         others = {other: pids for other, pids in found.items() if not pids & upstream}
-        ports = [port] if gateway is None else [other for other in others if body(other) == expected]
+        ports = [port] if gateway is None else [other for other in others if forwards(other)]
         if len(ports) != 1:
             raise Failed(f"{gateway}: {len(ports)} ports forward to the upstream, instead of one")
         yield Kept(ports[0], others.get(ports[0], set()), port, min(upstream))

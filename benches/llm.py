@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Streams of tokens: CPU time of `hoptax load --llm` and guidellm per token, on one `hoptax upstream --llm`, one CPU each.
+"""Streams of tokens: `hoptax load --llm` and guidellm on one `hoptax upstream --llm`, one CPU each; thousands through nginx.
+
+There are two parts (`--parts`). In `through`, one hoptax keeps `--through` streams with a token per second open through nginx.
+Every token must be counted by the upstream and by the client. The figures are the CPU times per token of the three programs
+over the whole turn: nginx and the upstream share a CPU. The rest is about `peers`, the CPU time of the clients per token.
 
 At each number of streams, both tools request the same number of streams in each round, in random order. The upstream
 counts the tokens. The figures cover the steady part of a turn: while all connections are open and tokens flow, according
@@ -17,9 +21,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import Disturbance, Failed, Record, client, family_clock, options, spread, steady, summary, table
+from common import Disturbance, Failed, Record, client, cpu_clock, family_clock, options, spread, steady, summary, table
+from messages import SECOND, load, spec
 from peers import HOPTAX_TOOL, Hoptax, Tool, present, understood
-from servers import ask, upstream
+from runs import buckets, quantile
+from servers import ask, proxy, upstream
 
 # The model: time until the first token and between tokens, ms, and tokens of a stream.
 FIRST, GAP, TOKENS = 50, 20, 100
@@ -126,14 +132,49 @@ def point(record, tools, server, streams, arguments):
     record.add({"streams": streams, "each": each, "rounds": rounds, "ratios": summary(ratios)})
 
 
+def through(record, arguments):
+    """Streams through nginx: lost tokens, and CPU time of the upstream, nginx and the client."""
+    streams, tokens, turns = arguments.through, 20, []
+    # All streams are open before the first token.
+    model = ("--llm", "openai", "--llm-first-token", "15s", "--llm-gap", "1s", "--llm-tokens", str(tokens))
+    for _ in range(arguments.rounds):
+        with upstream(*model) as server, proxy(server.address) as (address, nginx_pid):
+            disturbance, started = Disturbance(), {"upstream": cpu_clock(server.pid), "nginx": family_clock(nginx_pid)}
+            described = spec(address, streams, tokens, SECOND, 120, requests=streams, model=MODEL)
+            found, ran = load(described, watch=lambda _: counted(server)[1], every=1)
+            clocks = {"upstream": cpu_clock(server.pid), "nginx": family_clock(nginx_pid)}
+            sent, messages = counted(server)[0], found["messages"]
+        ages = buckets(messages["histograms"]["age"])
+        turns.append({"sent": sent, "counts": messages["counts"], "tokens": messages["tokens"]["counts"], "most_open": max(ran.samples),
+                      "age_us": {share: quantile(ages, share) for share in (0.5, 0.99)},
+                      "cpu_us": {name: (clocks[name] - started[name]) / sent * 1e6 for name in clocks} | {"client": ran.cpu / sent * 1e6},
+                      **disturbance.shares(ran.cpu)})
+    of = lambda figure, digits=1: spread([figure(turn) for turn in turns], digits)
+    lost = sum(turn["sent"] - turn["counts"]["received"] for turn in turns)
+    record.say(f"\n{streams:,} streams of {tokens} tokens through nginx, {arguments.rounds} times: {lost} of "
+               f"{sum(turn['sent'] for turn in turns):,} tokens lost, {sum(turn['tokens']['ended'] for turn in turns):,} streams ended; at most "
+               f"{of(lambda turn: turn['most_open'], 0)} connections of the upstream open; age p50 "
+               f"{of(lambda turn: turn['age_us'][0.5] / 1e3)} ms, p99 {of(lambda turn: turn['age_us'][0.99] / 1e3)} ms; CPU µs/token: "
+               + ", ".join(f"{name} {of(lambda turn: turn['cpu_us'][name])}" for name in ("client", "nginx", "upstream"))
+               + f"; nginx ÷ upstream {of(lambda turn: turn['cpu_us']['nginx'] / turn['cpu_us']['upstream'], 2)}; steal "
+               f"{of(lambda turn: turn['steal'])} %")
+    record.add({"through": streams, "turns": turns})
+
+
 def main():
     parser = options(__doc__, rounds=5, seconds=8)
     parser.add_argument("--streams", default="1,64,512", help="numbers of streams, separated by commas (default %(default)s)")
+    parser.add_argument("--parts", default="peers,through", help="parts, separated by commas (default %(default)s)")
+    parser.add_argument("--through", type=int, default=10_000, help="streams through nginx (default %(default)s)")
     parser.add_argument("--peer", type=os.path.abspath, metavar="PATH", help="guidellm (default: on PATH)")
     arguments = parser.parse_args()
     peer = Guidellm(arguments.peer)
-    record = Record("llm", "Streams of tokens: hoptax load and guidellm on one hoptax upstream, one CPU each", arguments,
-                    [peer] if peer.path else [])
+    record = Record("llm", "Streams of tokens: hoptax load and guidellm on one hoptax upstream, one CPU each; through nginx",
+                    arguments, [peer] if peer.path else [])
+    if "through" in arguments.parts:
+        through(record, arguments)
+    if "peers" not in arguments.parts:
+        return
     tools = present((Streams(HOPTAX_TOOL.name), peer), arguments.tools, record.say)
     model = ("--llm", "openai", "--llm-first-token", f"{FIRST}ms", "--llm-gap", f"{GAP}ms", "--llm-tokens", str(TOKENS))
     with upstream(*model) as server:

@@ -17,6 +17,7 @@ client's CPU clock, both read every 50 ms. So the start of a virtual machine is 
 rounds, with the lowest and the highest value.
 """
 
+import base64
 import json
 import os
 import statistics
@@ -225,25 +226,30 @@ def held(record, arguments):
         record.say(f"\n{many:,} WebSockets failed: {failure}")
 
 
-def spec(server, connections, messages, every_ns, seconds, warmup_s=0, requests=None):
-    """A load spec of hoptax that reads events of an upstream on this host."""
-    limit = 60 * SECOND
-    target = {"name": "events", "weight": 1, "method": "GET", "path": "/", "body": "",
-              "headers": [["host", server.address], ["accept", "text/event-stream"]],
-              "stream": {"carrier": "events", "kind": "server-stream", "messages": messages, "every_ns": every_ns, "same_clock": True}}
-    return {"schema": 2, "addresses": [server.address], "targets": [target], "shape": {"loop": "closed"}, "connections": connections,
+def spec(address, connections, messages, every_ns, seconds, warmup_s=0, requests=None, model=None, headers=()):
+    """A load spec of hoptax that reads events of an upstream on this host, or the tokens of a model that it plays."""
+    limit = 120 * SECOND
+    stream = {"carrier": "events", "kind": "server-stream", "messages": messages, "every_ns": every_ns, "same_clock": True}
+    target = {"name": "events", "weight": 1, "method": "GET", "path": "/", "body": "", "stream": stream,
+              "headers": [["host", address], ["accept", "text/event-stream"], *headers]}
+    if model:
+        asked = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+        target |= {"method": "POST", "path": "/v1/chat/completions", "body": base64.b64encode(json.dumps(asked).encode()).decode(),
+                   "headers": [*target["headers"], ["content-type", "application/json"]],
+                   "stream": stream | {"tokens": {"api": "openai"}}}
+    return {"schema": 2, "addresses": [address], "targets": [target], "shape": {"loop": "closed"}, "connections": connections,
             "warmup_ns": warmup_s * SECOND, "duration_ns": seconds * SECOND, "requests": requests, "workers": 1, "cpus": [], "seed": 1,
             "timeouts": {"connect_ns": limit, "first_byte_ns": limit, "total_ns": limit}, "windows": False}
 
 
-def load(described):
-    """The load record of a load spec, and the client's CPU time."""
+def load(described, **watch):
+    """The load record of a load spec, and what `client` returned, which gets the further arguments."""
     with tempfile.TemporaryDirectory(prefix="hoptax-bench-") as folder:
         path = Path(folder) / "spec.json"
         path.write_text(json.dumps(described))
         seconds = (described["warmup_ns"] + described["duration_ns"]) // SECOND
-        ran = client([HOPTAX, "load", "--spec", path], limit=120 + 3 * seconds)
-    return json.loads(ran.text), ran.cpu
+        ran = client([HOPTAX, "load", "--spec", path], limit=120 + 3 * seconds, **watch)
+    return json.loads(ran.text), ran
 
 
 def streams(record, arguments):
@@ -252,7 +258,7 @@ def streams(record, arguments):
         for _ in range(arguments.held_rounds):
             disturbance = Disturbance()
             try:
-                found, cpu = load(spec(server, count, ENDLESS, gap_ms * 1_000_000, arguments.seconds, warmup_s=3))
+                found, cpu = load(spec(server.address, count, ENDLESS, gap_ms * 1_000_000, arguments.seconds, warmup_s=3))
             except Failed as failure:
                 record.say(f"\n{count:,} streams failed: {failure}")
                 continue

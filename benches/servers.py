@@ -113,6 +113,39 @@ http {{
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def proxy(upstream, cpu=SERVER_CPU):
+    """nginx, which passes on requests to an address and keeps nothing back. Yields (address, pid of the master).
+
+    It has two workers, because a stream takes two descriptors and some machines allow a process 20,000.
+    """
+    directory, port = Path(tempfile.mkdtemp(prefix="hoptax-bench-")), free_port()
+    temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in
+                         ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (directory / "nginx.conf").write_text(f"""
+{"user root;" if os.getuid() == 0 else ""} daemon off; worker_processes 2;
+pid {directory}/nginx.pid; error_log {directory}/error.log; events {{ worker_connections 19000; }}
+http {{
+    access_log off; {temporary}
+    upstream model {{ server {upstream}; keepalive 20000; keepalive_requests 1000000; }}
+    server {{
+        listen 127.0.0.1:{port} backlog=16384 reuseport; keepalive_requests 1000000;
+        location / {{ proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+                      proxy_connect_timeout 60s; proxy_read_timeout 120s; }}
+    }}
+}}
+""")
+    with (directory / "startup.log").open("w") as log:
+        server = subprocess.Popen([find("nginx"), "-p", directory, "-c", directory / "nginx.conf",
+                                   "-e", directory / "error.log"], preexec_fn=pinned(cpu), stderr=log)
+    try:
+        wait_for(port)
+        yield f"127.0.0.1:{port}", server.pid
+    finally:
+        stop(server)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 class Nghttpd:
     """A running nghttpd with its URLs. It speaks only HTTP/2, and does not count its requests."""
 

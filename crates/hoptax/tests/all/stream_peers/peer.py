@@ -6,7 +6,8 @@ WebSockets need the package `websockets`, version 10 or newer. Server-sent event
     peer.py serve HOST none|deflate   prints its port, and answers WebSockets until standard input ends
     peer.py events HOST               prints its port, and sends events until standard input ends
     peer.py ages ADDRESS COUNT        reads this many events on a blocking socket, and prints their times, µs, as JSON
-    peer.py tokens ADDRESS COUNT      reads this many streams of tokens, one after another, and does the same
+    peer.py tokens ADDRESS COUNT [HEADERS]
+                                      reads this many streams of tokens, one after another, and does the same
 """
 
 import asyncio
@@ -328,15 +329,18 @@ def ages(address, count):
     print(json.dumps({"events": len(found), "p50": at(found, 0.5), "p99": at(found, 0.99), "gap_p50": at(gaps, 0.5)}))
 
 
-def tokens(address, streams):
-    """Times until the first token, and ages of all tokens, of streams of OpenAI's chat completions."""
+def tokens(address, streams, headers="{}"):
+    """Times until the first token, and ages of all tokens, of streams of OpenAI's chat completions.
+
+    `headers` are further headers, as JSON.
+    """
     body = json.dumps({"model": "gpt-4o-mini", "stream": True, "messages": [{"role": "user", "content": "Hello"}]})
     clock, firsts, found, ends = time.monotonic_ns, [], [], 0
     connection = http.client.HTTPConnection(address, timeout=LIMIT)
     connection.connect()
     for _ in range(streams):
         begun, number = clock(), 0
-        connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+        connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json", **json.loads(headers)})
         response = connection.getresponse()
         assert response.status == 200, response.status
         while line := response.readline():
@@ -365,4 +369,4 @@ elif what == "serve":
 elif what == "events":
     serve_events(where)
 else:
-    {"ages": ages, "tokens": tokens}[what](where, int(rest[0]))
+    {"ages": ages, "tokens": tokens}[what](where, int(rest[0]), *rest[1:])
