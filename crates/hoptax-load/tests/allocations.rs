@@ -375,7 +375,7 @@ fn events() -> Vec<TargetSpec> {
 
 fn tokens() -> Vec<TargetSpec> {
     let mut targets = events();
-    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave: None, goodput: None });
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave: None, pause: None, goodput: None });
     let stream = targets[0].stream.map(|stream| StreamSpec { messages: 1, tokens, ..stream });
     targets[0].stream = stream;
     targets

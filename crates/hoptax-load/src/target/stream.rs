@@ -128,7 +128,8 @@ mod tests {
     use hoptax_format::llm::Api;
     use hoptax_format::spec::Chunked;
 
-    const TOKENS: TokenSpec = TokenSpec { api: Api::OpenAi, usage: false, leave: None, goodput: None };
+    const TOKENS: TokenSpec =
+        TokenSpec { api: Api::OpenAi, usage: false, leave: None, pause: None, goodput: None };
 
     fn target(carrier: Carrier) -> TargetSpec {
         let stream = StreamSpec { carrier, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 0) };

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_a_stream_has_shown_is_taken_once() {
         let leave = Some(Leave::AfterTokens(3));
-        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave, goodput: None };
+        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave, pause: None, goodput: None };
         let other = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
         let spec = StreamSpec { tokens: Some(tokens), ..other };
         let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };

@@ -39,7 +39,7 @@ fn short_forms_have_defaults() {
     assert_eq!(upstream.llm, Some(UpstreamLlm::default()));
     let (target, request) = target(&text);
     assert_eq!(request, LlmRequest::usual(Api::OpenAi));
-    let tokens = TokenSpec { api: Api::OpenAi, usage: true, leave: None, goodput: None };
+    let tokens = TokenSpec { api: Api::OpenAi, usage: true, leave: None, pause: None, goodput: None };
     assert_eq!(stream(&target), (20, 0, tokens));
     let found = (target.name.as_str(), target.method.as_str(), target.path.as_str());
     assert_eq!(found, ("openai gpt-4o-mini, 1KiB, 20 tokens", "POST", "/v1/chat/completions"));
@@ -80,7 +80,7 @@ fn all_keys_are_understood() {
     let (target, request) = target(&text);
     // Requests of Anthropic's API name at least a usual maximum.
     let leave = Some(Leave::AfterNs(200_000_000));
-    let tokens = TokenSpec { api: Api::Anthropic, usage: true, leave, goodput: None };
+    let tokens = TokenSpec { api: Api::Anthropic, usage: true, leave, pause: None, goodput: None };
     assert_eq!(stream(&target), (1024, 10_000_000, tokens));
     let named = (target.path.as_str(), request.model.as_str(), request.tools, request.tool_call);
     assert_eq!((named, target.body_is_template), (("/x", "m/1", 2, true), true));

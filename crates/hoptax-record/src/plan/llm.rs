@@ -1,7 +1,7 @@
 //! Language models: the one that the built-in upstream plays, and requests to it.
 
 use super::delay::Delay;
-use hoptax_format::llm::{Api, Leave, TokenSpec};
+use hoptax_format::llm::{Api, Leave, Pause, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -157,6 +157,9 @@ pub struct LlmRequest {
     /// Whether each prompt begins differently, so that no cache knows a part of it.
     #[serde(default)]
     pub unique: bool,
+    /// When the client stops reading a stream for a time. Absent if it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
 }
 
 impl LlmRequest {
@@ -180,6 +183,7 @@ impl LlmRequest {
             tool_call: false,
             include_usage: true,
             unique: false,
+            pause: None,
         }
     }
 
@@ -190,7 +194,7 @@ impl LlmRequest {
         let every_ns = u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
         self.stream.then(|| StreamSpec {
             carrier: Carrier::Events,
-            tokens: Some(TokenSpec { api: self.api, usage, leave, goodput: None }),
+            tokens: Some(TokenSpec { api: self.api, usage, leave, pause: self.pause, goodput: None }),
             ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
         })
     }

@@ -252,7 +252,7 @@ fn of_messages(case: &Case) -> Vec<String> {
 fn of_tokens(case: &Case) -> Vec<String> {
     let tokens = case.messages.as_ref().and_then(|messages| messages.tokens.as_ref());
     let counts = tokens.map(|tokens| {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+        let TokenCounts { ended, unended, errors, left, paused: _, other_events, usage, usage_tokens, good } =
             tokens.counts;
         let always = [ended, unended, errors, left, other_events, usage, usage_tokens].map(Some);
         always.into_iter().chain([good]).map(optional).collect::<Vec<_>>()

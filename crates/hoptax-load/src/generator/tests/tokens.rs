@@ -34,7 +34,7 @@ fn chunk(text: &str) -> Vec<u8> {
 
 fn target(leave: Option<Leave>) -> TargetSpec {
     let headers = vec![("host".to_owned(), "test".to_owned())];
-    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave, goodput: None });
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave, pause: None, goodput: None });
     let stream = StreamSpec::grpc(StreamKind::ServerStream, TOKENS as u32, 0);
     let stream = Some(StreamSpec { carrier: Carrier::Events, tokens, ..stream });
     TargetSpec { stream, ..TargetSpec::only("GET", "/v1/chat/completions", headers, Vec::new()) }

@@ -49,7 +49,7 @@ impl Messages {
 
     /// A line about the streams of tokens. `seconds` is the measured time, in which `due` requests were due.
     fn streams(&self, seconds: f64, due: u64) -> Option<String> {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+        let TokenCounts { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good } =
             self.tokens?;
         let rate = |count: u64| decimals(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
         let rates = format!("{} tokens/s, {} streams/s", rate(self.counts.received), rate(ended + left));
@@ -57,6 +57,7 @@ impl Messages {
             (unended, "without an announced end"),
             (errors, "with an error event"),
             (left, "left"),
+            (paused, "paused"),
             (other_events, "events without content"),
         ];
         let counts = std::iter::once((ended, "streams ended"))

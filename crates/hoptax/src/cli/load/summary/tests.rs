@@ -215,9 +215,10 @@ fn messages_are_in_json() {
 /// Messages that are tokens, of 100 streams.
 fn tokens() -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
-    let (ended, unended, errors, left) = (90, 3, 2, 5);
+    let (ended, unended, errors, left, paused) = (90, 3, 2, 5, 4);
     let (other_events, usage, usage_tokens, good) = (300, 90, 1800, Some(80));
-    let counts = TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good };
+    let counts =
+        TokenCounts { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good };
     let histograms = TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
     MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
 }
@@ -232,7 +233,7 @@ fn streams_of_tokens_have_lines_of_their_own() {
         &[
             "Tokens 10,000 sent, 9,998 received, 2 lost 9,998.0 tokens/s, 95.0 streams/s, 80.0 requests/s \
              within all limits (8.00 %), 90 streams ended, 3 without an announced end, 2 with an error \
-             event, 5 left, 300 events without content, 90 claimed 1,800 tokens response time",
+             event, 5 left, 4 paused, 300 events without content, 90 claimed 1,800 tokens response time",
             "first event: p50 60.0 µs",
             "first content: p50 70.0 µs",
             "age of the first token: p50 20.0 µs",
