@@ -1,7 +1,8 @@
 //! `messages-differ`: a gateway lost, repeated or reordered messages of streams.
 
 use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_more, percent, percent_or_none,
+    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_more, percent,
+    percent_or_none, tokens,
 };
 use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
@@ -51,6 +52,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let share_directly = share(wrong_directly as f64, all(direct)).unwrap_or(0.0);
     let share = share(wrong as f64, all(counts)).filter(|share| *share > 0.0)?;
     let named: Vec<String> = new.iter().map(|((what, count), _)| format!("{count} {what}")).collect();
+    let messages = if tokens::counts(case).is_some() { "tokens" } else { "messages" };
     Some(Finding {
         evidence: evidence([
             ("sent", counts.sent.into()),
@@ -62,7 +64,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the messages of streams differ via the gateway, and {} directly: {}. So the gateway does \
+            "{} of the {messages} of streams differ via the gateway, and {} directly: {}. So the gateway does \
              not do the same work.",
             percent(share),
             percent_or_none(share_directly),
@@ -111,6 +113,16 @@ mod tests {
         let findings = raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 1000), CODE);
         let expected = "9.1 % of the messages of streams differ via the gateway, and 0.04 % directly: 1000";
         assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn tokens_are_called_tokens() {
+        let mut run = Run::closed(1).token_streams(10);
+        let trial = |label: &str| via(label, 0).server_stream_us(40, 1000).tokens_us([40, 40, 1000], 10);
+        run.push(trial("direct").first());
+        run.push(trial("nginx").message_counts(|counts| counts.reordered = 10));
+        let findings = raised(&run, CODE);
+        assert!(findings[0].message.contains("of the tokens of streams"), "{}", findings[0].message);
     }
 
     #[test]

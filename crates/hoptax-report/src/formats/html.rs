@@ -92,6 +92,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         starts => crate::sections::starts::html(model),
         about_starts => crate::sections::starts::NOTE,
         chart_of_starts => charts::Chart::Starts.title(),
+        message => model.message,
         chart_of_messages => charts::Chart::TaxMessage.title_of(model),
         trials => model.trials_in_words(),
         loads,

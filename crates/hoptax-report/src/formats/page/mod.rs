@@ -31,6 +31,8 @@ const SCHEMA: u32 = 2;
 pub(crate) struct Page<'m> {
     schema: u32,
     name: &'m str,
+    /// The word for one message of streams.
+    message: &'m str,
     /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in
     /// `contenders`.
     contenders: Vec<Contender<'m>>,
@@ -127,6 +129,7 @@ impl<'m> Page<'m> {
         Self {
             schema: SCHEMA,
             name: &model.name,
+            message: model.message,
             contenders: model.contenders.iter().map(|one| contender(model, &one.label)).collect(),
             first_load: headline::for_latency(&mut loads.iter().copied()).map(|load| load.index),
             loads: loads.iter().map(|load| of_load(model, load)).collect(),
