@@ -139,7 +139,8 @@ metrics! {
     MessageP99("message_p99", "p99 of messages") = Of::times(Times::Message, 0.99);
     /// Time to the first message at the median, µs; of tokens, to the first content.
     #[serde(alias = "first_content_p50")]
-    FirstMessageP50("first_message_p50", "p50 until the first message or content") = Of::times(Times::FirstMessage, 0.5);
+    FirstMessageP50("first_message_p50", "p50 until the first message or content") =
+        Of::times(Times::FirstMessage, 0.5);
     /// Age of messages at the median, µs.
     AgeP50("age_p50", "p50 of ages") = Of::times(Times::Age, 0.5);
     /// Age of messages at the 99th percentile, µs.

@@ -88,8 +88,8 @@ mod workers_starved;
 mod workers_unequal;
 
 use finding::{
-    MANY, about, about_run, connections, evidence, is_chance, is_more, most_in_flight, percent,
-    percent_or_none, time_in_words, with_host,
+    MANY, about, about_run, connections, duration_in_words, evidence, is_chance, is_more, most_in_flight,
+    percent, percent_or_none, time_in_words, with_host,
 };
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;

@@ -3,11 +3,11 @@
 
 use super::frames_changed::in_each;
 use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none, tokens,
+    Finding, Measured, Rule, Severity, Subject, about, duration_in_words, evidence, is_more, percent,
+    percent_or_none, tokens,
 };
 use crate::Case;
 use hoptax_plan::Upstream;
-use hoptax_plan::units::show_duration;
 use hoptax_stats::share;
 use serde_json::json;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) fn rule() -> Rule {
             "event streams via a gateway have fewer than half of the comments that direct's have, and at \
              least {FEWEST} are missing. Or the upstream waits for at least {} before a token, and far more \
              streams end in a timeout or status {GATEWAY_TIMEOUT} via the gateway than directly",
-            show_duration(SLOW)
+            duration_in_words(SLOW)
         ),
         seen: "A model that thinks for a minute sends comments, so that no proxy takes the stream for dead.",
         advice: ADVICE,
@@ -85,7 +85,10 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>, wait: Option<Duration>) -> O
     let slow = wait.filter(|wait| *wait >= SLOW);
     let slow = slow.and_then(|wait| Some((timeouts(via.0, direct.0)?, wait)));
     let silent = || {
-        wait.map_or_else(|| "until the next event".to_owned(), |wait| format!("for {}", show_duration(wait)))
+        wait.map_or_else(
+            || "until the next event".to_owned(),
+            |wait| format!("for {}", duration_in_words(wait)),
+        )
     };
     let message = match (removed, slow) {
         (Some([each, expected]), _) => format!(
@@ -99,7 +102,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>, wait: Option<Duration>) -> O
              before a token. A limit of the gateway may be shorter.",
             percent(timeouts),
             percent_or_none(directly),
-            show_duration(wait)
+            duration_in_words(wait)
         ),
         (None, None) => return None,
     };

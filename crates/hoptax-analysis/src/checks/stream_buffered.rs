@@ -272,7 +272,7 @@ mod tests {
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         let late = findings[0].evidence["first_message_late_us"].as_f64().expect("a number");
         assert!((late - 9000.0).abs() < 20.0, "{late}");
-        let expected = "The first event of a stream arrived 9ms later via the gateway than directly, and";
+        let expected = "The first event of a stream arrived 9 ms later via the gateway than directly, and";
         assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
         assert!(findings[0].advice.contains("X-Accel-Buffering: no"), "{}", findings[0].advice);
     }
