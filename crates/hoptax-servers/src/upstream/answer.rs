@@ -331,27 +331,11 @@ pub(super) fn pattern(size: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Delay, Listen};
     use hoptax_wire::events::MEDIA_TYPE;
-    use std::time::Duration;
 
     fn settings(status: u16, body: Body) -> BuiltInUpstream {
-        BuiltInUpstream {
-            instances: 1,
-            status,
-            headers: vec![("x-a".into(), "b".into())],
-            body,
-            delay: Delay::Fixed(Duration::ZERO),
-            failures: 0.0,
-            port: None,
-            listen: Listen::Ports,
-            answers: Vec::new(),
-            streams: Vec::new(),
-            events: None,
-            llm: None,
-            websocket_compression: false,
-            grpc_status: None,
-        }
+        let headers = vec![("x-a".into(), "b".into())];
+        BuiltInUpstream { status, headers, ..BuiltInUpstream::with_body(body) }
     }
 
     fn text(settings: &BuiltInUpstream, to: AnswerTo) -> String {

@@ -13,7 +13,7 @@ use client::{Answer, Client, Request};
 use hoptax_format::Address;
 use hoptax_format::clock;
 use hoptax_format::stamp::{self, Stamp};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, parse_answer};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, parse_answer};
 use hoptax_servers::ledger::{self, Ledger};
 use hoptax_servers::upstream::{Order, Placement, RunningUpstream, send_order};
 use hoptax_wire::http2::{Code, Config};
@@ -22,22 +22,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn settings() -> BuiltInUpstream {
-    BuiltInUpstream {
-        instances: 1,
-        status: 200,
-        headers: Vec::new(),
-        body: Body::Size(1024),
-        delay: Delay::Fixed(Duration::ZERO),
-        failures: 0.0,
-        port: None,
-        listen: Listen::Ports,
-        answers: Vec::new(),
-        streams: Vec::new(),
-        events: None,
-        llm: None,
-        websocket_compression: false,
-        grpc_status: None,
-    }
+    BuiltInUpstream::with_body(Body::Size(1024))
 }
 
 fn start(settings: &BuiltInUpstream, placement: &Placement) -> RunningUpstream {
