@@ -49,7 +49,9 @@ fn manifest_of(file: &str, text: &str) -> Result<Manifest, PackError> {
         message: errors.to_string(),
         help: None,
     };
-    read_as(file, text).map_err(named)
+    let mut manifest: Manifest = read_as(file, text).map_err(named)?;
+    manifest.spread_reason();
+    Ok(manifest)
 }
 
 /// All available packs.

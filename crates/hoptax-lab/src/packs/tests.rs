@@ -1,5 +1,6 @@
 use super::*;
 use hoptax_format::spec::HttpVersion;
+use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -200,6 +201,25 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
     for (more, expected) in added {
         check("access_log: file\n", &format!("access_log: file\n{more}\n"), expected);
     }
+}
+
+#[test]
+fn one_reason_can_hold_for_all_other_features() {
+    let more = "features: [cors]\nunsupported: { '*': no, tls: later, grpc: lost }\n";
+    let text = format!("{MANIFEST_TEXT}{more}");
+    let pack = crate::packs::parse("packs/mine", text, BTreeMap::new()).expect("nothing wrong");
+    let reasons = &pack.manifest().unsupported;
+    let expected = Feature::NAMES.into_iter().filter(|name| *name != "cors").chain(["grpc"]);
+    let reason = |name: &str| reasons.get(name).map(String::as_str);
+    for name in expected.clone() {
+        let expected = match name {
+            "tls" => "later",
+            "grpc" => "lost",
+            _ => "no",
+        };
+        assert_eq!(reason(name), Some(expected), "{name}");
+    }
+    assert_eq!(reasons.len(), expected.count(), "{reasons:?}");
 }
 
 #[test]
