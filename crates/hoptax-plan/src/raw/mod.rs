@@ -612,6 +612,8 @@ pub(crate) struct RawHopFaults {
     pub(crate) alter_response: Option<bool>,
     /// `hop-l7`: drop the comments between events. Default: false.
     pub(crate) drop_comments: Option<bool>,
+    /// `hop-l7`: read all that the upstream sends, although the client does not read. Default: false.
+    pub(crate) unbounded: Option<bool>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

@@ -138,6 +138,9 @@ struct LlmFaultArgs {
     /// Drop the comments between events (l7 only)
     #[arg(long)]
     fault_drop_comments: bool,
+    /// Read all that the upstream sends, although the client does not read (l7 only)
+    #[arg(long)]
+    fault_unbounded: bool,
 }
 
 impl LlmFaultArgs {
@@ -152,6 +155,7 @@ impl LlmFaultArgs {
             add_field: self.fault_add_field,
             alter_response: self.fault_alter_response,
             drop_comments: self.fault_drop_comments,
+            unbounded: self.fault_unbounded,
         };
         Some(llm).filter(|llm| *llm != HopLlm::default())
     }

@@ -219,6 +219,26 @@ fn streams_that_are_cut_get_a_good_end() {
 }
 
 #[test]
+fn only_a_hop_without_a_limit_reads_on_while_the_client_does_not() {
+    // More than the kernel and the hop keep of two connections.
+    const CHUNKS: usize = 1024;
+    let chunk = format!("10000\r\n{}\r\n", "a".repeat(0x10000));
+    for unbounded in [false, true] {
+        let (hop, listener) = llm_hop(HopLlm { unbounded, ..HopLlm::default() });
+        let mut client = client(&hop, PROMPT);
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        expect(&mut upstream, br#"{"a":1}"#);
+        upstream.write_all(STREAM).expect("sent");
+        head(&mut client);
+        let limit = if unbounded { PATIENCE } else { Duration::from_millis(200) };
+        upstream.set_write_timeout(Some(limit)).expect("a socket");
+        let sent = (0..CHUNKS).take_while(|_| upstream.write_all(chunk.as_bytes()).is_ok()).count();
+        assert_eq!(sent == CHUNKS, unbounded, "{sent} chunks");
+    }
+}
+
+#[test]
 fn responses_are_read_to_their_end_although_the_client_has_left() {
     for ignore_abort in [false, true] {
         let (hop, listener) = llm_hop(HopLlm { ignore_abort, ..HopLlm::default() });
