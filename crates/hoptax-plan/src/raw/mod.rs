@@ -412,6 +412,9 @@ pub(crate) struct RawGateway {
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
+    /// File with a bearer token on a single line, for an `external` gateway. Default: the upstream's.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) token_file: Option<Placed<String>>,
     /// If an `external` gateway or `hop-l7` is a forward proxy, how requests ask it for the upstream:
     /// `forward` names the upstream's whole URL in each request, `connect` opens a tunnel for each
     /// connection.

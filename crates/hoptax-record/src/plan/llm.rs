@@ -216,6 +216,16 @@ impl LlmRequest {
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
+    /// True if this header has the [usual key](Self::USUAL_KEY).
+    pub fn is_usual_key(name: &str, value: &str) -> bool {
+        let key = match name.to_ascii_lowercase().as_str() {
+            "authorization" => value.strip_prefix("Bearer "),
+            "x-api-key" => Some(value),
+            _ => None,
+        };
+        key == Some(Self::USUAL_KEY)
+    }
+
     /// Adds [the headers](Self::headers) that `headers` does not have.
     pub fn add_headers(&self, key: &str, headers: &mut Vec<(String, String)>) {
         for (name, value) in self.headers(key) {
