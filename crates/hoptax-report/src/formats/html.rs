@@ -7,7 +7,6 @@
 
 use crate::assets::{CHARTS, STYLE};
 use crate::charts::{self, ChartError, Width};
-use crate::document;
 use crate::formats::page::Page;
 use crate::model::{Belief, Model};
 use crate::sections::{belief, capacity, found_in, precision, quiet};
@@ -77,7 +76,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect::<Result<_, _>>()?;
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
-        model => document::report(model),
+        model => &model.report,
         policy => policy(&[BEGIN, CHARTS, SCRIPT]),
         begin => BEGIN,
         library => CHARTS,

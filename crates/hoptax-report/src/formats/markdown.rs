@@ -285,7 +285,7 @@ fn again(model: &Model) -> String {
             line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
         }
     }
-    if model.hosts.is_empty() {
+    if model.hosts.is_none() {
         text += &crate::sections::host::markdown(&model.host, inline);
     }
     // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close

@@ -289,7 +289,7 @@ impl Page {
     /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a
     /// section of their own.
     fn host(&self, model: &Model) -> String {
-        if !model.hosts.is_empty() {
+        if model.hosts.is_some() {
             return String::new();
         }
         let sentence = host::sentence(&model.host);

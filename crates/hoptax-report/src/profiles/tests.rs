@@ -11,7 +11,7 @@ use serde_json::Value;
 /// nginx without and with gzip, at one load point.
 fn model() -> Model {
     let (run, passes) = profiled();
-    Model { profiles: profiles(&run.record, &passes), ..run.model() }
+    run.model().with_profiles(profiles(&run.record, &passes))
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn flame_graphs_have_their_nodes_in_order() {
 
 #[test]
 fn collapsed_stacks_have_nanoseconds_per_request() {
-    let files = profile_files(&model().profiles);
+    let files = profile_files(&model().whole_profiles);
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     let expected = [
         "profile-nginx-1-cpu.folded",
@@ -131,7 +131,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
 
 #[test]
 fn pprof_files_name_their_functions() {
-    let files = profile_files(&model().profiles);
+    let files = profile_files(&model().whole_profiles);
     let profile = fields(&files[3].content);
     let of = |number: u64| profile.iter().filter(move |field| field.0 == number).map(|field| field.2.clone());
     let strings: Vec<String> = of(6).map(|text| String::from_utf8(text).expect("text")).collect();

@@ -13,7 +13,7 @@ const ABOUT: &str = "The same load and the same gateways, from several hosts in 
 
 /// A table for each load that comes from several hosts.
 pub(crate) fn tables(model: &Model) -> impl Iterator<Item = Table> {
-    model.same_loads.iter().map(table)
+    model.hosts.iter().flat_map(|hosts| &hosts.same_loads).map(table)
 }
 
 fn table(one: &SameLoad) -> Table {

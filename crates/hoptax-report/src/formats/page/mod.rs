@@ -178,7 +178,7 @@ fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
 }
 
 fn of_load<'m>(model: &Model, load: &'m Load) -> PageLoad<'m> {
-    let floor: Option<&NoiseFloor> = model.noise_floor.get(load.index);
+    let floor: Option<&NoiseFloor> = model.noise_floor.by_load.get(load.index);
     let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
     let metrics = Metric::TAXES.into_iter().chain(Metric::further());
     PageLoad { load, noise_floor: metrics.filter_map(known).collect() }

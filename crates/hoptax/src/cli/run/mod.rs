@@ -233,7 +233,8 @@ impl Args {
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
-        for file in report::profile_files(&model.profiles).into_iter().chain(report::tail_files(&model)) {
+        for file in report::profile_files(&model.whole_profiles).into_iter().chain(report::tail_files(&model))
+        {
             dir.write_file(&file.name, &file.content)?;
         }
         let also_printed =
