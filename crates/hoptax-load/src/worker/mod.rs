@@ -604,6 +604,7 @@ mod drain;
 mod endless;
 mod event_reader;
 mod events;
+mod pauses;
 mod retire;
 mod retry;
 mod send;

@@ -42,14 +42,20 @@ impl<C: Codec> Worker<'_, C> {
         self.recorder.message_sent(scheduled);
     }
 
-    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now.
+    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now,
+    /// and reads on those whose pause is over.
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
             let exchange = &self.exchanges[id.index()];
             if exchange.in_flight && self.is_socket(id) {
                 self.send_due_frames(io, id, now);
-            } else if exchange.in_flight && self.token_spec(id).is_some() {
-                self.leave(io, id, now);
+            } else if exchange.in_flight
+                && let Some(tokens) = self.token_spec(id)
+            {
+                match tokens.pause {
+                    Some(_) => self.read_on(io, id, now),
+                    None => self.leave(io, id, now),
+                }
             } else if exchange.in_flight && exchange.stream.id != 0 {
                 let present = self.is_present(id);
                 self.talk(id, now, present);

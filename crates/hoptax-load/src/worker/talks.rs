@@ -35,7 +35,7 @@ pub(super) struct Talk {
     /// The part of a message that waits for a flow-control window.
     pub(super) rest: Vec<u8>,
     /// When the next message is due. Absent if that is not known yet, or if there is none. Of a stream of
-    /// tokens: when the client leaves.
+    /// tokens: when the client leaves, or reads on.
     pub(super) due: Option<u64>,
     pub(super) received: Received,
     /// Reads server-sent events.
@@ -121,6 +121,7 @@ impl Received {
             before: before.map(|before| before.at),
             merged: before.is_some_and(|before| before.read == read && is_apart(before.due, due)),
             merged_into_one: false,
+            after_pause: false,
         };
         (place, arrival)
     }

@@ -43,14 +43,24 @@ impl Talk {
         let counts = TokenCounts {
             ended: tokens.has_ended.into(),
             errors: tokens.has_error.into(),
+            paused: tokens.pause.is_some_and(|pause| pause.is_over).into(),
             usage: usage.is_some().into(),
             usage_tokens: usage.unwrap_or(0),
             good: spec.tokens.and_then(|tokens| tokens.goodput).map(|_| 0),
             ..TokenCounts::default()
         };
-        let took = self.received.latest.zip(tokens.first).map(|(last, first)| last.at.saturating_sub(first));
+        let per_token = match tokens.pause {
+            Some(pause) => pause.per_token,
+            None => self.per_token(tokens.first),
+        };
+        Some((counts, per_token))
+    }
+
+    /// Time per token so far, nanoseconds, if the first one arrived at `first`.
+    pub(super) fn per_token(&self, first: Option<u64>) -> Option<u64> {
+        let took = self.received.latest.zip(first).map(|(last, first)| last.at.saturating_sub(first));
         let others = self.received.different().saturating_sub(1);
-        Some((counts, took.and_then(|took| took.checked_div(others))))
+        took.and_then(|took| took.checked_div(others))
     }
 
     /// As [`Self::take_tokens`], for a response that is whole at `now`: the request can be good.
@@ -72,8 +82,17 @@ impl Talk {
         Some((TokenCounts { good, ..counts }, per_token))
     }
 
+    /// If so many tokens have arrived that the client leaves or pauses: after which time it leaves, or reads on,
+    /// nanoseconds.
+    pub(super) fn acts_after(&mut self, tokens: TokenSpec) -> Option<u64> {
+        match tokens.pause {
+            None => self.has_enough(tokens).then_some(1),
+            Some(pause) => self.begin_pause(pause),
+        }
+    }
+
     /// True if this number of tokens has arrived, and the client leaves after it.
-    pub(super) fn has_enough(&self, tokens: TokenSpec) -> bool {
+    fn has_enough(&self, tokens: TokenSpec) -> bool {
         match tokens.leave {
             Some(Leave::AfterTokens(most)) => self.received.different() >= u64::from(most),
             Some(Leave::AfterNs(_)) | None => false,
