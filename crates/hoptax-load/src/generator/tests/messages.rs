@@ -1,5 +1,6 @@
 //! Calls with streams of messages, against servers that pass them on correctly or incorrectly.
 
+use super::events::{length, messages};
 use super::http2::multiplexed;
 use super::*;
 use hoptax_format::clock;
@@ -104,14 +105,6 @@ fn stream(server: &Server, kind: StreamKind, every_ns: u64) -> LoadSpec {
         ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Chat", headers, body)
     };
     until_done(CALLS, LoadSpec { targets: vec![target], ..multiplexed(server, 2, 4) })
-}
-
-fn messages(record: &LoadRecord) -> &MessagesRecord {
-    record.messages.as_ref().expect("a load with streams records them")
-}
-
-fn length(encoded: &Encoded) -> u64 {
-    encoded.decode().expect("our own").len()
 }
 
 const CALLS: u64 = 40;
@@ -322,7 +315,6 @@ fn streams_that_cannot_be_sent_are_refused() {
             "messages of a stream have their own lengths",
         ),
     ] {
-        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
-        assert!(error.to_string().contains(expected), "{error}");
+        is_refused(&spec, expected);
     }
 }

@@ -1,5 +1,6 @@
 //! WebSockets over HTTP/1.1, with and without TLS, against servers that behave correctly or incorrectly.
 
+use super::events::{length, messages};
 use super::tls::{BOTH, secure};
 use super::*;
 use crate::tls::testing::{self, Authority, NAME};
@@ -145,14 +146,6 @@ fn pushed() -> TargetSpec {
 
 fn over(server: &Server, target: TargetSpec) -> LoadSpec {
     until_done(SOCKETS, LoadSpec { targets: vec![target], connections: 3, ..spec(&[server.address]) })
-}
-
-pub(super) fn messages(record: &LoadRecord) -> &MessagesRecord {
-    record.messages.as_ref().expect("a load with streams records them")
-}
-
-fn length(encoded: &Encoded) -> u64 {
-    encoded.decode().expect("our own").len()
 }
 
 /// Runs a load whose WebSockets all fail with this cause. Returns its record.

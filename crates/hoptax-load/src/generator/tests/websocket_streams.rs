@@ -1,7 +1,8 @@
 //! WebSockets over HTTP/2 (RFC 8441), against servers that behave correctly or incorrectly.
 
+use super::events::messages;
 use super::http2::multiplexed;
-use super::websocket::{MESSAGES, SOCKETS, messages, target};
+use super::websocket::{MESSAGES, SOCKETS, target};
 use super::*;
 use hoptax_format::messages::StreamKind;
 use hoptax_wire::http2::{self, Block, Code, Config, Sections, Step, response_fields};
@@ -201,7 +202,5 @@ fn a_refused_handshake_fails_its_check() {
 #[test]
 fn a_server_that_takes_no_websockets_is_named() {
     let server = accepting(Config::default(), Behaviour::Echo);
-    let error = run(&over(&server, 0), &AtomicBool::new(false), Watch::Phases, |_| {});
-    let error = error.expect_err("no connection can carry a WebSocket").to_string();
-    assert!(error.contains("the server takes no WebSockets"), "{error}");
+    is_refused(&over(&server, 0), "the server takes no WebSockets");
 }
