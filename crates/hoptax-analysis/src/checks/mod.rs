@@ -45,6 +45,7 @@ mod listen_overflow;
 mod logging_unequal;
 mod memory_growing;
 mod messages_differ;
+mod no_backpressure;
 mod not_distinguishable;
 mod not_ready;
 mod not_settled;
