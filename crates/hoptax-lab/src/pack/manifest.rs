@@ -118,6 +118,9 @@ pub struct Manifest {
     /// requests.
     #[serde(default)]
     pub llm: Option<LlmGateway>,
+    /// The same for single variants, by name. It replaces `llm`.
+    #[serde(default)]
+    pub llm_variants: BTreeMap<String, LlmGateway>,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
     /// is 401.
     #[serde(default)]
@@ -151,6 +154,11 @@ impl Manifest {
                 self.unsupported.entry(name.to_owned()).or_insert_with(|| reason.clone());
             }
         }
+    }
+
+    /// What this variant needs, if it passes only requests to language models.
+    pub fn llm_of(&self, variant: Option<&str>) -> Option<&LlmGateway> {
+        variant.and_then(|variant| self.llm_variants.get(variant)).or(self.llm.as_ref())
     }
 
     /// Names of the response headers that the gateway changes, in lower case, with the reasons.

@@ -205,15 +205,22 @@ fn check_messages(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError
 
 /// The templates of the headers are checked when the pack is rendered.
 fn check_llm(pack: &Pack) -> Result<(), PackError> {
-    let Some(llm) = &pack.manifest().llm else { return Ok(()) };
-    if llm.apis.is_empty() {
+    let manifest = pack.manifest();
+    if let Some(variant) = manifest.llm_variants.keys().find(|variant| !manifest.variants.contains(variant)) {
+        let message = format!("`llm_variants` names `{variant}`, which is not a variant");
+        let help = "add it to `variants`, or remove it here".to_owned();
+        return Err(pack.refuse("llm_variants:", message, Some(help)));
+    }
+    let mut all = manifest.llm.iter().chain(manifest.llm_variants.values());
+    if all.clone().any(|llm| llm.apis.is_empty()) {
         let help = "list openai, responses or anthropic".to_owned();
-        return Err(pack.refuse("llm:", "`llm.apis` lists no API".to_owned(), Some(help)));
+        let near = if manifest.llm.is_some() { "llm:" } else { "llm_variants:" };
+        return Err(pack.refuse(near, "`llm.apis` lists no API".to_owned(), Some(help)));
     }
     let is_token = |name: &String| {
         !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
     };
-    match llm.headers.keys().find(|name| !is_token(name)) {
+    match all.find_map(|llm| llm.headers.keys().find(|name| !is_token(name))) {
         None => Ok(()),
         Some(name) => {
             let message = format!("`{name}` is not a valid name for a header");

@@ -118,6 +118,7 @@ impl PackSet {
             grpc: pack.manifest.grpc,
             websocket: pack.manifest.websocket,
             llm: pack.manifest.llm.clone(),
+            llm_variants: pack.manifest.llm_variants.clone(),
         };
         self.iter().map(info).collect()
     }

@@ -223,6 +223,19 @@ fn one_reason_can_hold_for_all_other_features() {
 }
 
 #[test]
+fn a_variant_can_be_for_language_models_only() {
+    let text = format!("{MANIFEST_TEXT}variants: [a, b]\nllm_variants: {{ b: {{ apis: [openai] }} }}\n");
+    let pack = crate::packs::parse("packs/mine", text.clone(), BTreeMap::new()).expect("nothing wrong");
+    let llm = |pack: &Pack| pack.llm().is_some();
+    assert_eq!(pack.variants().map(|pack| llm(&pack)).collect::<Vec<_>>(), [false, true]);
+    assert!(!llm(&pack), "the first variant is the default");
+    let wrong = text.replace("{ b:", "{ c:");
+    let error = crate::packs::parse("packs/mine", wrong, BTreeMap::new()).expect_err("no such variant");
+    let expected = "gateway.yaml:9: `llm_variants` names `c`, which is not a variant";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
 fn differences_can_belong_to_one_version_of_http() {
     let listed = [("head", "http: 1.1, "), ("head", "http: 2, "), ("ping", "http: '2', "), ("get", "")];
     let listed = listed.map(|(case, http)| format!("  - {{ case: {case}, {http}what: w, reason: r }}\n"));

@@ -162,10 +162,11 @@ fn features(page: &mut String, pack: &Pack) {
             let _ = writeln!(offered, "- {what}");
         }
     }
-    if let Some(llm) = &manifest.llm {
+    let of_variants = manifest.llm_variants.iter().map(|(name, llm)| (format!("variant `{name}`: "), llm));
+    for (variant, llm) in manifest.llm.iter().map(|llm| (String::new(), llm)).chain(of_variants) {
         let apis: Vec<String> = llm.apis.iter().map(|api| format!("`{}`", api.name())).collect();
         let model = llm.model.as_ref().map_or_else(String::new, |model| format!(", model `{model}`"));
-        let _ = writeln!(offered, "- only requests to language models: {}{model}", apis.join(", "));
+        let _ = writeln!(offered, "- {variant}only requests to language models: {}{model}", apis.join(", "));
     }
     if manifest.unix_upstream {
         offered.push_str("- upstream on a Unix socket\n");
