@@ -72,7 +72,6 @@ mod load;
 mod load_flags;
 mod load_live;
 mod load_output;
-mod misbehaviour;
 mod names;
 mod origin;
 mod own_gateway;
