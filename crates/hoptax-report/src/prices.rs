@@ -297,7 +297,7 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{Reported as _, fits, one_line};
-    use crate::{csv, html, json, markdown, terminal};
+    use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
 
     #[test]
@@ -336,37 +336,6 @@ mod tests {
         let text = one_line(&terminal(&model, 120, false));
         insta::assert_snapshot!(text);
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
-    }
-
-    #[test]
-    fn programs_read_rows_and_columns() {
-        let model = matrix(230, 33).model();
-        let document: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
-        let prices = &document["prices"];
-        assert_eq!(prices["rows"].as_array().map(Vec::len), Some(3), "{prices}");
-        let pair = &prices["rows"][2];
-        assert_eq!(pair["features"], serde_json::json!(["key-auth", "tls"]));
-        assert_eq!(pair["bare"], "nginx");
-        assert_eq!(pair["beyond"]["alone"], serde_json::json!(["nginx.key-auth", "nginx.tls"]));
-        for figure in [&pair["added_p50"], &pair["beyond"]["throughput_ratio"]] {
-            for member in ["estimate", "low", "high", "trials", "distinguishable"] {
-                assert!(!figure[member].is_null(), "{member}: {figure}");
-            }
-        }
-        // 4 × 5 figures have an interval. By chance, 5 % of these figures are distinguishable from noise.
-        assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
-
-        let text = csv(&model);
-        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let headings = lines.next().expect("headings");
-        let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's label is quoted and contains a comma, so splitting the line at commas gives one more
-        // cell.
-        let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
-        assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
-        let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");
-        assert!((price - 50.0).abs() < 0.5, "{price}");
-        assert_eq!(row[at("price_added_p50_verdict") + 1], "distinguishable");
     }
 
     #[test]

@@ -340,19 +340,4 @@ mod tests {
         assert!(text.starts_with("gateway,load,loop,connections,streams,rate,http,"), "{text}");
         assert!(text.contains(",closed,2,1,,2,") && text.contains(",closed,2,8,,2,"), "{text}");
     }
-
-    #[test]
-    fn a_tax_in_the_noise_is_called_not_distinguishable() {
-        let mut run = Run::closed(1);
-        for round in 0..3 {
-            run.direct(round, 100, 160);
-            run.push(via("nginx", round).all_at_us(140));
-        }
-        let text = super::csv(&run.model());
-        assert!(text.contains(",not distinguishable,"), "{text}");
-        assert!(
-            text.contains("added_p50_verdict") && !text.contains("true") && !text.contains("false"),
-            "{text}"
-        );
-    }
 }

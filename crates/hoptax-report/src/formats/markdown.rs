@@ -409,16 +409,6 @@ mod tests {
     }
 
     #[test]
-    fn says_not_distinguishable_in_the_cell() {
-        let mut run = Run::closed(1);
-        for round in 0..3 {
-            run.direct(round, 100, 160);
-            run.push(via("nginx", round).all_at_us(140));
-        }
-        assert!(markdown(&run.model()).contains("+40 µs (37.6–42.4), not distinguishable"));
-    }
-
-    #[test]
     fn untrusted_text_cannot_become_markup() {
         let mut run = Run::steady(2, 100, &[("a|b<script>", 150)]);
         run.record.plan_text = "```\nname: x\n".into();

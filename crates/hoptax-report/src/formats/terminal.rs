@@ -456,15 +456,6 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_and_a_killed_run_say_so() {
-        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
-        run.record.ended.as_mut().expect("made with an end").interrupted = true;
-        assert!(terminal(&run.model(), 80, false).contains("The run was interrupted after 6 of 20 trials."));
-        run.record.ended = None;
-        assert!(terminal(&run.model(), 80, false).contains("The run was killed"));
-    }
-
-    #[test]
     fn an_exceeded_budget_is_shown_with_its_limit() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.contender("envoy", Some(failure(hoptax_record::Stage::Start, "did not start")));

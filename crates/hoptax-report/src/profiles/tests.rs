@@ -46,26 +46,6 @@ fn a_report_without_profiles_does_not_mention_them() {
 }
 
 #[test]
-fn the_json_report_has_frames_and_differences() {
-    let report: Value = serde_json::from_str(&json(&model())).expect("JSON");
-    let profiles = report["profiles"].as_array().expect("profiles");
-    assert_eq!(profiles.len(), 2);
-    assert_eq!((&profiles[1]["gateway"], &profiles[1]["kind"]), (&"nginx.gzip".into(), &"cpu".into()));
-    let whole = profiles[1]["us_per_request"]["estimate"].as_f64().expect("a number");
-    let modules = profiles[1]["modules"].as_array().expect("modules");
-    let sum: f64 = modules.iter().filter_map(|one| one["own_us"]["estimate"].as_f64()).sum();
-    assert!((whole - sum).abs() < 0.01 * whole, "{whole} and {sum}");
-    let difference = &report["profile_differences"][0];
-    assert_eq!(
-        (&difference["first"]["gateway"], &difference["second"]["gateway"]),
-        (&"nginx".into(), &"nginx.gzip".into())
-    );
-    let libz =
-        difference["modules"].as_array().expect("modules").iter().find(|one| one["module"] == "libz.so.1");
-    assert_eq!(libz.expect("a module")["distinguishable"], true);
-}
-
-#[test]
 fn flame_graphs_have_their_nodes_in_order() {
     let graphs: Value = serde_json::to_value(flame_graphs(&model())).expect("JSON");
     let graphs = graphs.as_array().expect("graphs");
