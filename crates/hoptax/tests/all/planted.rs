@@ -423,6 +423,7 @@ const PLANTS: [(&str, Where); 77] = [
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
     ("messages-differ", Real("grpc_streams.rs")),
+    ("no-backpressure", Real("llm_findings.rs")),
     ("not-distinguishable", Real("planted.rs")),
     ("not-ready", Generated("no gateway here is ready in only some of its starts")),
     ("not-settled", Generated("the load of a test is too short to tell")),

@@ -6,7 +6,7 @@ use crate::world::is_missing;
 use std::collections::BTreeSet;
 
 /// Findings that are planted here and in `llm_findings`. The report may contain others.
-const PLANTED: [&str; 13] = [
+const PLANTED: [&str; 14] = [
     "stream-buffered",
     "events-bunched",
     "messages-differ",
@@ -20,6 +20,7 @@ const PLANTED: [&str; 13] = [
     "usage-altered",
     "request-altered",
     "silence",
+    "no-backpressure",
 ];
 
 fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
