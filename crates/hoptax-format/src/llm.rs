@@ -114,8 +114,9 @@ pub enum Leave {
     AfterTokens(u32),
 }
 
-/// When a client stops reading: it reads nothing for this time after so many tokens have arrived, then reads
-/// on. With HTTP/2, the other streams of the connection go on.
+/// When a client stops reading: after this many tokens, it reads nothing for this time, then reads on. With
+/// HTTP/2, it gives no window back for the stream, and data for which the window has room still arrive. A
+/// response that ends before the pause does is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
@@ -145,7 +146,7 @@ pub struct TokenCounts {
     pub errors: u64,
     /// Streams that the client left on purpose ([`TokenSpec::leave`]).
     pub left: u64,
-    /// Streams that the client did not read for a time ([`TokenSpec::pause`]). Absent if there are none.
+    /// Streams with a pause ([`TokenSpec::pause`]) that was over before they ended. Absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused: u64,
     /// Events without content. Comments are none.
@@ -189,7 +190,7 @@ pub struct TokenHistograms {
     /// Age of the first token of each stream. Empty if the upstream's clock is not that of the generator.
     pub first_age: Encoded,
     /// Time per token (TPOT) of each stream with at least two tokens: (arrival of the last token − arrival of
-    /// the first) ÷ (tokens − 1).
+    /// the first) ÷ (tokens − 1). Tokens after a [`Pause`] do not count.
     pub per_token: Encoded,
 }
 

@@ -348,7 +348,8 @@ impl MessageCounts {
     }
 }
 
-/// Times of messages that were due in the measured time, nanoseconds.
+/// Times of messages that were due in the measured time, nanoseconds. Ages and gaps are not those of tokens
+/// after a [`Pause`](crate::llm::Pause): they say nothing about the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
     /// From when the client's message was due until its answer arrived. Empty unless both sides send a

@@ -20,7 +20,7 @@ pub(crate) use created::{
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
-pub(crate) use llm::{RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawUpstreamLlm};
+pub(crate) use llm::{RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPause, RawPrompt, RawUpstreamLlm};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use messages::{
     RawEvents, RawMessage, RawUpstreamEvents, RawWebSocket, RawWebSocketCompression, RawWebSocketKind,

@@ -1,7 +1,7 @@
 //! Tests of language models.
 
 use super::*;
-use hoptax_format::llm::{Api, Leave, TokenLimits, TokenSpec};
+use hoptax_format::llm::{Api, Leave, Pause, TokenLimits, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamSpec, UNKNOWN};
 
 const LOAD: &str = "gateways: []\nload: [{ loop: closed, connections: 1, duration: 10s }]\n";
@@ -97,6 +97,9 @@ fn requests_decide_how_long_responses_are() {
     assert_eq!(tokens("max_tokens: 7").0, 7);
     assert!(!tokens("max_tokens: 70, include_usage: false").2.usage);
     assert_eq!(tokens("leave: { after_tokens: 50 }").2.leave, Some(Leave::AfterTokens(50)));
+    let (paused, request) = of("pause: { after_tokens: 5, time: 2s }");
+    let pause = Some(Pause { after_tokens: 5, time_ns: 2_000_000_000 });
+    assert_eq!((stream(&paused).2.pause, request.pause), (pause, pause));
     let (whole, request) = of("api: responses, stream: false");
     assert_eq!((whole.stream, request.stream, whole.varies), (None, false, true));
     let (unique, _) = of("unique: true");
@@ -158,6 +161,13 @@ fn wrong_requests_are_refused() {
         ("{ llm: { leave: { after: 0s } } }", "`after` is zero"),
         ("{ llm: { leave: { after_tokens: 21 } } }", "a response has 20 tokens, not 21; write 20 or less"),
         ("{ llm: { stream: false, leave: { after: 1s } } }", "a client can leave only a stream"),
+        ("{ llm: { stream: false, pause: { after_tokens: 1, time: 1s } } }", "can pause only in a stream"),
+        ("{ llm: { leave: { after: 1s }, pause: { after_tokens: 1, time: 1s } } }", "both pause and leave"),
+        ("{ llm: { pause: { after_tokens: 0, time: 1s } } }", "`after_tokens` is zero; write 1 or more"),
+        ("{ llm: { pause: { after_tokens: 20, time: 1s } } }", "no token would follow the pause: a response"),
+        ("{ llm: { pause: { after_tokens: 1, time: 0s } } }", "`time` is zero"),
+        ("{ llm: { pause: { after_tokens: 1, time: 3s } } }", "the pause is 3s, and the timeout is 3s"),
+        ("{ llm: { pause: { after_tokens: 1 } } }", "time"),
         ("[{ llm: openai }, { llm: openai }]", "two targets have the default name `openai gpt-4o-mini, 1KiB"),
     ] {
         one_fault(&plan("apis: openai", target), expected);
