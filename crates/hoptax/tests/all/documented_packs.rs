@@ -149,6 +149,20 @@ fn with_calls(name: &str) -> [Case; 2] {
     })
 }
 
+/// Renderings of the variant `ai-proxy`: in both profiles, with one upstream instance and with two.
+fn ai_proxy(name: &str) -> Vec<Case> {
+    let mut all = Vec::new();
+    for profile in [Profile::Stock, Profile::Equalised] {
+        for upstreams in [1, 2] {
+            let sample = Variables { variant: Some("ai-proxy".to_owned()), ..Variables::sample(profile, None) };
+            let case = rendering_of(name, sample, upstreams, vec![]);
+            assert!(case.reports("ai-proxy"), "{}", case.what);
+            all.push(case);
+        }
+    }
+    all
+}
+
 /// One rendering of the pack, with two workers.
 fn rendering(name: &str, profile: Profile, access_log: bool, upstreams: u16, features: Vec<Feature>) -> Case {
     let log = access_log.then(|| "/run-directory/logs/access.log".to_owned());
