@@ -80,9 +80,9 @@ fn memory_for_clients_that_do_not_read_is_found_only_where_it_was_planted() {
     let report = planted_among(
         &clean(),
         "upstream: { llm: { tokens: 1001, bytes_per_token: 16384 } }
-target: { llm: { pause: { after_tokens: 1, time: 1500ms } } }
-load: [{ loop: closed, connections: 8, duration: 2s }]
-warmup: 100ms",
+target: { llm: { pause: { after_tokens: 1, time: 1s } } }
+load: [{ loop: closed, connections: 8, duration: 2500ms }]
+warmup: 0s",
         &[("keeps", "unbounded: true", &["no-backpressure"])],
     );
     let unread = evidence(&report, "no-backpressure", "unread_bytes_per_stream");
