@@ -74,6 +74,8 @@ const GATEWAYS: [(&str, &str); 18] = [
     ("llm", FORWARDERS),
     ("llm-abort", FORWARDERS),
     ("llm-features", "nginx"),
+    ("llm-head-of-line", FORWARDERS),
+    ("llm-pause", FORWARDERS),
     ("llm-retries", FORWARDERS),
     ("llm-streams", FORWARDERS),
     ("llm-translation", "nginx"),
@@ -163,6 +165,8 @@ fn plans_run(part: usize) {
                     vec!["duration=300ms", "search.precision=50%", "search.confirm=300ms"]
                 }
                 _ if measures_starts => vec![],
+                // Each request lasts as long as its pause.
+                _ if text_of_plan.contains(" pause: {") => vec!["requests=8", "duration=60s"],
                 _ if text_of_plan.contains("rate: 20/s") => vec!["requests=50", "duration=60s"],
                 _ => vec!["requests=150", "duration=60s"],
             };
