@@ -315,6 +315,25 @@ pub struct MessageCounts {
 }
 
 impl MessageCounts {
+    /// All counts, in the order of the fields.
+    pub fn all(&self) -> [u64; 13] {
+        [
+            self.sent,
+            self.received,
+            self.lost,
+            self.repeated,
+            self.reordered,
+            self.unnumbered,
+            self.merged_in_read,
+            self.merged_into_one,
+            self.comments,
+            self.pings,
+            self.cut,
+            self.refused,
+            self.compressed,
+        ]
+    }
+
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
         let Self {

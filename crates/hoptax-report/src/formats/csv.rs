@@ -5,7 +5,6 @@
 use crate::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
 use hoptax_format::llm::TokenCounts;
-use hoptax_format::messages::MessageCounts;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
@@ -220,28 +219,8 @@ fn cells(model: &Model, case: &Case, has: Has) -> Vec<String> {
 
 /// The cells for the messages of streams.
 fn of_messages(case: &Case) -> Vec<String> {
-    let counts = |counts: MessageCounts| -> Vec<String> {
-        let MessageCounts {
-            sent,
-            received,
-            lost,
-            repeated,
-            reordered,
-            unnumbered,
-            merged_in_read,
-            merged_into_one,
-            comments,
-            pings,
-            cut,
-            refused,
-            compressed,
-        } = counts;
-        let of_arrivals = [sent, received, lost, repeated, reordered, unnumbered, merged_in_read];
-        let others = [merged_into_one, comments, pings, cut, refused, compressed];
-        of_arrivals.into_iter().chain(others).map(|count| count.to_string()).collect()
-    };
-    let counted = case.messages.as_ref().map(|messages| counts(messages.counts));
-    let mut cells: Vec<String> = counted.unwrap_or_else(|| vec![String::new(); MESSAGES.split(' ').count()]);
+    let counted = case.messages.as_ref().map(|messages| messages.counts.all().map(|count| count.to_string()));
+    let mut cells = counted.map_or_else(|| vec![String::new(); MESSAGES.split(' ').count()], Vec::from);
     for metric in Metric::OF_MESSAGES {
         cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
     }

@@ -8,7 +8,7 @@ use crate::sections::{
 };
 use crate::words::layout::{self, MARK};
 use crate::words::table;
-use crate::words::text::{capital, same_holds_for, stage_name, words};
+use crate::words::text::{self, capital, same_holds_for, stage_name};
 use crate::{gate, profiles, slow};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 use hoptax_record::report::Summary;
@@ -348,38 +348,8 @@ impl Page {
     /// Wraps a text at spaces. `lead` comes before the text, and may contain styles. `indent` comes before
     /// each further line.
     fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
-        let mut out = lead.to_string();
-        let mut column = visible(lead);
-        for word in words(text) {
-            let length = word.chars().count();
-            if column > indent.len() && column + 1 + length > usize::from(self.width) {
-                out.push('\n');
-                out.push_str(indent);
-                column = indent.len();
-            } else if column > 0 {
-                out.push(' ');
-                column += 1;
-            }
-            out.push_str(&word);
-            column += length;
-        }
-        out.push('\n');
-        out
+        text::filled(text, lead, indent, usize::from(self.width))
     }
-}
-
-/// Number of columns that a text takes up. ANSI styles do not count.
-fn visible(text: &str) -> usize {
-    let mut inside = false;
-    let mut columns = 0;
-    for letter in text.chars() {
-        match letter {
-            '\u{1b}' => inside = true,
-            'm' if inside => inside = false,
-            _ => columns += usize::from(!inside),
-        }
-    }
-    columns
 }
 
 #[cfg(test)]
