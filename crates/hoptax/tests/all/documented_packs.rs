@@ -154,7 +154,8 @@ fn ai_proxy(name: &str) -> Vec<Case> {
     let mut all = Vec::new();
     for profile in [Profile::Stock, Profile::Equalised] {
         for upstreams in [1, 2] {
-            let sample = Variables { variant: Some("ai-proxy".to_owned()), ..Variables::sample(profile, None) };
+            let sample =
+                Variables { variant: Some("ai-proxy".to_owned()), ..Variables::sample(profile, None) };
             let case = rendering_of(name, sample, upstreams, vec![]);
             assert!(case.reports("ai-proxy"), "{}", case.what);
             all.push(case);
