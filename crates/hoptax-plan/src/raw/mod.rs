@@ -15,7 +15,7 @@ mod request;
 mod texts;
 
 pub(crate) use created::{
-    RawDestroy, RawKubernetes, RawOutputs, RawPull, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
+    RawDestroy, RawKubernetes, RawOutputs, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
 };
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
