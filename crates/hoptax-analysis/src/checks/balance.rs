@@ -159,7 +159,7 @@ mod tests {
     fn not_raised_by_chance_or_by_few_connections() {
         let mut random = Random::new(5);
         for connections in [1u64, 3, 8, 32] {
-            for _ in 0..200 {
+            for number in 0..200 {
                 // The balancer chooses an instance once per connection, and each connection carries 100
                 // requests.
                 let mut run = Run::closed(connections as u32);
@@ -168,7 +168,10 @@ mod tests {
                     (0..connections).for_each(|_| by_instance[random.below(3) as usize] += 100);
                     run.push(via("nginx", round).by_instance(&by_instance).lifetime_opened(connections));
                 }
-                assert_eq!(raised(&run, CODE), [], "{connections}");
+                // Analyses take most of the time.
+                if number < 25 {
+                    assert_eq!(raised(&run, CODE), [], "{connections}");
+                }
             }
         }
     }

@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn not_raised_by_white_or_bursty_noise() {
         let mut random = Random::new(8);
-        for round in 0..300 {
+        for round in 0..100 {
             let mut run = Run::with_load(vec![closed_point(1, 5), open_point(1000.0, 8, 5)]);
             for trial in 0..1 + round % 5 {
                 let mut burst = 0u32;
