@@ -43,6 +43,7 @@ mod keepalive_lost;
 mod limit_exceeded;
 mod listen_overflow;
 mod logging_unequal;
+mod long_prompts;
 mod memory_growing;
 mod messages_differ;
 mod no_backpressure;
