@@ -25,8 +25,8 @@ const EACH: f64 = 8.0 * MIB;
 /// Smallest size of what all clients had not read to judge, bytes. Half of it is more than heaps grow by
 /// with a few streams that are read.
 const ALL: f64 = 100.0 * MIB;
-/// Number of standard deviations (Poisson) by which the number of paused streams of an open loop rises above
-/// its mean.
+/// The number of paused streams of an open loop can rise above its mean by this many standard deviations
+/// (Poisson).
 const SCATTER: f64 = 3.0;
 
 pub(super) fn rule() -> Rule {
