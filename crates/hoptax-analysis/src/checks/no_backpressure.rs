@@ -1,6 +1,7 @@
-//! `no-backpressure`: a gateway keeps in its memory what clients that stopped reading have not read.
+//! `no-backpressure`: if clients stop reading, a gateway keeps in its memory everything that they have not
+//! read.
 //!
-//! What the kernel keeps in the buffers of connections is not a part of the gateway's resident memory.
+//! The kernel's buffers of connections do not count, because they are not resident memory of the gateway.
 
 use super::{
     Concerns, Figures, Finding, Measured, Rule, Severity, Subject, about, evidence, most_in_flight, percent,
@@ -12,18 +13,18 @@ use hoptax_plan::{Upstream, UpstreamLlm};
 use hoptax_stats::{median, share};
 
 const CODE: &str = "no-backpressure";
-const ADVICE: &str = "Let the gateway stop reading from the upstream while its client does not read (Node.js: \
-                      `pipeline`; Python: wait for each write to drain; Go: a copy without a queue of its \
-                      own), or limit what it keeps of each stream.";
+const ADVICE: &str = "Let the gateway stop reading from the upstream while its client does not read \
+                      (Node.js: `pipeline`; Python: wait for each write to drain; Go: a copy without a \
+                      queue of its own), or limit what it keeps of each stream.";
 const MIB: f64 = 1024.0 * 1024.0;
 /// Limit for the growth of memory ÷ what the clients had not read. The kernel holds up to about 10 MiB for
 /// each connection of the client, so a gateway without a limit does not keep all of it.
 const SHARE: f64 = 0.5;
-/// Smallest size of what a client had not read to judge, bytes. Half of it is more than a gateway with a
-/// limit keeps: Envoy 1 MiB for each of a stream's two connections.
+/// The rule judges only if a client left at least this many bytes unread. Half of it is more than a
+/// gateway with a limit keeps: Envoy keeps 1 MiB for each of a stream's two connections.
 const EACH: f64 = 8.0 * MIB;
-/// Smallest size of what all clients had not read to judge, bytes. Half of it is more than heaps grow by
-/// with a few streams that are read.
+/// The rule judges only if all clients together left at least this many bytes unread. Heaps grow by less than
+/// half of it with a few streams that are read.
 const ALL: f64 = 100.0 * MIB;
 /// The number of paused streams of an open loop can rise above its mean by this many standard deviations
 /// (Poisson).
@@ -51,7 +52,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.gateways().filter_map(|case| of_case(subject, case)).collect()
 }
 
-/// Number of tokens that are due in the pause of a stream, after the tokens that the client reads before it.
+/// Number of tokens that become due while the client pauses. The tokens that the client reads before its
+/// pause do not count.
 fn unread_tokens(stream: StreamSpec, model: &UpstreamLlm) -> Option<f64> {
     let pause = stream.tokens?.pause?;
     let all = stream.to_receive().unwrap_or(model.tokens);
@@ -60,7 +62,8 @@ fn unread_tokens(stream: StreamSpec, model: &UpstreamLlm) -> Option<f64> {
     Some(writes.map_or(rest, |writes| rest.min(writes * f64::from(model.per_write))))
 }
 
-/// What a client has not read at the end of its pause, bytes. If targets differ, it is the largest value.
+/// Number of bytes that a client has not read at the end of its pause. If targets differ, this is the largest
+/// number.
 fn unread(subject: &Subject<'_>, trials: &[Trial<'_>]) -> Option<f64> {
     let Upstream::BuiltIn(upstream) = &subject.run.plan.upstream else { return None };
     let model = upstream.llm.as_ref()?;
@@ -85,8 +88,8 @@ fn most_paused(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>], paused:
     Some((mean + SCATTER * mean.sqrt()).clamp(1.0, most.max(1.0)))
 }
 
-/// Resident memory before the load, the smallest value of all trials, and its largest value in a trial, at
-/// the median, bytes.
+/// Resident memory, bytes: the smallest value of all trials before the load, and the median over trials of
+/// the largest value in a trial.
 fn memory(trials: &[Trial<'_>]) -> Option<[f64; 2]> {
     let usages = || trials.iter().filter_map(|trial| trial.record.gateway.as_ref());
     let before = usages().filter_map(|usage| usage.rss_bytes_before).min()?;
@@ -138,7 +141,7 @@ mod tests {
 
     const TOKENS: u32 = 1025;
 
-    /// Streams with tokens of 16 KiB, of which this number paused in a second.
+    /// Streams with tokens of 16 KiB. In one second, this number of clients paused.
     fn trial(label: &str, paused: u64) -> MadeTrial {
         let made = via(label, 0).server_stream_us(200, 1000).tokens_us([200, 200, 1000], TOKENS.into());
         let mut made = made.token_counts(|counts| counts.paused = paused);

@@ -17,7 +17,7 @@ const ADVICE: &str = "Let the gateway pass comments, or send its own while it wa
                       silent responses above the longest wait.";
 /// Smallest number of comments that must be missing, and of timeouts. Fewer can be due to chance.
 const FEWEST: f64 = 10.0;
-/// Smallest wait for a token that explains timeouts. Limits of gateways are longer.
+/// Shortest wait for a token that can explain timeouts. The time limits of gateways are longer.
 const SLOW: Duration = Duration::from_secs(1);
 /// Status of a gateway whose upstream was silent for too long.
 const GATEWAY_TIMEOUT: u16 = 504;
@@ -42,7 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     pairs.filter_map(|(via, direct)| of_pair(via, direct, longest_wait(subject, via.0))).collect()
 }
 
-/// The longest wait for an event by the plan. `None` if there is none, or the upstream already runs.
+/// The longest wait for an event that the plan causes. `None` if there is none, or the upstream already runs.
 fn longest_wait(subject: &Subject<'_>, case: &Case) -> Option<Duration> {
     let Upstream::BuiltIn(upstream) = &subject.run.plan.upstream else { return None };
     let wait = match (&upstream.llm, &upstream.events) {
@@ -66,8 +66,8 @@ fn removed((case, _): Measured<'_>, (direct, of_direct): Measured<'_>) -> Option
     (is_fewer && !is_cached).then_some([each, expected])
 }
 
-/// Shares of the streams of tokens that end in a timeout, via the gateway and directly, if direct's are far
-/// fewer.
+/// Shares of the streams of tokens that end in a timeout, via the gateway and directly. `None` unless
+/// direct's share is far smaller.
 fn timeouts(case: &Case, direct: &Case) -> Option<[f64; 2]> {
     tokens::counts(case)?;
     let of = |case: &Case| {

@@ -1,7 +1,7 @@
 //! Clients that stop reading a stream of tokens for a time.
 //!
-//! With HTTP/1, the worker does not read the connection. With HTTP/2, it reads the other streams, so it only
-//! gives no window back for this one: data for which the window has room still arrive.
+//! With HTTP/1, the worker does not read the connection. With HTTP/2, it still reads the other streams. It
+//! only does not extend the window of this stream, so data that fit into the window still arrive.
 
 use super::Worker;
 use super::streams::codec_of;
@@ -39,8 +39,8 @@ impl Talk {
 }
 
 impl<C: Codec> Worker<'_, C> {
-    /// HTTP/1: called when a part of a stream was read, and more of it will come. Stops reading the connection
-    /// if the client pauses.
+    /// HTTP/1: called when a part of a stream was read, and more of it will come. Stops reading the
+    /// connection if the client pauses.
     pub(super) fn stop_reading<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId) {
         if self.messages.as_ref().is_some_and(|messages| messages.talks[id.index()].is_paused()) {
             io.pause(self.token(self.connection_of(id)));

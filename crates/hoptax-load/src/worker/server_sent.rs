@@ -1,8 +1,8 @@
 //! Server-sent events: the messages of responses whose body is an event stream.
 //!
-//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps. Other
-//! servers than ours put no stamps into events, so these are counted, but nothing else is known of them. In a
-//! stream of tokens, an event without content is no message.
+//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps.
+//! Events of other servers have no stamps, so the worker only counts them. In a stream of tokens, an event
+//! without content is no message.
 
 use super::Worker;
 use super::event_reader::Read;

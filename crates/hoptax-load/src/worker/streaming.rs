@@ -28,8 +28,8 @@ impl<C: Codec> Worker<'_, C> {
         self.talk(id, now, true);
     }
 
-    /// Called when a request was sent that is the client's only message, which was due at `scheduled`: a
-    /// request for events, or with HTTP/1, a gRPC-Web call with a stream.
+    /// Called when the client has sent its only message, which was due at `scheduled`. This is a request for
+    /// events, or with HTTP/1, a gRPC-Web call with a stream.
     pub(super) fn sent_talk(&mut self, id: ExchangeId, now: u64, scheduled: u64) {
         let leave = self.token_spec(id).and_then(|tokens| tokens.leave);
         let Some(messages) = &mut self.messages else { return };
@@ -176,8 +176,8 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// HTTP/1: reads what the last read brought of a response with a stream of messages. Returns the response
-    /// so far. `None` if the read brought no part of its body.
+    /// HTTP/1: handles the bytes of the last read that belong to a response with a stream of messages.
+    /// Returns the response so far. `None` if the read brought no part of its body.
     #[inline]
     pub(super) fn hear_read(&mut self, id: ExchangeId, now: u64) -> Option<Response> {
         self.messages.as_ref()?;

@@ -206,7 +206,7 @@ impl<C: Codec> Worker<'_, C> {
             };
             return self.not_established(io, id, now, cause, &text);
         }
-        // The server learns why.
+        // Send the reason to the server.
         self.flush_one(io, id);
         if self.connections[id.index()].state() == State::Open {
             // The flush may have sent requests later than `now`.

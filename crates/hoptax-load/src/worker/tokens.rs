@@ -38,7 +38,7 @@ impl Talk {
     /// token if it has one, nanoseconds. `None` if the exchange has no such stream.
     pub(super) fn take_tokens(&mut self, spec: StreamSpec) -> Option<(TokenCounts, Option<u64>)> {
         let tokens = std::mem::take(&mut **self.tokens.as_mut().filter(|_| spec.tokens.is_some())?);
-        // Before its end, a stream of Anthropic's has another number.
+        // An Anthropic stream also states a number when it begins, which is not the final one.
         let usage = tokens.usage.filter(|_| tokens.has_ended);
         let counts = TokenCounts {
             ended: tokens.has_ended.into(),
@@ -63,7 +63,8 @@ impl Talk {
         took.and_then(|took| took.checked_div(others))
     }
 
-    /// As [`Self::take_tokens`], for a response that is whole at `now`: the request can be good.
+    /// Like [`Self::take_tokens`], for a response that was complete at `now`. Only such a request can keep
+    /// all limits of goodput.
     pub(super) fn end_tokens(
         &mut self,
         spec: StreamSpec,
@@ -82,8 +83,8 @@ impl Talk {
         Some((TokenCounts { good, ..counts }, per_token))
     }
 
-    /// If so many tokens have arrived that the client leaves or pauses: after which time it leaves, or reads on,
-    /// nanoseconds.
+    /// Returns after how many nanoseconds the client leaves, or reads again after its pause. `None` if not
+    /// enough tokens have arrived for that.
     pub(super) fn acts_after(&mut self, tokens: TokenSpec) -> Option<u64> {
         match tokens.pause {
             None => self.has_enough(tokens).then_some(1),
