@@ -276,18 +276,3 @@ fn a_stopped_process_continues_its_requests() {
     let output = process.wait_with_output().expect("ended");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
-
-#[test]
-fn differences_are_reported_with_their_reasons() {
-    if is_missing("nginx") {
-        return;
-    }
-    let output = hoptax().args(["lint", "--answers", "nginx"]).output().expect("it runs");
-    let reported = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(reported.starts_with("nginx 1.") && reported.contains(": 22 cases, "), "{reported}");
-    let output = hoptax().args(["lint", "--answers", "ngnix"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2));
-    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(reported.contains("there is no pack `ngnix`"), "{reported}");
-}

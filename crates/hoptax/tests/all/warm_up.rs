@@ -80,12 +80,6 @@ fn nothing_is_claimed_from_a_process_that_does_not_settle() {
     });
 }
 
-#[test]
-fn a_fixed_warm_up_stays_as_it_is() {
-    let (_, report) = measured(&hop("cold", "{ requests: 100000, extra: 100us }"), "100ms");
-    assert_eq!(report["warm_ups"], Value::Array(Vec::new()));
-}
-
 /// Hops whose first requests take 100 µs longer. The later step is in the second look on most machines: a hop
 /// that answers 6,000 requests per second has had 10 s of load by then.
 #[test]

@@ -103,7 +103,7 @@ fn messages_are_compressed_if_both_sides_agree() {
 
 #[test]
 fn websockets_use_tls() {
-    let identity = tls::identity(tls::NAME, None, false);
+    let identity = tls::identity(tls::NAME, None);
     let mut command = hoptax();
     command.args(["upstream", "--tls"]).env("HOPTAX_UPSTREAM_IDENTITY", identity.0 + &identity.1);
     let upstream = Server::spawn(&mut command);
