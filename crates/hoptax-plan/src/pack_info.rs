@@ -25,6 +25,9 @@ pub enum ClientHttp2 {
 pub struct LlmGateway {
     /// The APIs that it passes; at least one.
     pub apis: Vec<Api>,
+    /// Text that requests to it have before their path, such as `/openai`. Empty if there is none.
+    #[serde(default)]
+    pub prefix: String,
     /// Headers of all requests to it, by name. They replace headers of the same name. Values are templates.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,

@@ -209,7 +209,7 @@ const NOT_LISTENERS: [(&str, &str); 2] = [
 ];
 
 /// Packs whose gateway has no setting for the address: it listens on all addresses.
-const EVERYWHERE: [&str; 1] = ["ferro"];
+const EVERYWHERE: [&str; 2] = ["agentgateway", "ferro"];
 
 #[test]
 fn gateways_for_language_models_get_the_headers_that_they_need() {

@@ -46,6 +46,7 @@ fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target(
     let mut context = context();
     let llm = LlmGateway {
         apis: vec![Api::OpenAi, Api::Responses],
+        prefix: String::new(),
         headers: BTreeMap::new(),
         model: Some("small".to_owned()),
     };
@@ -85,7 +86,8 @@ fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target(
 #[test]
 fn a_variant_can_be_for_language_models_only() {
     let mut context = context();
-    let llm = LlmGateway { apis: vec![Api::OpenAi], headers: BTreeMap::new(), model: None };
+    let (prefix, headers) = (String::new(), BTreeMap::new());
+    let llm = LlmGateway { apis: vec![Api::OpenAi], prefix, headers, model: None };
     for pack in context.known.iter_mut().filter(|pack| pack.name == "envoy") {
         pack.variants = ["default", "ai"].map(str::to_owned).to_vec();
         pack.llm_variants = [("ai".to_owned(), llm.clone())].into();

@@ -7,6 +7,7 @@ mod dotnet;
 mod kong;
 mod krakend;
 mod kubegateway;
+mod never_run;
 mod pipy;
 mod traefik;
 mod tyk;
@@ -23,6 +24,9 @@ use std::sync::OnceLock;
 
 pub(crate) const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
+
+/// Packs of gateways for language models that nobody has run.
+pub(crate) const NEVER_RUN: [&str; 3] = ["agentgateway", "bifrost", "tensorzero"];
 
 /// One rendering of a pack. The field `what` describes the rendering.
 struct Case {
