@@ -21,7 +21,7 @@ fn calls_pass_through_hops_and_gateways() {
 gateways: [{}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
             [&["hop-l4", "hop-h2"][..], packs.as_slice()].concat().join(", ")

@@ -62,7 +62,8 @@ pub(crate) fn shortened(text: &str) -> String {
 /// Shortens the measurement of a command, as [`shortened`] does in a plan.
 fn shortened_line(line: &str) -> String {
     let passes = if line.starts_with("hoptax profile ") { " --passes 1 --for 500ms" } else { "" };
-    line.replace(" --set time=20s", " --set time=2s") + passes
+    let short = |word| if word.starts_with("time=") { "time=2s" } else { word };
+    line.split(' ').map(short).collect::<Vec<&str>>().join(" ") + passes
 }
 
 /// Runs one line in a directory, with the binary under test as `hoptax`.
@@ -143,7 +144,7 @@ fn shortening_changes_only_durations() {
                  trials: 2\nwarmup: 50ms\n";
     assert_eq!(shortened(plan), short);
     assert_eq!(shortened("name: template\n"), "name: template\n");
-    let line = "hoptax run a.yaml --only nginx --set time=20s";
+    let line = "hoptax run a.yaml --only nginx --set time=30s";
     assert_eq!(shortened_line(line), "hoptax run a.yaml --only nginx --set time=2s");
     assert_eq!(shortened_line("hoptax profile a.yaml"), "hoptax profile a.yaml --passes 1 --for 500ms");
 }

@@ -137,7 +137,7 @@ fn plan(gateways: &str, load: &str) -> String {
 upstream: {{ events: {{ count: 20, gap: 20ms }} }}
 gateways: [{gateways}]
 load: [{{ loop: closed, {load}, duration: 1200ms }}]
-trials: 2
+trials: 1
 warmup: 100ms
 "
     )

@@ -130,7 +130,7 @@ fn plan(gateways: &str, websocket: &str, load: &str) -> String {
 gateways: [{gateways}]
 target: {{ path: /chat, websocket: {{ {websocket} }} }}
 load: [{{ loop: closed, {load} }}]
-trials: 2
+trials: 1
 warmup: 100ms
 "
     )
@@ -216,7 +216,7 @@ fn echoes_pass_over_tls() {
 #[test]
 fn echoes_pass_over_http2() {
     let both_legs = |pack: &str| format!("{{ name: {pack}, label: {pack}-h2, upstream_http: 2 }}");
-    let load = "connections: 2, http: 2, streams: 4, duration: 600ms";
+    let load = "connections: 2, http: 2, streams: 4, duration: 1200ms";
     let mut gateways = installed(&["haproxy"], str::to_owned);
     gateways.extend(installed(&["haproxy"], both_legs));
     every_message_passes(&plan(&gateways.join(", "), "messages: 20", load), 8);
