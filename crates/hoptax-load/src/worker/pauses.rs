@@ -41,7 +41,7 @@ impl Talk {
 impl<C: Codec> Worker<'_, C> {
     /// HTTP/1: called when a part of a stream was read, and more of it will come. Stops reading the
     /// connection if the client pauses.
-    pub(super) fn stop_reading<L: EventLoop>(&mut self, io: &mut L, id: ExchangeId) {
+    pub(super) fn stop_reading<L: EventLoop>(&self, io: &mut L, id: ExchangeId) {
         if self.messages.as_ref().is_some_and(|messages| messages.talks[id.index()].is_paused()) {
             io.pause(self.token(self.connection_of(id)));
         }
