@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 /// minute. Our timeouts must not cause this.
 const MOST_CANCELS: u32 = 50;
 const CANCELS_IN: u64 = 60 * SECOND;
-/// Window of each stream if clients pause, bytes: what an HTTP/2 client has that chooses none (RFC 9113, section
-/// 6.9.2). Less than the window arrives although a client pauses, and the usual one holds most responses.
+/// Window of each stream if clients pause, bytes. A client that chooses none has this one (RFC 9113, section
+/// 6.9.2). Our usual window is longer than most responses, so they would arrive whole in spite of a pause.
 const WINDOW_OF_PAUSES: u32 = 65_535;
 
 /// One connection. It owns little memory until it begins.

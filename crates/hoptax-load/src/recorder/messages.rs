@@ -38,8 +38,8 @@ pub(crate) struct Arrival {
     pub(crate) merged: bool,
     /// True if it came inside the message before it.
     pub(crate) merged_into_one: bool,
-    /// True if the client read nothing for a time before ([`hoptax_format::llm::Pause`]). The times say nothing
-    /// about the server then.
+    /// True if the client paused before ([`hoptax_format::llm::Pause`]). The times then say nothing about the
+    /// server.
     pub(crate) after_pause: bool,
 }
 

@@ -211,7 +211,8 @@ pub(super) struct LlmArgs {
     #[arg(long, value_parser = llm::leave, value_name = "AFTER", requires = "llm")]
     #[arg(conflicts_with = "llm_no_stream")]
     pub(super) llm_leave: Option<Leave>,
-    /// Stop reading each response after this many tokens, for this time, such as '5 tokens,2s' [default: never]
+    /// Stop reading each response after this many tokens, for this time, such as '5 tokens,2s' [default:
+    /// never]
     #[arg(long, value_parser = llm::pause, value_name = "TOKENS,TIME", requires = "llm")]
     #[arg(conflicts_with_all = ["llm_no_stream", "llm_leave"])]
     pub(super) llm_pause: Option<Pause>,
