@@ -219,23 +219,4 @@ mod tests {
         only.sent(7);
         assert_eq!((only.unsent().len(), only.outcome()), (0, None));
     }
-
-    #[test]
-    fn reflection_replies_to_each_request() {
-        let reflection = Arc::new(Reflection::new(&["a.B".to_owned()]));
-        let mut conversation = Conversation::new(Replies::Reflection(Arc::clone(&reflection)));
-        let mut body = Vec::new();
-        // `list_services` and `file_by_filename`.
-        write_message(&mut body, b"\x3a\x01*").expect("short");
-        write_message(&mut body, b"\x1a\x01f").expect("short");
-        let replies = reflection.replies(&body);
-        for byte in body.chunks(1) {
-            conversation.receive(byte).expect("messages");
-        }
-        assert_eq!(conversation.unsent(), replies);
-        conversation.end();
-        assert_eq!(conversation.outcome(), None);
-        conversation.sent(replies.len());
-        assert_eq!(conversation.outcome(), Some(Ok(())));
-    }
 }
