@@ -20,7 +20,7 @@ macro_rules! metrics {
 
         impl Metric {
             /// All metrics, in the order in which reports list them.
-            pub const ALL: [Self; 50] = [$(Self::$metric),*];
+            pub const ALL: [Self; 52] = [$(Self::$metric),*];
 
             /// The metric's name in plans and JSON.
             pub fn name(self) -> &'static str {
@@ -112,6 +112,10 @@ metrics! {
         Of::quantity(Quantity::PerRequest);
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare("error_share", "errors") = Of::quantity(Quantity::Share);
+    /// Requests within all limits of `goodput` ÷ requests due.
+    GoodputShare("goodput_share", "requests within all limits") = Of::quantity(Quantity::Ratio);
+    /// Requests within all limits of `goodput`, requests/s.
+    GoodRate("good_rate", "requests within all limits per second") = Of::quantity(Quantity::Rate);
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
     /// of their largest values.
     MemoryRssBytes("memory_rss_bytes", "memory (RSS)") = Of::quantity(Quantity::Bytes);
@@ -179,7 +183,7 @@ pub enum Quantity {
     Rate,
     /// Bytes.
     Bytes,
-    /// A throughput ÷ another throughput; 1 means no loss.
+    /// A throughput ÷ another throughput, or ÷ the rate of requests due; 1 means no loss.
     Ratio,
     /// A part of a whole, 0 to 1.
     Share,

@@ -83,7 +83,15 @@ impl<'a> SearchTrial<'a> {
             }
             Term::Errors { below } => self.errors() < *below,
             Term::Throughput { least } => self.answered() >= *least,
+            Term::Goodput { least } => self.good().is_some_and(|share| share >= *least),
         }
+    }
+
+    /// Share of the due requests that met all limits of `goodput`. Absent without limits.
+    fn good(&self) -> Option<f64> {
+        let good = self.load.messages.as_ref()?.tokens.as_ref()?.counts.good?;
+        let counts = &self.load.counts;
+        share(good as f64, counts.scheduled.saturating_sub(counts.in_flight) as f64)
     }
 
     /// A figure of the response times, ns. Requests without a response time (not sent, connection reset,
@@ -159,6 +167,15 @@ mod tests {
         assert!(broken(trial().first_message_us(9_000), "first_content_p50 < 10ms").is_empty());
         let answers = via("nginx", 0).both_ways_us(400, 1000);
         assert_eq!(broken(answers.established(1), "p99 < 1ms"), ["connections"]);
+    }
+
+    #[test]
+    fn requests_within_all_limits_are_counted() {
+        let trial = || via("nginx", 0).server_stream_us(400, 1000).tokens_us([100, 100, 1000], 10);
+        for (good, expected) in [(Some(990), vec![]), (Some(989), vec!["goodput"]), (None, vec!["goodput"])] {
+            let trial = trial().token_counts(|counts| counts.good = good);
+            assert_eq!(broken(trial, "goodput >= 99%"), expected, "{good:?}");
+        }
     }
 
     #[test]

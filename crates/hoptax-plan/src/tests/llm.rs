@@ -203,6 +203,24 @@ fn goodput_needs_limits_and_whole_streams() {
 }
 
 #[test]
+fn budgets_and_objectives_of_goodput_need_its_limits() {
+    let text = |load: &str, budget: &str, limits: &str| {
+        let plan = plan("", "{ llm: openai }").replace(LOAD.trim(), load.trim());
+        plan.replace("gateways: []", "gateways: [nginx]") + budget + limits
+    };
+    let limits = "goodput: { first_content: 300ms }\n";
+    let budget = "budget: [{ metric: goodput_share, min: 99% }, { metric: good_rate, min: 5/s }]\n";
+    let read = good(&text(LOAD, budget, limits));
+    assert_eq!([0, 1].map(|index| read.budget[index].min), [Some(0.99), Some(5.0)]);
+    let one = "budget: [{ metric: goodput_share, min: 99% }]\n";
+    one_fault(&text(LOAD, one, ""), "only plans with `goodput` have `goodput_share`");
+    let search = "gateways: []\nload: [{ loop: open, connections: 8, duration: 5s, search: { slo: \"goodput >= \
+                  99%\", from: 100/s, to: 900/s } }]\n";
+    good(&text(search, "", limits));
+    one_fault(&text(search, "", ""), "the search limits the goodput, but the plan has no `goodput`");
+}
+
+#[test]
 fn features_and_budgets_must_fit_requests_to_models() {
     let text = |api: &str| {
         let gateways = "gateways: [{ name: nginx, features: [key-auth] }]";

@@ -111,6 +111,11 @@ impl Target {
         }
     }
 
+    /// Whether its streams of tokens have limits that make a request good.
+    pub fn has_goodput(&self) -> bool {
+        self.stream.and_then(|stream| stream.tokens).is_some_and(|tokens| tokens.goodput.is_some())
+    }
+
     /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those
     /// of a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
     /// A prompt is put into JSON. A text in a plan is always a template; other prompts are none.

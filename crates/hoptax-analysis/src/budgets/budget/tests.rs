@@ -57,6 +57,30 @@ fn messages_have_budgets() {
 }
 
 #[test]
+fn goodput_has_budgets() {
+    let mut run = Run::closed(1).token_streams(10);
+    for round in 0..4 {
+        let trial = |label: &str, good: u64| {
+            let trial = via(label, round).server_stream_us(100, 1000).tokens_us([100, 100, 1000], 10);
+            trial.token_counts(|counts| counts.good = Some(good))
+        };
+        run.push(trial("direct", 1000).first()).push(trial("direct", 1000).last());
+        run.push(trial("nginx", 990 - u64::from(round % 2)));
+    }
+    for (metric, least, expected) in [
+        (Metric::GoodputShare, 0.97, Outcome::Kept),
+        (Metric::GoodputShare, 0.999, Outcome::Exceeded),
+        (Metric::GoodputShare, 1.0, Outcome::Exceeded),
+        (Metric::GoodRate, 1.0, Outcome::Kept),
+        (Metric::GoodRate, 1e6, Outcome::Exceeded),
+    ] {
+        assert_eq!(outcome(&mut run, metric, None, Some(least)), expected, "{metric:?} {least}");
+    }
+    let mut without = Run::steady(3, 100, &[("nginx", 150)]);
+    assert_eq!(outcome(&mut without, Metric::GoodputShare, None, Some(0.9)), Outcome::Unmeasured);
+}
+
+#[test]
 fn without_an_interval_the_value_decides() {
     let mut run = Run::steady(1, 100, &[("nginx", 150)]);
     assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Exceeded);
