@@ -1,7 +1,6 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
-use crate::run::text;
-pub(crate) use crate::run::{cases, measured};
+use crate::run::{case, cases, measured, text};
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
@@ -81,7 +80,7 @@ warmup: 0s
         assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
     }
     assert_eq!(found(&report, "direct"), BTreeSet::new());
-    let fails = cases(&report).iter().find(|case| case["gateway"] == "fails").expect("a case");
+    let fails = case(&report, "fails");
     let statuses: Vec<&String> = fails["counts"]["grpc"].as_object().expect("counts").keys().collect();
     assert_eq!(statuses, ["OK", "UNAVAILABLE"]);
 }

@@ -3,7 +3,7 @@
 
 mod machines;
 
-use crate::run::{report, text, trials};
+use crate::run::{case, report, text, trials};
 use crate::support::{Json, PATIENCE, json, skip, wait_until};
 use hoptax_host::programs::{find_in, search_path};
 use hoptax_plan::HostKind;
@@ -119,10 +119,7 @@ fn three_machines_are_measured_over_ssh() {
     assert!(rendered.contains(&format!("listen {}:", network.address("edge"))), "{rendered}");
     assert!(rendered.contains(&format!("server {}:", network.address("app"))), "{rendered}");
     let report = report(&directory);
-    let case = |gateway: &str| {
-        let mut cases = report["cases"].as_array().expect("cases").iter();
-        cases.find(|case| case["gateway"] == gateway).expect("measured")
-    };
+    let case = |gateway| case(&report, gateway);
     let cpu = &case("nginx")["cpu"];
     assert!(cpu["gateway_us_per_request"].as_f64().is_some_and(|cpu| cpu > 0.0), "{cpu}");
     // nginx forwards HTTP/2 as HTTP/1.1.

@@ -1,7 +1,7 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
 use crate::findings::two_ports;
-use crate::run::{cases, measured, run, text};
+use crate::run::{case, cases, measured, run, text};
 use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
@@ -62,8 +62,7 @@ warmup: 100ms
 "
         ));
         let median = |gateway: &str| {
-            let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect("a case");
-            case["response_time"]["p50"]["estimate"].as_f64().expect("measured")
+            case(&report, gateway)["response_time"]["p50"]["estimate"].as_f64().expect("measured")
         };
         let added = median("slow") - median("hop-h2");
         assert!((6_900.0..8_000.0).contains(&added), "HTTP/{version}: {added} µs");

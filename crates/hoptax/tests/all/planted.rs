@@ -3,7 +3,7 @@
 //! This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
-use crate::run::{report, run_directory, run_to_success, trials};
+use crate::run::{case, report, run_directory, run_to_success, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Proxy};
@@ -81,11 +81,7 @@ fn clients_that_a_gateway_never_serves() {
     let found = raised(&report, "connections-unserved", "haproxy");
     assert_eq!((&found["severity"], &found["evidence"]["unserved"]), (&"void".into(), &20.into()), "{found}");
     assert_eq!(finding(&report, "connections-unserved", "direct"), None);
-    let cases = report["cases"].as_array().expect("cases");
-    let unanswered = |gateway: &str| {
-        let case = cases.iter().find(|case| case["gateway"] == gateway).expect("a case");
-        case["connections"]["unanswered"].clone()
-    };
+    let unanswered = |gateway| case(&report, gateway)["connections"]["unanswered"].clone();
     assert_eq!((unanswered("direct"), unanswered("haproxy")), (0.into(), 20.into()));
 }
 
@@ -331,9 +327,7 @@ fn run_beside_other_load() -> Result<(), String> {
     std::fs::write(directory.join("trials.jsonl"), kept).expect("written");
     let quiet = report(&directory);
     for (name, report) in [("all", &all), ("quiet", &quiet)] {
-        let cases = report["cases"].as_array().expect("cases");
-        let slow = cases.iter().find(|case| case["gateway"] == "slow").expect("measured");
-        let added = &slow["tax"]["added_p50"];
+        let added = &case(report, "slow")["tax"]["added_p50"];
         assert!(number(&added["high"]) > 15_000.0, "{name}: {added}");
         if added["distinguishable"] != true {
             return Err(format!("{name}: {added}"));

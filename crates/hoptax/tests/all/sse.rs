@@ -1,7 +1,7 @@
 //! Server-sent events of `hoptax upstream`, which `hoptax load` reads directly, through hops and through real
 //! gateways.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{cases, measured};
 use crate::support::messages::{assert_all_received, assert_intact, count, p50};
 use crate::support::{Json, hoptax, json, retry_if_disturbed};
 use crate::wire::Server;

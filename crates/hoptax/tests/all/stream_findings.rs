@@ -1,6 +1,6 @@
 //! Runs with server-sent events and WebSockets: faults that hops plant in them, and nginx's buffering.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{cases, measured};
 use crate::support::Json;
 use crate::world::is_missing;
 use std::collections::BTreeSet;

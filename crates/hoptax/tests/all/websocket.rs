@@ -1,6 +1,6 @@
 //! WebSockets: `hoptax load ws://…` directly, and runs through hops and real gateways.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{cases, measured};
 use crate::support::messages::{assert_all_received, assert_intact, count, p50};
 use crate::support::{Json, hoptax, json};
 use crate::tls;
