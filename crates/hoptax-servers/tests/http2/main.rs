@@ -101,21 +101,6 @@ fn one_port_answers_both_protocols_as_configured() {
 }
 
 #[test]
-fn responses_are_sent_when_they_are_due() {
-    let answers: Vec<String> = (0..4)
-        .map(|place| format!("{{ path: /{place}, body: 1B, delay: {}ms }}", 1000 - 250 * place))
-        .collect();
-    let upstream = with_answers(&answers.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut client = connect(&upstream);
-    let paths: Vec<String> = (0..4).map(|place| format!("/{place}")).collect();
-    let mut requests: Vec<Request> = (0..).zip(&paths).map(|(tag, path)| Request::get(tag, path)).collect();
-    requests.push(Request::get(4, "/without-delay"));
-    let began = Instant::now();
-    assert_eq!(tags(&client.exchange(&requests)), [4, 3, 2, 1, 0]);
-    assert!(began.elapsed() >= Duration::from_secs(1), "the longest delay");
-}
-
-#[test]
 fn bodies_are_sent_as_windows_open() {
     let upstream = start(&BuiltInUpstream { body: Body::Size(300_000), ..settings() }, &Placement::default());
     let body = pattern(300_000);

@@ -187,26 +187,15 @@ fn numbers_continue_after_the_warm_up() {
 #[test]
 fn a_failed_check_is_counted_with_its_description() {
     let (server, _) = keeping(as_asked);
-    let status = |low, high| Check::Status(vec![(low, high)]);
-    let header =
-        |value: Option<&str>| Check::Header { name: "x-kind".into(), value: value.map(str::to_owned) };
+    let header = |value: &str| Check::Header { name: "x-kind".into(), value: Some(value.to_owned()) };
     let length = |least, most| Check::BodyLength { least, most };
+    let contains = Check::BodyContains("hello".into());
     for (path, checks, expected) in [
-        (
-            "/200/hello",
-            vec![Check::BodyContains("lo".into()), Check::BodyEquals("hello".into()), length(5, 5)],
-            None,
-        ),
-        ("/200/hello", vec![header(None), header(Some("200")), status(200, 299)], None),
-        ("/404/hello", vec![status(404, 404)], None),
-        ("/404/hello", vec![status(200, 299)], Some("status 404 is not 200 to 299")),
-        ("/200/hello", vec![Check::BodyContains("ol".into())], Some("body does not contain \"ol\"")),
-        ("/200/hello", vec![Check::BodyEquals("hello!".into())], Some("body is not \"hello!\"")),
-        ("/200/hello", vec![length(6, 9), header(Some("x"))], Some("body is 5 bytes long, not 6 to 9")),
-        ("/200/hello", vec![header(Some("404"))], Some("no header x-kind with the value \"404\"")),
-        ("/304/", vec![length(0, 0), header(Some("304"))], None),
+        ("/200/hello?{{seq}}", vec![contains, header("200"), length(5, 5)], None),
+        ("/200/hello", vec![length(6, 9), header("x")], Some("body is 5 bytes long, not 6 to 9")),
+        ("/200/hello", vec![header("404")], Some("no header x-kind with the value \"404\"")),
+        ("/304/", vec![length(0, 0), header("304")], None),
         ("/304/", vec![length(9, 9)], Some("body is 0 bytes long, not 9")),
-        ("/200/hello?{{seq}}", vec![Check::BodyContains("hello".into())], None),
     ] {
         let targets = vec![target("checked", 1, path, &checks)];
         let spec = LoadSpec { targets, workers: 2, ..spec(&[server.address]) };

@@ -1,11 +1,11 @@
 //! `hop-l7` between sockets of a test.
 
 use crate::hop::{HopSettings, Kind, RunningHop};
-use hoptax_plan::{HopDeflate, HopDelay, HopFaults, HopLlm};
+use hoptax_plan::{HopDelay, HopFaults, HopLlm};
 use hoptax_testing::wait_for;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const HANDSHAKE: &[u8] = b"GET /chat HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -103,37 +103,6 @@ fn bytes_pass_both_ways_after_a_handshake() {
     expect(&mut upstream, b"\x88\x00");
     drop(upstream);
     assert!(is_closed(&mut client));
-}
-
-#[test]
-fn handshakes_are_refused() {
-    let (hop, _listener) = hop(HopFaults { refuse: 1.0, ..HopFaults::default() });
-    let mut client = client(&hop, HANDSHAKE);
-    let answer = head(&mut client);
-    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("connection: close"), "{answer}");
-}
-
-#[test]
-fn websockets_are_cut_after_their_time() {
-    let cut = Duration::from_millis(200);
-    let (hop, listener) = hop(HopFaults { cut, ..HopFaults::default() });
-    let began = Instant::now();
-    let mut client = client(&hop, HANDSHAKE);
-    let mut upstream = upstream(&listener);
-    head(&mut upstream);
-    upstream.write_all(ACCEPTED).expect("sent");
-    expect(&mut client, ACCEPTED);
-    assert!(is_closed(&mut client) && is_closed(&mut upstream));
-    assert!((cut..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
-}
-
-#[test]
-fn extensions_are_dropped() {
-    let (hop, listener) = hop(HopFaults { deflate: Some(HopDeflate::Drop), ..HopFaults::default() });
-    let _client = client(&hop, HANDSHAKE);
-    let request = head(&mut upstream(&listener));
-    assert!(request.contains("sec-websocket-key: k\r\n"), "{request}");
-    assert!(!request.contains("sec-websocket-extensions"), "{request}");
 }
 
 #[test]
