@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_required_or_failed_connections() {
+    fn not_raised_by_required_or_failed_connections_or_websockets() {
         let limited = |limit| LoadPoint { requests_per_connection: Some(limit), ..closed_point(32, 1) };
         for (limit, opened) in [(1, 1000), (100, 40)] {
             let run = Run::with_load(vec![limited(limit)]).with([via("mine", 0).opened(opened, 0)]);
@@ -234,6 +234,9 @@ mod tests {
         // were replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
         assert_eq!(raised(&run, CODE), []);
+        let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
+        run.push(via("direct", 0).first().opened(1000, 0)).push(via("nginx", 0).opened(1000, 1000));
+        assert_eq!(raised(&run, CODE), [], "WebSockets");
     }
 
     /// A trial in which the other side closes each connection after its first answer. Of `lost` requests on
@@ -321,12 +324,5 @@ mod tests {
         let load = LoadPoint { requests_per_connection: Some(100), ..closed_point(32, 1) };
         let run = Run::with_load(vec![load]).with([via("mine", 0).opened(500, 490)]);
         assert_eq!(raised(&run, CODE).len(), 1);
-    }
-
-    #[test]
-    fn not_raised_by_websockets() {
-        let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
-        run.push(via("direct", 0).first().opened(1000, 0)).push(via("nginx", 0).opened(1000, 1000));
-        assert_eq!(raised(&run, CODE), []);
     }
 }
