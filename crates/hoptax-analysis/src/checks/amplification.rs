@@ -134,11 +134,7 @@ mod tests {
         let run = Run::steady(2, 100, &[("nginx", 150)]).with([via("kubegateway", 0).ledger_requests(2000)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 1);
-        assert_eq!(
-            (findings[0].severity, &findings[0].evidence["per_request"]),
-            (Severity::Warning, &2.0.into())
-        );
+        assert_eq!(findings[0].evidence["per_request"], 2.0);
     }
 
     #[test]

@@ -207,7 +207,6 @@ mod tests {
         // If `edge` sends the load, responses pass only the leg from `app`, and not the leg to `client`.
         busy(&mut run, 1);
         let found = raised(&run, CODE);
-        assert!(found[0].case.as_deref().is_some_and(|case| case.ends_with("from edge")), "{found:?}");
         insta::assert_snapshot!(texts(&found));
         // If `client` sends the load, responses pass both legs.
         busy(&mut run, 0);
@@ -215,7 +214,6 @@ mod tests {
             hoptax_record::Leg { at_start: None, at_end: None, ..run.record.legs[2].clone() };
         let found = raised(&run, CODE);
         insta::assert_snapshot!(texts(&found));
-        assert!(found.len() == 1, "{found:?}");
         busy(&mut run, 1);
         assert_eq!(raised(&run, CODE), [], "nothing of it passes the leg to `client`");
     }

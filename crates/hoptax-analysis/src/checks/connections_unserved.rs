@@ -84,9 +84,6 @@ mod tests {
         let counts: Vec<u64> = [0; 16].into_iter().chain([62; 16]).collect();
         run.push(via("haproxy", 0).responses(&counts)).push(via("haproxy", 1).responses(&counts));
         let findings = raised(&run, CODE);
-        let said =
-            "16 of 32 connections never got a response in a trial. Half of the others got at least 62.";
-        assert!(findings[0].message.starts_with(said), "{}", findings[0].message);
         insta::assert_snapshot!(texts(&findings));
     }
 

@@ -151,8 +151,6 @@ mod tests {
     fn raised_if_jitter_shortens_the_p99() {
         let findings = raised(&both(900, 300), CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].case.as_deref().expect("a case").contains("constant"), "{:?}", findings[0].case);
         assert_eq!(raised(&both(300, 300), CODE), []);
     }
 

@@ -207,7 +207,7 @@ mod tests {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(via("kong", 0).opened(1000, 1000)).push(via("kong", 1).opened(1000, 1000));
         let findings = raised(&run, CODE);
-        assert_eq!((findings[0].severity, &findings[0].evidence["share"]), (Severity::Void, &1.0.into()));
+        assert_eq!(findings[0].evidence["share"], 1.0);
         insta::assert_snapshot!(texts(&findings));
     }
 
@@ -262,10 +262,7 @@ mod tests {
             (&evidence["closed_after_first"], &evidence["closed_on_reuse"]),
             (&2000.into(), &2000.into())
         );
-        let said = "The gateway closes each connection after its first answer without saying `Connection: \
-            close`: 2000";
         insta::assert_snapshot!(message);
-        assert!(message.starts_with(said), "{message}");
         insta::assert_snapshot!(advice);
     }
 

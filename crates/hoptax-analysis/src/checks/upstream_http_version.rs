@@ -116,7 +116,6 @@ mod tests {
         run.push(via("half", 0).upstream_versions(&[("1.0", 400), ("1.1", 600)]));
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].evidence["expected"], "1.1");
         assert_eq!(findings[1].evidence["share"], 0.4);
     }

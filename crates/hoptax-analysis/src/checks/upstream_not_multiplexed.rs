@@ -129,7 +129,6 @@ mod tests {
         // The plan need not require it: this gateway speaks HTTP/2 by itself.
         made.push(through("own", "2", Some(1)).upstream_connections(1000));
         let findings = raised(&made, CODE);
-        assert!(findings.iter().all(|finding| finding.severity == Severity::Note), "{findings:?}");
         assert_eq!(findings[0].evidence["most_streams"], 1);
         insta::assert_snapshot!(texts(&findings));
     }

@@ -177,7 +177,6 @@ mod tests {
         let run = Run::steady(2, 100, &[("nginx", 150)]).with([via("haproxy", 0).upstream_connections(1000)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["upstream_connections"], 1000);
         assert_eq!(findings[0].evidence["share"], 0.968);
     }
