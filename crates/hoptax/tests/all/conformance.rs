@@ -252,9 +252,7 @@ fn packs_that_do_not_pass_websockets_or_events_are_refused() {
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.
 #[test]
 fn a_stopped_process_continues_its_requests() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let mut command = hoptax();
     command.args(["lint", "--answers", "nginx"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("it starts");

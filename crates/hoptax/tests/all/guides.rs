@@ -6,7 +6,6 @@
 //! shortens the plans, and a slow or noisy machine does not matter.
 
 use crate::support::Scratch;
-use crate::world::is_missing;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,9 +119,7 @@ fn pages() -> Vec<PathBuf> {
 
 #[test]
 fn commands_on_pages_work() {
-    if ["nginx", "haproxy", "envoy"].into_iter().any(is_missing) {
-        return;
-    }
+    needs!("nginx", "haproxy", "envoy");
     let lines: usize = pages().iter().map(|page| follow(page)).sum();
     assert!(lines >= 20, "{lines} lines");
 }

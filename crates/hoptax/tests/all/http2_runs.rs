@@ -141,7 +141,7 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
 }
 
 /// Runs a plan in which these servers take the place of gateways. `rest` contains the load.
-fn measured_through(servers: &[(&str, Wrong)], upstream: Wrong, rest: &str) -> Json {
+pub(crate) fn measured_through(servers: &[(&str, Wrong)], upstream: Wrong, rest: &str) -> Json {
     let upstream = StreamServer::start(upstream);
     let servers: Vec<(&str, StreamServer)> =
         servers.iter().map(|(label, wrong)| (*label, StreamServer::start(*wrong))).collect();
@@ -197,23 +197,15 @@ trials: 2
 }
 
 /// Every twentieth response is slow. One server sends the others meanwhile, and one makes them wait.
-const SLOW: Wrong = Wrong {
-    streams: None,
-    refuse_every: None,
-    go_away_after: None,
-    is_annoyed: false,
-    window: None,
-    slow_every: Some((20, Duration::from_millis(20))),
-    in_order: false,
-    fail_every: None,
-    lose_trailers_every: None,
-};
+fn slow() -> Wrong {
+    Wrong { slow_every: Some((20, Duration::from_millis(20))), ..Wrong::default() }
+}
 
 #[test]
 fn responses_that_wait_for_a_slow_one_are_found() {
-    let servers = [("overtakes", SLOW), ("orderly", Wrong { in_order: true, ..SLOW })];
+    let servers = [("overtakes", slow()), ("orderly", Wrong { in_order: true, ..slow() })];
     let load = "load: [{ loop: closed, connections: 1, http: 2, streams: 8, duration: 600ms }]\ntrials: 3\n";
-    let report = measured_through(&servers, SLOW, load);
+    let report = measured_through(&servers, slow(), load);
     assert_eq!(found(&report, "orderly"), BTreeSet::from(["head-of-line".to_owned()]));
     assert_eq!(found(&report, "overtakes"), BTreeSet::new());
     let evidence = evidence(&report, "head-of-line", "orderly");
@@ -225,13 +217,13 @@ fn responses_that_wait_for_a_slow_one_are_found() {
 /// The same number of requests in flight, on one connection and on eight.
 #[test]
 fn streams_that_wait_for_each_other_are_found_at_equal_loads() {
-    let servers = [("orderly", Wrong { in_order: true, ..SLOW })];
+    let servers = [("orderly", Wrong { in_order: true, ..slow() })];
     let load = "load:
   - { loop: closed, connections: 1, http: 2, streams: 8, duration: 500ms }
   - { loop: closed, connections: 8, http: 2, duration: 500ms }
 trials: 4
 ";
-    let report = measured_through(&servers, SLOW, load);
+    let report = measured_through(&servers, slow(), load);
     let evidence = evidence(&report, "head-of-line", "orderly");
     let difference = evidence["difference_us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
     assert!((10_000.0..60_000.0).contains(&difference), "{evidence}");

@@ -2,7 +2,6 @@
 
 use crate::run::{cases, measured};
 use crate::support::Json;
-use crate::world::is_missing;
 use std::collections::BTreeSet;
 
 /// Findings that are planted here and in `llm_findings`. The report may contain others.
@@ -129,9 +128,7 @@ warmup: 100ms",
 /// nginx buffers events unless its configuration says otherwise. The first event then arrives with the last.
 #[test]
 fn buffering_of_nginx_is_named() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     for (profile, expected) in [("stock", vec!["stream-buffered".to_owned()]), ("equalised", Vec::new())] {
         let report = measured(&format!(
             "name: nginx

@@ -29,7 +29,11 @@ pub(crate) fn script(python: &str) -> Option<Command> {
 
 /// Runs checks of the script's client against a server.
 fn ask(address: SocketAddr, checks: &[&str]) {
-    let Some(mut script) = script(WITH_WEBSOCKETS) else { return };
+    let Some(script) = script(WITH_WEBSOCKETS) else { return };
+    ask_with(script, address, checks);
+}
+
+pub(crate) fn ask_with(mut script: Command, address: SocketAddr, checks: &[&str]) {
     let output = script.arg("ask").arg(address.to_string()).args(checks).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
