@@ -61,8 +61,8 @@ pub(crate) fn shortened(text: &str) -> String {
 /// Shortens the measurement of a command, as [`shortened`] does in a plan.
 fn shortened_line(line: &str) -> String {
     let passes = if line.starts_with("hoptax profile ") { " --passes 1 --for 500ms" } else { "" };
-    let short = |word| if word.starts_with("time=") { "time=2s" } else { word };
-    line.split(' ').map(short).collect::<Vec<&str>>().join(" ") + passes
+    let words = line.split(' ').map(|word| if word.starts_with("time=") { "time=2s" } else { word });
+    words.collect::<Vec<&str>>().join(" ") + passes
 }
 
 /// Runs one line in a directory, with the binary under test as `hoptax`.
