@@ -186,19 +186,6 @@ fn a_chunk_has_several_events_or_a_part_of_one() {
 }
 
 #[test]
-fn a_client_that_connects_again_gets_the_next_events() {
-    let upstream = upstream(USUAL);
-    let mut client = Http1::sending(&upstream, b"");
-    for (last, expected) in [("1", 2..4), ("3", 4..4), ("99", 4..4), ("x", 0..4)] {
-        let accept = "Accept: text/html, text/event-stream;q=0.9";
-        let request = format!("GET / HTTP/1.1\r\nhost: a\r\n{accept}\r\nLast-Event-ID: {last}\r\n\r\n");
-        client.send(request.as_bytes());
-        assert!(client.head().contains("text/event-stream"));
-        assert!(numbers(&client.chunks().concat()).into_iter().eq(expected), "{last}");
-    }
-}
-
-#[test]
 fn old_clients_get_no_chunks_and_head_gets_no_body() {
     let upstream = upstream(USUAL);
     for keep_alive in ["", "connection: keep-alive\r\n"] {

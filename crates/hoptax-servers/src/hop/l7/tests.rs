@@ -106,35 +106,6 @@ fn bytes_pass_both_ways_after_a_handshake() {
 }
 
 #[test]
-fn events_pass_at_once_unless_a_fault_keeps_them() {
-    let event = b"9\r\ndata: a\n\n\r\n";
-    let held = HopFaults { hold: Duration::from_secs(60), ..HopFaults::default() };
-    for (faults, is_held) in [(HopFaults::default(), false), (held, true)] {
-        let (hop, listener) = hop(faults);
-        let mut client = client(&hop, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
-        let mut upstream = upstream(&listener);
-        head(&mut upstream);
-        let fields = "content-type: text/event-stream\r\ntransfer-encoding: chunked";
-        let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
-        upstream.write_all(&[answer.as_bytes(), event].concat()).expect("sent");
-        head(&mut client);
-        if is_held {
-            client.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
-            let error = client.read(&mut [0]).expect_err("the event waits");
-            assert_eq!(error.kind(), ErrorKind::WouldBlock);
-            client.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        } else {
-            expect(&mut client, event);
-        }
-        upstream.write_all(b"0\r\n\r\n").expect("sent");
-        if is_held {
-            expect(&mut client, event);
-        }
-        expect(&mut client, b"0\r\n\r\n");
-    }
-}
-
-#[test]
 fn json_of_requests_and_responses_gets_a_field() {
     let (hop, listener) = llm_hop(HopLlm { add_field: true, alter_response: true, ..HopLlm::default() });
     let mut client = client(&hop, PROMPT);
