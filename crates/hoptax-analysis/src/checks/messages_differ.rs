@@ -64,8 +64,8 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the {messages} of streams differ via the gateway, and {} directly: {}. So the gateway does \
-             not do the same work.",
+            "{} of the {messages} of streams differ via the gateway, and {} directly: {}. So the gateway \
+             does not do the same work.",
             percent(share),
             percent_or_none(share_directly),
             named.join(", ")

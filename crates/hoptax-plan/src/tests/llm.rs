@@ -214,8 +214,8 @@ fn budgets_and_objectives_of_goodput_need_its_limits() {
     assert_eq!([0, 1].map(|index| read.budget[index].min), [Some(0.99), Some(5.0)]);
     let one = "budget: [{ metric: goodput_share, min: 99% }]\n";
     one_fault(&text(LOAD, one, ""), "only plans with `goodput` have `goodput_share`");
-    let search = "gateways: []\nload: [{ loop: open, connections: 8, duration: 5s, search: { slo: \"goodput >= \
-                  99%\", from: 100/s, to: 900/s } }]\n";
+    let search = "gateways: []\nload: [{ loop: open, connections: 8, duration: 5s, search: { slo: \"goodput \
+                  >= 99%\", from: 100/s, to: 900/s } }]\n";
     good(&text(search, "", limits));
     one_fault(&text(search, "", ""), "the search limits the goodput, but the plan has no `goodput`");
 }
