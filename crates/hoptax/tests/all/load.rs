@@ -1,6 +1,6 @@
 //! `hoptax load` against `hoptax upstream`: two processes, as in a run.
 
-use crate::support::{PATIENCE, hoptax, own_loopback, wait_until};
+use crate::support::{PATIENCE, hoptax, own_loopback, unused_address, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -317,6 +317,7 @@ fn wrong_arguments_are_refused_with_a_fix() {
         (&["http://127.0.0.1/", "--source", "192.0.2.1"], "give addresses of this machine"),
         (&["http://127.0.0.1/", "--hgrm", "/nowhere/at/all"], "--hgrm: cannot write /nowhere/at/all"),
         (&["http://127.0.0.1/", "--hgrm", "/dev/null", "--fortio", "/dev/null"], "name different files"),
+        (&["http://127.0.0.1/", "--seed", "x"], "use a whole number from 0"),
         (&["http://127.0.0.1/", "-X", "G T"], "method: \"G T\" is not a method"),
         (&["--spec", "/dev/null"], "is not a valid load spec"),
     ] {
