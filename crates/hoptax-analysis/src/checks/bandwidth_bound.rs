@@ -170,10 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn raised_near_the_links_capacity() {
+    fn raised_near_the_links_capacity_only() {
         let found = raised(&run(Some(1_200_000.0)), CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["bytes_per_second"], 1_100_000.0);
+        assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
+        assert_eq!(raised(&run(None), CODE), []);
     }
 
     #[test]
@@ -216,11 +218,5 @@ mod tests {
         insta::assert_snapshot!(texts(&found));
         busy(&mut run, 1);
         assert_eq!(raised(&run, CODE), [], "nothing of it passes the leg to `client`");
-    }
-
-    #[test]
-    fn not_raised_well_below_it_or_if_it_is_unknown() {
-        assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
-        assert_eq!(raised(&run(None), CODE), []);
     }
 }

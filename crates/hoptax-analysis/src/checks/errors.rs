@@ -174,13 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn void_when_most_failed() {
+    fn void_when_most_failed_and_not_raised_by_one_in_a_thousand() {
         let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Void);
-    }
-
-    #[test]
-    fn not_raised_by_one_in_a_thousand_or_none() {
         let run = Run::closed(1).with([via("nginx", 0).errors(1), via("haproxy", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }

@@ -155,13 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn raised_if_requests_leave_together() {
+    fn raised_if_requests_leave_together_although_connections_are_free() {
         let run = Run::with_load(vec![constant(20_000.0, 64)]).with([via("envoy", 0).send_lag_us(500)]);
         assert_eq!(raised(&run, CODE).len(), 1);
-    }
-
-    #[test]
-    fn not_raised_by_constant_arrivals_alone_or_without_a_free_connection() {
         for (connections, lag, service) in [(64, 10, 200), (4, 500, 200), (8, 500, 5000)] {
             let mut run = Run::with_load(vec![constant(20_000.0, connections)]);
             run.push(via("envoy", 0).send_lag_us(lag).all_at_us(service));

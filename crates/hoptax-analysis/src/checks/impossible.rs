@@ -355,14 +355,10 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_minimum_of_73_ns() {
+    fn raised_by_a_minimum_of_73_ns_and_by_service_times_above_response_times() {
         let mut found = only(via("nginx", 0).response_times_ns((0..1000).map(|index| 73 + index * 1000)));
         assert_eq!(found.severity, Severity::Void);
         assert!(found.evidence.remove("seen").expect("numbers")["shortest_ns"].as_u64().expect("ns") < 128);
-    }
-
-    #[test]
-    fn raised_by_service_times_above_response_times() {
         let mut made = via("nginx", 0).all_at_us(400);
         let quick = via("nginx", 0).all_at_us(300).0.load_record.expect("loaded").histograms.response_time;
         made.0.load_record.as_mut().expect("loaded").histograms.response_time = quick;

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_for_some_connections_or_if_all_contenders_lose_them() {
+    fn a_warning_for_some_connections_before_a_limit_or_if_all_contenders_lose_them() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
@@ -220,6 +220,9 @@ mod tests {
         run.push(via("direct", 0).first().opened(1000, 1000)).push(via("mine", 0).opened(1000, 1000));
         let severities: Vec<Severity> = raised(&run, CODE).iter().map(|finding| finding.severity).collect();
         assert_eq!(severities, [Severity::Warning; 2]);
+        let load = LoadPoint { requests_per_connection: Some(100), ..closed_point(32, 1) };
+        let run = Run::with_load(vec![load]).with([via("mine", 0).opened(500, 490)]);
+        assert_eq!(raised(&run, CODE).len(), 1);
     }
 
     #[test]
@@ -314,12 +317,5 @@ mod tests {
         assert!(abrupt.message.contains("after its first answer without sending GOAWAY: "), "{abrupt:?}");
         let said = [mine, abrupt].map(|one| format!("{} {}", one.message, one.advice)).concat();
         assert!(!said.contains("Connection: close") && !said.contains("Keep-alive"), "{said}");
-    }
-
-    #[test]
-    fn raised_if_connections_end_before_the_requested_limit() {
-        let load = LoadPoint { requests_per_connection: Some(100), ..closed_point(32, 1) };
-        let run = Run::with_load(vec![load]).with([via("mine", 0).opened(500, 490)]);
-        assert_eq!(raised(&run, CODE).len(), 1);
     }
 }

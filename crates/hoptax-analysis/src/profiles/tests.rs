@@ -120,14 +120,10 @@ fn a_case_whose_passes_all_failed_says_why() {
 }
 
 #[test]
-fn a_function_that_calls_itself_counts_once() {
+fn frames_that_call_themselves_count_once_and_wrong_indices_not_at_all() {
     let all = profiles(&run(), &passes("nginx", &[("main;walk;walk;walk", 9.0)], 5));
     let walk = cost(&all.cases[0], "walk");
     assert!(walk.total.estimate < 9.5 && walk.own.estimate > 8.5, "{walk:?}");
-}
-
-#[test]
-fn wrong_indices_in_a_record_are_left_out() {
     let mut wrong = passes("nginx", &PLAIN, 6);
     wrong[0].stacks[0] = vec![0, 999];
     wrong[0].slices[0].stacks.push((77, 5));
