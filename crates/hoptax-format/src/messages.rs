@@ -255,7 +255,7 @@ pub fn with_room(mut content: Vec<u8>, is_filler: bool) -> Vec<u8> {
 const TAG: [u8; 3] = [0xfa, 0x7f, 16];
 
 /// Messages of the calls of a load that have streams.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagesRecord {
     /// Numbers of messages.
     pub counts: MessageCounts,
@@ -369,7 +369,7 @@ impl MessageCounts {
 
 /// Times of messages that were due in the measured time, nanoseconds. Ages and gaps are not those of tokens
 /// after a [`Pause`](crate::llm::Pause): they say nothing about the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
     /// From when the client's message was due until its answer arrived. Empty unless both sides send a
     /// stream.

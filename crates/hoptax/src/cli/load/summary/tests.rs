@@ -7,8 +7,8 @@ use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empt
 use hoptax_format::llm::{TokenCounts, TokenHistograms, TokensRecord};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use hoptax_format::record::{
-    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
-    RECORD_SCHEMA, Silence, TargetRecord, TlsTally, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Occupancy, Silence,
+    TargetRecord, TlsTally, Window,
 };
 use hoptax_format::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
 
@@ -24,18 +24,9 @@ fn histogram(digits: u8, values: impl IntoIterator<Item = u64>) -> Encoded {
 fn record() -> LoadRecord {
     let times = || histogram(TRIAL_DIGITS, (0..1000).map(|at| 100_000 + at * 1000));
     LoadRecord {
-        schema: RECORD_SCHEMA,
         event_loop: "epoll".into(),
         workers: 1,
-        started_unix_ns: 0,
-        started_ns: 0,
         measured_ns: S,
-        interrupted: false,
-        gave_up: false,
-        http2: None,
-        messages: None,
-        occupancy: None,
-        redirected_to: None,
         counts: Counts {
             scheduled: 1000,
             sent: 1000,
@@ -45,29 +36,18 @@ fn record() -> LoadRecord {
             ..Counts::default()
         },
         completed_in_time: 1000,
-        lifetime: Lifetime::default(),
         connections: Connections { asked: 10, established: 10, reused: 1000, ..Connections::default() },
         bytes: Bytes { sent: 1000, received: 100_000, body: 64_000 },
         histograms: Histograms {
             response_time: times(),
             service_time: times(),
             send_lag: histogram(TRIAL_DIGITS, [0; 1000]),
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
             first_byte: times(),
             connect: times(),
-            tls_handshake: None,
-            request_path: None,
-            response_path: None,
+            ..Histograms::default()
         },
-        targets: Vec::new(),
-        tls: None,
-        stamps: None,
-        moments: None,
         cpu: GeneratorCpu { used_ns: S / 10, busiest_worker_ns: S / 10 },
-        rss_bytes_max: 0,
-        windows: Vec::new(),
+        ..LoadRecord::default()
     }
 }
 
@@ -124,16 +104,9 @@ fn a_good_load_has_no_warnings() {
 /// Messages whose answers take 50 µs, and the first ones 70 µs.
 fn messages(counts: MessageCounts) -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
-    let none = || histogram(TRIAL_DIGITS, []);
-    let histograms = MessageHistograms {
-        response_time: times(50),
-        first_message: times(70),
-        age: none(),
-        gap: none(),
-        headers: None,
-        reach: None,
-    };
-    MessagesRecord { counts, histograms, mixed: false, tokens: None }
+    let histograms =
+        MessageHistograms { response_time: times(50), first_message: times(70), ..Default::default() };
+    MessagesRecord { counts, histograms, ..MessagesRecord::default() }
 }
 
 const LOSSY: MessageCounts = MessageCounts {
