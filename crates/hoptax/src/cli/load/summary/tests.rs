@@ -109,27 +109,15 @@ fn messages(counts: MessageCounts) -> MessagesRecord {
     MessagesRecord { counts, histograms, ..MessagesRecord::default() }
 }
 
-const LOSSY: MessageCounts = MessageCounts {
-    sent: 10_000,
-    received: 9998,
-    lost: 2,
-    repeated: 0,
-    reordered: 0,
-    unnumbered: 0,
-    merged_in_read: 0,
-    merged_into_one: 0,
-    comments: 0,
-    pings: 0,
-    cut: 0,
-    refused: 0,
-    compressed: 0,
-};
+fn lossy() -> MessageCounts {
+    MessageCounts { sent: 10_000, received: 9998, lost: 2, ..MessageCounts::default() }
+}
 
 #[test]
 fn messages_have_counts_and_times() {
     let mut record = record();
     assert!(!summary(&closed(), &record).contains("Messages"));
-    record.messages = Some(messages(LOSSY));
+    record.messages = Some(messages(lossy()));
     let text = flat(&summary(&closed(), &record));
     says(
         &text,
@@ -139,11 +127,11 @@ fn messages_have_counts_and_times() {
     assert!(!text.contains("repeated") && !text.contains(" age:") && !text.contains("gap:"), "{text}");
     // The longest lines are wrapped.
     let most = 1_000_000_000;
-    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..LOSSY };
+    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..lossy() };
     record.messages = Some(messages(counts));
     let text = flat(&summary(&closed(), &record));
     says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
-    let rare = MessageCounts { merged_into_one: 1, comments: 2, pings: 3, cut: 4, ..LOSSY };
+    let rare = MessageCounts { merged_into_one: 1, comments: 2, pings: 3, cut: 4, ..lossy() };
     let mut found = messages(MessageCounts { refused: 5, compressed: 6, ..rare });
     found.histograms.headers = Some(histogram(TRIAL_DIGITS, vec![30_000; 100]));
     found.histograms.reach = Some(histogram(TRIAL_DIGITS, vec![90_000; 100]));
@@ -165,7 +153,7 @@ fn messages_are_in_json() {
     let mut record = record();
     let without = json(&record);
     assert!(without.get("messages").is_none() && without.get("message").is_none(), "{without}");
-    record.messages = Some(messages(LOSSY));
+    record.messages = Some(messages(lossy()));
     let found = json(&record);
     assert_eq!(found["messages"]["sent"], 10_000);
     assert_eq!(found["messages"]["lost"], 2);
@@ -193,7 +181,7 @@ fn tokens() -> MessagesRecord {
     let counts =
         TokenCounts { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good };
     let histograms = TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
-    MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
+    MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(lossy()) }
 }
 
 #[test]
