@@ -340,10 +340,8 @@ mod tests {
     #[test]
     fn raised_by_counts_that_do_not_add_up() {
         let lost = only(with(|load| load.counts.scheduled += 7));
-        assert_eq!(
-            (lost.severity, &lost.evidence["seen"]["counts"]["scheduled"]),
-            (Severity::Void, &1007.into())
-        );
+        assert_eq!(lost.severity, Severity::Void);
+        assert_eq!(lost.evidence["seen"]["counts"]["scheduled"], 1007);
         let without_status = only(with(|load| load.counts.status.clear()));
         assert_eq!(without_status.evidence["seen"]["counts"]["status"], 0);
         let timed = only(with(|load| {

@@ -238,10 +238,8 @@ mod tests {
     fn raised_by_different_numbers_of_workers() {
         let found = found(&[made("nginx", 1, 0.9), made("envoy", 2, 1.6)]);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            (&found[0].evidence["most"], &found[0].evidence["most_workers"]),
-            (&"envoy".into(), &2.into())
-        );
+        assert_eq!(found[0].evidence["most"], "envoy");
+        assert_eq!(found[0].evidence["most_workers"], 2);
         assert_eq!(found[0].severity, Severity::Warning);
     }
 

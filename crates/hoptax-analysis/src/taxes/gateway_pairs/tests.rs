@@ -66,10 +66,8 @@ fn by_hand() {
     assert_eq!(pair.p_value, Contrast::of(&pair.difference).p_value, "a single pair needs no adjustment");
     assert!(!pair.distinguishable);
     let turned = pair.difference_of("nginx");
-    assert_eq!(
-        (turned.estimate, turned.low),
-        (-pair.difference.estimate, pair.difference.high.map(|high| -high))
-    );
+    assert_eq!(turned.estimate, -pair.difference.estimate);
+    assert_eq!(turned.low, pair.difference.high.map(|high| -high));
 }
 
 #[test]
