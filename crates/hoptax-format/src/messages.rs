@@ -4,6 +4,7 @@
 
 use crate::histogram::Encoded;
 use crate::llm::{TokenLimits, TokenSpec, TokensRecord};
+use crate::sums::add_fields;
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
@@ -336,34 +337,10 @@ impl MessageCounts {
 
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
-        let Self {
-            sent,
-            received,
-            lost,
-            repeated,
-            reordered,
-            unnumbered,
-            merged_in_read,
-            merged_into_one,
-            comments,
-            pings,
-            cut,
-            refused,
-            compressed,
-        } = other;
-        self.sent += sent;
-        self.received += received;
-        self.lost += lost;
-        self.repeated += repeated;
-        self.reordered += reordered;
-        self.unnumbered += unnumbered;
-        self.merged_in_read += merged_in_read;
-        self.merged_into_one += merged_into_one;
-        self.comments += comments;
-        self.pings += pings;
-        self.cut += cut;
-        self.refused += refused;
-        self.compressed += compressed;
+        add_fields!(self, other:
+            all sent received lost repeated reordered unnumbered merged_in_read merged_into_one comments pings
+            cut refused compressed
+        );
     }
 }
 
