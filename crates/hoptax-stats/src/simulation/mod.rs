@@ -105,7 +105,7 @@ const RUNS: u32 = 400;
 /// that none of about sixty shares fails by chance.
 fn check_coverage(world: World, rounds: usize) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
-    for figures in [&ADDED[..], &RATIO] {
+    for figures in [&ADDED[..], &RATIO[..]] {
         let shares = coverage(world, figures, rounds, RUNS, 11, &[Method::InUse]);
         for (what, share) in figures.iter().zip(shares.concat()) {
             assert!(share >= 0.93 - 4.0 * error, "{world:?} {what:?}, {rounds} rounds: {share}");
@@ -166,7 +166,7 @@ fn coverage_tables() {
     let runs = 1000;
     let cells =
         |shares: Vec<f64>| shares.iter().map(|share| format!(" {:.1} |", 100.0 * share)).collect::<String>();
-    for what in [&ADDED[..1], &ADDED[1..], &RATIO] {
+    for what in [&ADDED[..1], &ADDED[1..], &RATIO[..]] {
         println!("\n| {what:?}, rounds | 3 | 5 | 10 | 20 |\n| --- | ---: | ---: | ---: | ---: |");
         for world in World::ALL {
             let share = |rounds| coverage(world, what, rounds, runs, 1, &[Method::InUse])[0][0];
